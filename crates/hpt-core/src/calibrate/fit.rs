@@ -1,0 +1,236 @@
+//! From bracketed readings to a frequency and the limits it cannot pass.
+//! Pure: knows no source and no clock, only pairs.
+
+use std::cmp::Ordering;
+
+use crate::{source::Pair, units::Frequency};
+
+/// A frequency and the limits that the pairs leave to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// The middle between the limits.
+    pub frequency: Frequency,
+    /// The source ticks at least this fast.
+    pub slowest: Frequency,
+    /// The source ticks at most this fast.
+    pub fastest: Frequency,
+}
+
+/// Why pairs do not give a frequency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FitError {
+    /// No two pairs are far enough apart to limit the rate from both sides.
+    #[error("the window is too short: no two readings are further apart than their own uncertainty")]
+    TooShort,
+    /// No constant rate passes through all brackets.
+    #[error("no constant rate explains the readings: the source or the reference was stepped, or changed its rate")]
+    NotConstant,
+    /// The rate is beyond what a frequency can say (1 µHz to 18 THz).
+    #[error("the rate is out of range")]
+    OutOfRange,
+}
+
+/// How far a reading may lag behind what it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granules {
+    /// The source's, in ticks.
+    pub source_ticks: u64,
+    /// The reference's, in nanoseconds.
+    pub reference_ns: u64,
+}
+
+/// Finds every constant rate that passes through all brackets, and returns the middle one with the limits.
+///
+/// # Why the limits are a bound
+///
+/// Let the source tick at a constant rate of `r` nanoseconds a tick. The readings lag by less than a granule, so between pairs `i` and
+/// `j` the time that passed is below `after_j + g_ref - before_i` and above `before_j - after_i - g_ref`, while the source counted more than
+/// `T_j - T_i - g_src` and less than `T_j - T_i + g_src`. Each two pairs therefore give
+///
+/// ```text
+/// (before_j - after_i - g_ref) / (T_j - T_i + g_src)  <  r  <  (after_j + g_ref - before_i) / (T_j - T_i - g_src)
+/// ```
+///
+/// All of them together are exactly the rates for which an offset exists that satisfies every bracket (Fourier-Motzkin elimination of
+/// the offset). Fractions are compared exactly, and the limits are rounded outwards.
+///
+/// `pairs` are in order of time, their ticks already free of wraps.
+///
+/// # Errors
+///
+/// [`FitError`] when the pairs are too close to limit the rate, or contradict each other.
+pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
+    let mut shortest: Option<Ratio> = None;
+    let mut longest: Option<Ratio> = None;
+    for (i, first) in pairs.iter().enumerate() {
+        for second in &pairs[i + 1..] {
+            let ticks = second.ticks.saturating_sub(first.ticks);
+            let most_ns = second.after_ns.saturating_add(granules.reference_ns).saturating_sub(first.before_ns);
+            let least_ns = second.before_ns.saturating_sub(first.after_ns).saturating_sub(granules.reference_ns);
+            if let Some(ticks) = ticks.checked_sub(granules.source_ticks).filter(|&ticks| ticks > 0) {
+                let limit = Ratio { nanoseconds: most_ns, ticks };
+                longest = Some(longest.map_or(limit, |longest| longest.min(limit)));
+            }
+            let limit = Ratio { nanoseconds: least_ns, ticks: ticks.saturating_add(granules.source_ticks) };
+            if limit.ticks > 0 {
+                shortest = Some(shortest.map_or(limit, |shortest| shortest.max(limit)));
+            }
+        }
+    }
+    let (Some(shortest), Some(longest)) = (shortest, longest) else {
+        return Err(FitError::TooShort);
+    };
+    if shortest.nanoseconds == 0 {
+        return Err(FitError::TooShort);
+    }
+    if shortest > longest {
+        return Err(FitError::NotConstant);
+    }
+    let slowest = longest.microhertz_rounded_down().ok_or(FitError::OutOfRange)?;
+    let fastest = shortest.microhertz_rounded_up().ok_or(FitError::OutOfRange)?;
+    let middle = slowest.microhertz() + (fastest.microhertz() - slowest.microhertz()) / 2;
+    let frequency = Frequency::from_microhertz(middle).ok_or(FitError::OutOfRange)?;
+    Ok(Fit { frequency, slowest, fastest })
+}
+
+impl Fit {
+    /// The true frequency is within this many parts per million of [`frequency`](Self::frequency).
+    #[must_use]
+    pub fn bound_ppm(&self) -> f64 {
+        self.fastest.error_ppm(self.frequency).max(-self.slowest.error_ppm(self.frequency))
+    }
+}
+
+/// Nanoseconds per tick as an exact fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ratio {
+    nanoseconds: u64,
+    ticks: u64,
+}
+
+/// 10^9 ns/s · 10^6 µHz/Hz.
+const MICROHERTZ_PER_TICK_A_NANOSECOND: u128 = 1_000_000_000_000_000;
+
+impl Ratio {
+    fn microhertz_rounded_down(self) -> Option<Frequency> {
+        let scaled = u128::from(self.ticks) * MICROHERTZ_PER_TICK_A_NANOSECOND;
+        let microhertz = scaled.checked_div(u128::from(self.nanoseconds))?;
+        u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
+    }
+
+    fn microhertz_rounded_up(self) -> Option<Frequency> {
+        if self.nanoseconds == 0 {
+            return None;
+        }
+        let scaled = u128::from(self.ticks) * MICROHERTZ_PER_TICK_A_NANOSECOND;
+        u64::try_from(scaled.div_ceil(u128::from(self.nanoseconds))).ok().and_then(Frequency::from_microhertz)
+    }
+}
+
+impl Ord for Ratio {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let here = u128::from(self.nanoseconds) * u128::from(other.ticks);
+        here.cmp(&(u128::from(other.nanoseconds) * u128::from(self.ticks)))
+    }
+}
+
+impl PartialOrd for Ratio {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{FitError, Granules, fit};
+    use crate::{source::Pair, units::Frequency};
+
+    const EXACT: Granules = Granules { source_ticks: 0, reference_ns: 0 };
+
+    /// What a source of `microhertz` with granule `granules.source_ticks` shows at `true_fs` femtoseconds, within a bracket that opened
+    /// `early_ns` before and closed `late_ns` after, read from a reference of granule `granules.reference_ns`.
+    fn pair(microhertz: u64, true_ns: u64, early_ns: u64, late_ns: u64, granules: Granules) -> Pair {
+        let floor = |value: u64, granule: u64| value / granule.max(1) * granule.max(1);
+        let ticks = u128::from(true_ns) * u128::from(microhertz) / 1_000_000_000_000_000;
+        Pair {
+            before_ns: floor(true_ns - early_ns, granules.reference_ns),
+            ticks: floor(u64::try_from(ticks).expect("the test's windows are short"), granules.source_ticks),
+            after_ns: floor(true_ns + late_ns, granules.reference_ns),
+        }
+    }
+
+    #[test]
+    fn two_exact_pairs_give_the_exact_rate() {
+        let pairs = [
+            Pair { before_ns: 0, ticks: 0, after_ns: 0 },
+            Pair { before_ns: 1_000_000, ticks: 1_000, after_ns: 1_000_000 },
+        ];
+        let fitted = fit(&pairs, EXACT).expect("two pairs");
+        assert_eq!((fitted.frequency, fitted.bound_ppm()), (Frequency::MEGAHERTZ, 0.0));
+    }
+
+    #[test]
+    fn brackets_that_no_line_passes_are_refused() {
+        let at = |ns: u64, ticks: u64| Pair { before_ns: ns, ticks, after_ns: ns + 10 };
+        // The source is stepped by half the window in its middle.
+        let pairs = [at(0, 0), at(1_000, 1_000), at(2_000, 5_000), at(3_000, 6_000)];
+        assert_eq!(fit(&pairs, EXACT), Err(FitError::NotConstant));
+    }
+
+    #[test]
+    fn too_few_or_too_close_pairs_are_refused() {
+        let pair = Pair { before_ns: 0, ticks: 0, after_ns: 100 };
+        assert_eq!(fit(&[], EXACT), Err(FitError::TooShort));
+        assert_eq!(fit(&[pair], EXACT), Err(FitError::TooShort));
+        assert_eq!(fit(&[pair, Pair { before_ns: 50, ticks: 5, after_ns: 150 }], EXACT), Err(FitError::TooShort));
+    }
+
+    #[test]
+    fn a_source_that_stands_still_is_too_short_to_say() {
+        let pairs =
+            [Pair { before_ns: 0, ticks: 7, after_ns: 10 }, Pair { before_ns: 1_000, ticks: 7, after_ns: 1_010 }];
+        assert_eq!(fit(&pairs, EXACT), Err(FitError::TooShort));
+    }
+
+    proptest! {
+        #[test]
+        fn the_true_rate_lies_between_the_limits_whatever_the_brackets(
+            hertz in 32_768_u64..5_000_000_000,
+            fraction in 0_u64..1_000_000,
+            source_ticks in 1_u64..100,
+            reference_ns in 1_u64..2_000,
+            gaps in vec((1_000_u64..50_000_000, 0_u64..900, 0_u64..5_000), 2..40),
+        ) {
+            let granules = Granules { source_ticks, reference_ns };
+            let microhertz = hertz * 1_000_000 + fraction;
+            let mut now = 1_000_000;
+            let pairs: Vec<_> = gaps.into_iter().map(|(gap, early, late)| {
+                now += gap;
+                pair(microhertz, now, early, late, granules)
+            }).collect();
+            match fit(&pairs, granules) {
+                Ok(fitted) => {
+                    let truth = Frequency::from_microhertz(microhertz).expect("not zero");
+                    prop_assert!(fitted.slowest <= truth && truth <= fitted.fastest, "{fitted:?} without {truth:?}");
+                    prop_assert!(fitted.slowest <= fitted.frequency && fitted.frequency <= fitted.fastest);
+                }
+                Err(error) => prop_assert_eq!(error, FitError::TooShort),
+            }
+        }
+
+        #[test]
+        fn more_pairs_never_loosen_the_bound(hertz in 1_000_000_u64..5_000_000_000, late in vec(1_u64..300, 3..20)) {
+            let granules = Granules { source_ticks: 1, reference_ns: 1 };
+            let pairs: Vec<_> = (1_u64..).zip(late).map(|(i, late)| pair(hertz * 1_000_000, i * 1_000_000, 20, late, granules)).collect();
+            let all = fit(&pairs, granules).expect("a millisecond apart").bound_ppm();
+            let fewer = fit(&pairs[..pairs.len() - 1], granules).map_or(f64::INFINITY, |fitted| fitted.bound_ppm());
+            prop_assert!(all <= fewer * (1.0 + 1e-9), "{all} {fewer}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A clock whose scale is fixed when it is made.
+//! Follows nobody: it is as right as its calibration, and its offset to other clocks grows with the calibration's error.
+
+use std::{
+    fmt,
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+use crate::{
+    scale::Scale,
+    source::{SourceId, TimeSource},
+    units::{Frequency, Width},
+};
+
+/// A counter that wraps sooner than this needs to be widened before it can be a clock: ten years, in seconds.
+const SHORTEST_WRAP_S: u64 = 10 * 365 * 24 * 3600;
+
+/// A source with a fixed scale and an anchor: reads the source and multiplies once.
+///
+/// # Error
+///
+/// A difference of two readings is within 2 ns of the ticks between them times the scale's rate (see [`Scale`]); what the scale's own rate
+/// is off, the calibration states as a bound in ppm.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Clock, Host, PosixClock, PosixId, Tsc, calibrate};
+/// use std::time::Duration;
+///
+/// let host = Host::live();
+/// # if let Ok(tsc) = Tsc::open(&host) {
+/// let raw = PosixClock::open(&host, PosixId::MonotonicRaw)?;
+/// let calibration = calibrate::calibrate(&tsc, &raw, Duration::from_millis(10))?;
+/// let clock = Clock::new(tsc, calibration.frequency)?;
+/// let start = clock.now();
+/// println!("reading the clock again took {:?}", clock.now() - start);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock<S> {
+    scale: Scale,
+    /// Added to the scaled ticks, modulo 2^64, to count from the epoch.
+    anchor_ns: u64,
+    source: S,
+}
+
+/// Why a source cannot be a clock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClockError {
+    /// Its readings repeat too soon.
+    #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: it must be widened to be a clock")]
+    TooNarrow {
+        /// The source.
+        source_id: SourceId,
+        /// Its width.
+        width: Width,
+        /// How long it takes to wrap.
+        wraps_after: Duration,
+    },
+}
+
+impl<S: TimeSource> Clock<S> {
+    /// A clock that ticks at `frequency` and reads zero now.
+    ///
+    /// # Errors
+    ///
+    /// [`ClockError::TooNarrow`] when the source wraps within ten years.
+    pub fn new(source: S, frequency: Frequency) -> Result<Self, ClockError> {
+        let mut clock = Self::unanchored(source, frequency)?;
+        clock.anchor_ns = clock.scale.nanoseconds(clock.source.ticks()).wrapping_neg();
+        Ok(clock)
+    }
+
+    /// A clock that ticks at `frequency` and shows, now, what `reference` shows: of a few brackets the middle of the narrowest. It does not
+    /// follow the reference afterwards.
+    ///
+    /// The reference's ticks count as nanoseconds where no rate is stated of it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClockError::TooNarrow`] when the source wraps within ten years.
+    pub fn anchored_to<R>(source: S, frequency: Frequency, reference: &R) -> Result<Self, ClockError>
+    where
+        R: TimeSource + ?Sized,
+    {
+        const BRACKETS: usize = 16;
+        let mut clock = Self::unanchored(source, frequency)?;
+        let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+        let take = || crate::source::Pair::take(&clock.source, reference, reference_scale);
+        let narrowest =
+            (0..BRACKETS).map(|_| take()).min_by_key(crate::source::Pair::width_ns).expect("sixteen brackets");
+        let middle_ns = narrowest.before_ns.wrapping_add(narrowest.width_ns() / 2);
+        clock.anchor_ns = middle_ns.wrapping_sub(clock.scale.nanoseconds(narrowest.ticks));
+        Ok(clock)
+    }
+
+    fn unanchored(source: S, frequency: Frequency) -> Result<Self, ClockError> {
+        let info = source.info();
+        let wraps_after_s = u128::from(info.width.mask()) * 1_000_000 / u128::from(frequency.microhertz());
+        if wraps_after_s < u128::from(SHORTEST_WRAP_S) {
+            let wraps_after = Duration::from_secs(u64::try_from(wraps_after_s).expect("less than ten years"));
+            return Err(ClockError::TooNarrow { source_id: info.id.clone(), width: info.width, wraps_after });
+        }
+        Ok(Self { scale: Scale::of(frequency), anchor_ns: 0, source })
+    }
+
+    /// The time now, at the lowest cost.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks`]: none.
+    #[inline(always)]
+    #[must_use]
+    pub fn now(&self) -> Reading {
+        self.reading(self.source.ticks())
+    }
+
+    /// The time before a piece of work.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_start`].
+    #[inline(always)]
+    #[must_use]
+    pub fn now_start(&self) -> Reading {
+        self.reading(self.source.ticks_start())
+    }
+
+    /// The time after a piece of work.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_end`].
+    #[inline(always)]
+    #[must_use]
+    pub fn now_end(&self) -> Reading {
+        self.reading(self.source.ticks_end())
+    }
+
+    /// The reading that `ticks` of the source mean.
+    #[inline(always)]
+    #[must_use]
+    pub fn reading(&self, ticks: u64) -> Reading {
+        Reading { nanoseconds: self.scale.nanoseconds(ticks).wrapping_add(self.anchor_ns) }
+    }
+
+    /// The scale.
+    #[must_use]
+    pub const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The source.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+/// What a [`Clock`] showed: nanoseconds since that clock's epoch. Readings of different clocks do not compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Reading {
+    nanoseconds: u64,
+}
+
+impl Reading {
+    /// A reading of so many nanoseconds since the epoch.
+    #[must_use]
+    pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
+        Self { nanoseconds }
+    }
+
+    /// Nanoseconds since the clock's epoch.
+    #[must_use]
+    pub const fn nanoseconds(self) -> u64 {
+        self.nanoseconds
+    }
+
+    /// Time since `earlier`; zero when `earlier` is later.
+    #[must_use]
+    #[inline]
+    pub const fn duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.saturating_sub(earlier.nanoseconds))
+    }
+
+    /// Time since `earlier`; `None` when `earlier` is later.
+    #[must_use]
+    pub fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
+        self.nanoseconds.checked_sub(earlier.nanoseconds).map(Duration::from_nanos)
+    }
+
+    /// The reading `duration` later; `None` beyond 584 years.
+    #[must_use]
+    pub fn checked_add(self, duration: Duration) -> Option<Self> {
+        let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
+        self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
+    }
+
+    /// The reading `duration` earlier; `None` before the epoch.
+    #[must_use]
+    pub fn checked_sub(self, duration: Duration) -> Option<Self> {
+        let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
+        self.nanoseconds.checked_sub(nanoseconds).map(Self::from_nanoseconds)
+    }
+}
+
+impl Sub for Reading {
+    type Output = Duration;
+
+    /// Time since the other reading; zero when that is later.
+    #[inline]
+    fn sub(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+impl Add<Duration> for Reading {
+    type Output = Self;
+
+    /// The reading `duration` later, at most the largest there is.
+    fn add(self, duration: Duration) -> Self {
+        self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
+    }
+}
+
+impl fmt::Display for Reading {
+    /// Seconds with nine decimals: `12.000345678 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09} s", self.nanoseconds / 1_000_000_000, self.nanoseconds % 1_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{Clock, ClockError, Reading};
+    use crate::{
+        source::{SourceId, SourceInfo},
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    #[test]
+    fn a_clock_starts_at_zero_wherever_its_counter_stands() {
+        let source = ManualSource::nanoseconds("by hand");
+        source.set(u64::MAX - 10);
+        let clock = Clock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
+        assert_eq!(clock.now(), Reading::default());
+        source.advance(1_500);
+        assert_eq!(clock.now(), Reading::from_nanoseconds(1_500));
+        assert_eq!(clock.now().to_string(), "0.000001500 s");
+    }
+
+    #[test]
+    fn an_anchored_clock_shows_what_its_reference_shows() {
+        let (source, reference) = (ManualSource::nanoseconds("source"), ManualSource::nanoseconds("reference"));
+        source.set(5_000_000);
+        reference.set(77);
+        let clock = Clock::anchored_to(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
+        assert_eq!(clock.now().nanoseconds(), 77);
+        source.advance(3);
+        assert_eq!(clock.now().nanoseconds(), 80);
+    }
+
+    #[test]
+    fn a_counter_that_wraps_soon_is_no_clock() {
+        let mut info = SourceInfo::new(SourceId::new("narrow"));
+        info.width = Width::BITS_32;
+        let refused =
+            Clock::new(ManualSource::with_info(info), Frequency::MEGAHERTZ).map(|_| ()).expect_err("71 minutes");
+        let ClockError::TooNarrow { wraps_after, .. } = refused;
+        assert_eq!(wraps_after, Duration::from_secs(4_294));
+    }
+
+    #[test]
+    fn a_later_reading_is_no_negative_time() {
+        let (early, late) = (Reading::from_nanoseconds(1), Reading::from_nanoseconds(4));
+        assert_eq!((late - early, early - late), (Duration::from_nanos(3), Duration::ZERO));
+        assert_eq!((early.checked_duration_since(late), early.checked_sub(Duration::from_nanos(2))), (None, None));
+        assert_eq!(late + Duration::MAX, Reading::from_nanoseconds(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_is_within_two_nanoseconds_of_exact_arithmetic(
+            hertz in 1_000_000_u64..5_000_000_000,
+            start in 0_u64..1 << 55,
+            ticks in 0_u64..1 << 40,
+        ) {
+            let frequency = Frequency::from_hertz(hertz).expect("not zero");
+            let source = ManualSource::nanoseconds("by hand");
+            source.set(start);
+            let clock = Clock::new(&source, frequency).expect("64 bits");
+            let before = clock.now();
+            source.advance(ticks);
+            let exact = u128::from(ticks) * 1_000_000_000 / u128::from(hertz);
+            let shown = clock.now().duration_since(before).as_nanos();
+            prop_assert!(shown.abs_diff(exact) <= 2, "{shown} {exact}");
+        }
+
+        #[test]
+        fn what_is_added_is_found_again(start in any::<u32>(), nanoseconds in any::<u32>()) {
+            let (start, duration) = (Reading::from_nanoseconds(start.into()), Duration::from_nanos(nanoseconds.into()));
+            prop_assert_eq!((start + duration) - start, duration);
+            prop_assert_eq!((start + duration).checked_sub(duration), Some(start));
+        }
+    }
+}

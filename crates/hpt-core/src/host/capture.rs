@@ -1,0 +1,81 @@
+//! Copies what hpt reads of a machine into a folder, so that others can explain it elsewhere.
+//! Takes nothing private: no serial number, no boot identity, no host name, no address.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::Host;
+
+/// Every file that hpt reads, apart from the boot identity, which belongs to one boot of one machine.
+const PATHS: [&str; 4] = [
+    "/proc/cpuinfo",
+    "/proc/device-tree/model",
+    "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+];
+
+/// Lines of /proc/cpuinfo that tell one machine from its sisters.
+const PRIVATE_KEYS: [&str; 1] = ["Serial"];
+
+/// What a capture wrote and what the machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The paths copied, as they are on the machine.
+    pub copied: Vec<&'static str>,
+    /// The paths that could not be read.
+    pub missing: Vec<&'static str>,
+}
+
+/// The folder could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}")]
+pub struct CaptureError {
+    /// What could not be written.
+    pub path: PathBuf,
+    #[source]
+    cause: io::Error,
+}
+
+impl Host {
+    /// Copies the files that hpt reads of this machine below `folder`; the facts are the caller's to add.
+    ///
+    /// # Errors
+    ///
+    /// When `folder` cannot be written. A file the machine does not have is not an error.
+    pub fn capture(&self, folder: &Path) -> Result<Captured, CaptureError> {
+        let mut captured = Captured { copied: Vec::new(), missing: Vec::new() };
+        for path in PATHS {
+            let Ok(content) = self.read(path) else {
+                captured.missing.push(path);
+                continue;
+            };
+            let target = folder.join(path.trim_start_matches('/'));
+            let failed = |cause| CaptureError { path: target.clone(), cause };
+            target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+            fs::write(&target, without_private_lines(&content)).map_err(failed)?;
+            captured.copied.push(path);
+        }
+        Ok(captured)
+    }
+}
+
+fn without_private_lines(content: &[u8]) -> Vec<u8> {
+    let private = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        line.split_once(':').is_some_and(|(key, _)| PRIVATE_KEYS.contains(&key.trim()))
+    };
+    content.split_inclusive(|&byte| byte == b'\n').filter(|line| !private(line)).flatten().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_private_lines;
+
+    #[test]
+    fn a_serial_number_does_not_leave_the_machine() {
+        let cpuinfo = b"Hardware\t: BCM2835\nSerial\t\t: 00000000abcdef01\nModel\t: Raspberry Pi";
+        assert_eq!(without_private_lines(cpuinfo), b"Hardware\t: BCM2835\nModel\t: Raspberry Pi");
+    }
+}

@@ -1,0 +1,97 @@
+//! What the kernel's files say: clock sources, the identity of the boot.
+//! Parsers only: `Host` opens the files.
+
+use std::fmt;
+
+/// The kernel's clock sources, as sysfs lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockSources {
+    /// The one in use; `None` when sysfs does not tell.
+    pub current: Option<String>,
+    /// Those the kernel would take, best first; `None` when sysfs does not tell.
+    pub available: Option<Vec<String>>,
+}
+
+impl ClockSources {
+    pub(super) fn parse(current: Option<&str>, available: Option<&str>) -> Self {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        Self {
+            current: current.and_then(|text| words(text).into_iter().next()),
+            available: available.map(words).filter(|sources| !sources.is_empty()),
+        }
+    }
+
+    /// Whether the kernel would take `name`; `None` when sysfs does not tell.
+    #[must_use]
+    pub fn offers(&self, name: &str) -> Option<bool> {
+        self.available.as_ref().map(|sources| sources.iter().any(|source| source == name))
+    }
+}
+
+/// The identity of one boot of one machine: 32 hexadecimal digits in the usual five groups.
+///
+/// # References
+///
+/// random(4), /`proc/sys/kernel/random/boot_id`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BootId(String);
+
+impl BootId {
+    /// Takes a boot identity as the kernel writes it; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let groups: Vec<&str> = text.trim().split('-').collect();
+        let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+        let hexadecimal = groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        (lengths == [8, 4, 4, 4, 12] && hexadecimal).then(|| Self(text.trim().to_ascii_lowercase()))
+    }
+
+    /// The identity as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BootId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{BootId, ClockSources};
+
+    #[test]
+    fn sources_are_listed_in_the_kernels_order() {
+        let sources = ClockSources::parse(Some("tsc\n"), Some("tsc kvm-clock \n"));
+        assert_eq!(sources.current.as_deref(), Some("tsc"));
+        assert_eq!((sources.offers("kvm-clock"), sources.offers("hpet")), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn without_sysfs_nothing_is_claimed() {
+        let sources = ClockSources::parse(None, None);
+        assert_eq!((sources.current.clone(), sources.offers("tsc")), (None, None));
+        assert_eq!(ClockSources::parse(Some(""), Some(" \n")), sources);
+    }
+
+    #[test]
+    fn a_boot_identity_is_five_groups_of_hexadecimal_digits() {
+        assert!(BootId::parse("0F9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10\n").is_some());
+        assert_eq!(BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a1"), None);
+        assert_eq!(BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a1g"), None);
+        assert_eq!(BootId::parse(""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(current in any::<String>(), available in any::<String>()) {
+            let _ = ClockSources::parse(Some(&current), Some(&available));
+            let _ = BootId::parse(&current);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The machine: a root folder for /proc, /sys and the device tree, and the facts that no file holds.
+//! Opens no counter. A captured host opens and tries nothing at all.
+
+mod capture;
+mod cpu;
+mod kernel;
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+pub use self::{
+    capture::{CaptureError, Captured},
+    cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
+    kernel::{BootId, ClockSources},
+};
+use crate::sys::{arch, process};
+
+/// No file that hpt reads is larger; a longer one is cut off here.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The machine that is looked at: the live one, or one captured earlier.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+    facts: Facts,
+    live: bool,
+}
+
+/// The instruction set a program was built for, or a captured machine ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Architecture {
+    /// x86-64.
+    #[cfg_attr(feature = "serde", serde(rename = "x86-64"))]
+    X86_64,
+    /// 64-bit ARM.
+    Aarch64,
+    /// 32-bit ARM.
+    Arm,
+    /// Anything else Linux runs on.
+    Other,
+}
+
+impl Architecture {
+    /// What this program was built for.
+    pub const HERE: Self = if cfg!(target_arch = "x86_64") {
+        Self::X86_64
+    } else if cfg!(target_arch = "aarch64") {
+        Self::Aarch64
+    } else if cfg!(target_arch = "arm") {
+        Self::Arm
+    } else {
+        Self::Other
+    };
+
+    /// Its usual name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86-64",
+            Self::Aarch64 => "aarch64",
+            Self::Arm => "arm",
+            Self::Other => "this architecture",
+        }
+    }
+}
+
+/// Whether `prctl(PR_GET_TSC)` lets the asking thread read the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum CounterPermission {
+    /// `PR_TSC_ENABLE`: reading is allowed.
+    Enabled,
+    /// `PR_TSC_SIGSEGV`: reading raises SIGSEGV, in the vDSO too.
+    Forbidden,
+    /// The kernel does not know the call on this machine.
+    Unknown,
+}
+
+impl CounterPermission {
+    /// What the kernel says of the calling thread, now.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        match process::tsc_permission() {
+            process::TscPermission::Enabled => Self::Enabled,
+            process::TscPermission::Forbidden => Self::Forbidden,
+            process::TscPermission::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// What a machine says of itself other than through files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Facts {
+    /// The instruction set.
+    pub architecture: Architecture,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// `uname -v`.
+    pub kernel_version: String,
+    /// Whether the asking thread might read the counter.
+    pub counter_permission: CounterPermission,
+    /// Whether the kernel gave the process a vDSO.
+    pub vdso: bool,
+    /// The CPUID leaves that bear on time; empty where there is no CPUID.
+    pub cpuid: Vec<CpuidLeaf>,
+}
+
+impl Facts {
+    /// The facts of the machine at hand, as the calling thread sees them.
+    #[must_use]
+    pub fn live() -> Self {
+        let (kernel_release, kernel_version) = process::kernel_names().unwrap_or_default();
+        Self {
+            architecture: Architecture::HERE,
+            kernel_release,
+            kernel_version,
+            counter_permission: CounterPermission::of_this_thread(),
+            vdso: process::has_vdso(),
+            cpuid: cpu::leaves(arch::cpuid),
+        }
+    }
+}
+
+impl Host {
+    /// The machine at hand.
+    #[must_use]
+    pub fn live() -> Self {
+        Self { root: PathBuf::from("/"), facts: Facts::live(), live: true }
+    }
+
+    /// A machine captured earlier: its files below `root`, and its facts.
+    #[must_use]
+    pub fn captured(root: impl Into<PathBuf>, facts: Facts) -> Self {
+        Self { root: root.into(), facts, live: false }
+    }
+
+    /// Whether sources may be opened on it.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// What the machine says of itself other than through files.
+    #[must_use]
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The content of a file of the machine, `path` being absolute there; cut off after 1 MiB.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening or reading it answers.
+    pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        File::open(self.locate(path))?.take(LARGEST_FILE).read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    /// The content of a file as text, without what ends it; `None` when it cannot be read.
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
+        let content = self.read(path).ok()?;
+        let text = String::from_utf8_lossy(&content);
+        Some(text.trim_end_matches(['\n', '\0', ' ']).to_owned())
+    }
+
+    fn locate(&self, path: &str) -> PathBuf {
+        self.root.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+    }
+
+    /// The processor, as /proc/cpuinfo, the device tree and CPUID describe it.
+    #[must_use]
+    pub fn cpu(&self) -> Cpu {
+        Cpu::parse(
+            &self.text("/proc/cpuinfo").unwrap_or_default(),
+            self.text("/proc/device-tree/model").as_deref(),
+            &self.facts.cpuid,
+        )
+    }
+
+    /// The kernel's clock sources: the one in use and those it would take.
+    #[must_use]
+    pub fn clock_sources(&self) -> ClockSources {
+        ClockSources::parse(
+            self.text("/sys/devices/system/clocksource/clocksource0/current_clocksource").as_deref(),
+            self.text("/sys/devices/system/clocksource/clocksource0/available_clocksource").as_deref(),
+        )
+    }
+
+    /// The identity of this boot; `None` where /proc does not tell it.
+    #[must_use]
+    pub fn boot_id(&self) -> Option<BootId> {
+        self.text("/proc/sys/kernel/random/boot_id").as_deref().and_then(BootId::parse)
+    }
+}

@@ -1,0 +1,47 @@
+//! Time on Linux as fast as the hardware allows, with an honest word on how good each reading is.
+//!
+//! A [`TimeSource`] is a counter that can be read: the x86 TSC, the kernel's clocks, one of your own. [`source::probe`] lists what a machine
+//! has, [`source::choose`] takes the best and says why, [`calibrate`] finds how fast a source ticks and between which limits, a
+//! [`Clock`] turns ticks into nanoseconds at the cost of one multiplication, and a [`Stopwatch`] says how long a piece of work took and what
+//! saying so cost.
+//!
+//! ```
+//! use hpt_core::{Host, Stopwatch, source};
+//!
+//! let host = Host::live();
+//! let (source, why) = source::choose(&host)?;
+//! println!("{}", why.reason());
+//! let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+//! let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
+//! println!("{sum}: {} ns, of which {} ns for reading the counter", lap.nanoseconds(), lap.own_cost_ns());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Nothing here works before `main`, starts a thread or keeps state behind your back. Opening a source may fail, with a reason and a
+//! remedy; reading one cannot.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("hpt-core reads Linux's clocks and counters; it runs on Linux only");
+
+pub mod calibrate;
+pub mod clock;
+pub mod host;
+pub mod measure;
+pub mod realtime;
+mod scale;
+pub mod source;
+pub mod state;
+pub mod stats;
+pub mod stopwatch;
+mod sys;
+pub mod testing;
+mod units;
+
+pub use calibrate::Calibration;
+pub use clock::{Clock, Reading};
+pub use host::Host;
+pub use scale::Scale;
+pub use source::{Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc, Unavailable};
+pub use stats::Spread;
+pub use stopwatch::{Lap, Stopwatch};
+pub use units::{Frequency, Width};

@@ -1,0 +1,82 @@
+//! The granularity of a source: the smallest non-zero step between two reads.
+//! Says nothing of accuracy.
+
+use std::time::Duration;
+
+use crate::{scale::Scale, source::TimeSource, stats::Steps, units::Frequency};
+
+/// Enough steps to know the smallest.
+const ENOUGH_STEPS: u64 = 1_000;
+/// Reads between two looks at the reference.
+const READS: u32 = 64;
+
+/// What the steps of a source showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Granularity {
+    /// The smallest non-zero step, in ticks. No smaller than what the counter moves by while it is read.
+    pub smallest_ticks: u64,
+    /// The same in nanoseconds.
+    pub smallest_ns: f64,
+    /// Every step seen is a whole multiple of this many ticks.
+    pub multiple_ticks: u64,
+    /// How many non-zero steps were seen.
+    pub steps: u64,
+}
+
+/// Reads `source`, which ticks at `frequency`, until it has stepped a thousand times or `longest` has passed by `reference`.
+/// `None` when it never stepped.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub fn granularity(
+    source: &dyn TimeSource,
+    frequency: Frequency,
+    reference: &dyn TimeSource,
+    longest: Duration,
+) -> Option<Granularity> {
+    let width = source.info().width;
+    let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+    let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+    let start_ns = reference_scale.nanoseconds(reference.ticks());
+    let mut steps = Steps::default();
+    let mut previous = source.ticks();
+    while steps.count() < ENOUGH_STEPS
+        && reference_scale.nanoseconds(reference.ticks()).wrapping_sub(start_ns) < longest_ns
+    {
+        for _ in 0..READS {
+            let ticks = source.ticks();
+            // A step back is the self-test's affair; here it would be a huge step forward and so never the smallest.
+            steps.record(width.difference(previous, ticks));
+            previous = ticks;
+        }
+    }
+    let smallest_ticks = steps.smallest_ticks()?;
+    Some(Granularity {
+        smallest_ticks,
+        smallest_ns: smallest_ticks as f64 * frequency.tick_ns_f64(),
+        multiple_ticks: steps.multiple_ticks()?,
+        steps: steps.count(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::granularity;
+    use crate::{testing::ManualSource, units::Frequency};
+
+    #[test]
+    fn a_clock_that_steps_by_a_microsecond_shows_it() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(1);
+        let source = ManualSource::nanoseconds("source").stepping_by(1_000);
+        let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1)).expect("it moves");
+        assert_eq!((seen.smallest_ticks, seen.multiple_ticks), (1_000, 1_000));
+    }
+
+    #[test]
+    fn a_clock_that_stands_has_no_granularity() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(1_000);
+        let source = ManualSource::nanoseconds("source");
+        assert_eq!(granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_millis(1)), None);
+    }
+}

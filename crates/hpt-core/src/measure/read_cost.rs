@@ -1,0 +1,163 @@
+//! What a read costs: many in a row for the mean, each by itself for the spread.
+//! Subtracts nothing: the cost of timing a single read stands beside the result.
+
+use std::{hint::black_box, time::Duration};
+
+use crate::{
+    scale::Scale,
+    source::TimeSource,
+    stats::{Histogram, Spread},
+    sys::process,
+    units::Frequency,
+};
+
+/// Reads in a row between two looks at the wall clock and at `keep_going`.
+const BATCH: u32 = 10_000;
+/// Single reads are timed at most so often: enough for 100 samples beyond p99.9.
+const MOST_SINGLES: u64 = 100_000;
+
+/// What times the reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruments<'a> {
+    /// Times the long run. Its ticks must be at its stated rate.
+    pub wall: &'a dyn TimeSource,
+    /// Times single reads.
+    pub stopwatch: &'a dyn TimeSource,
+    /// How fast the stopwatch ticks.
+    pub stopwatch_frequency: Frequency,
+}
+
+/// What reading a source costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadCost {
+    /// Reads in the long run.
+    pub calls: u64,
+    /// Time they took.
+    pub total: Duration,
+    /// CPU time they took in user mode, as far as the kernel tells.
+    pub user: Duration,
+    /// CPU time they took in the kernel, as far as the kernel tells.
+    pub system: Duration,
+    /// Single reads, each timed by the stopwatch, whose own cost is in them; `None` when there were none.
+    pub singles: Option<Spread>,
+    /// The same without a read in between: the stopwatch's own cost.
+    pub empty: Option<Spread>,
+    /// Whether all reads that were asked for were made.
+    pub complete: bool,
+}
+
+impl ReadCost {
+    /// Time per read in the long run, in nanoseconds; `None` without reads.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for statistics")]
+    pub fn per_call_ns(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
+    }
+}
+
+/// Reads `source` `calls` times in a row, then singly. `keep_going` is given the number of reads made so far and is asked between timed
+/// regions; when it says no, what was measured until then is returned.
+pub fn read_cost(
+    source: &dyn TimeSource,
+    instruments: Instruments<'_>,
+    calls: u64,
+    mut keep_going: impl FnMut(u64) -> bool,
+) -> ReadCost {
+    let Instruments { wall, stopwatch, stopwatch_frequency } = instruments;
+    let wall_scale = wall.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+    let wall_width = wall.info().width;
+    let cpu_time = || process::thread_cpu_time().unwrap_or_default();
+    let mut cost = ReadCost {
+        calls: 0,
+        total: Duration::ZERO,
+        user: Duration::ZERO,
+        system: Duration::ZERO,
+        singles: None,
+        empty: None,
+        complete: true,
+    };
+    // The first batch warms caches and page tables and is thrown away.
+    source.ticks_repeated(u32::try_from(calls).unwrap_or(BATCH).min(BATCH));
+    while cost.calls < calls {
+        let batch = u32::try_from(calls - cost.calls).unwrap_or(BATCH).min(BATCH);
+        let (user, system) = cpu_time();
+        let start = wall.ticks_start();
+        source.ticks_repeated(batch);
+        let ticks = wall_width.difference(start, wall.ticks_end());
+        let (user_after, system_after) = cpu_time();
+        cost.calls += u64::from(batch);
+        cost.total += Duration::from_nanos(wall_scale.nanoseconds(ticks));
+        cost.user += user_after.saturating_sub(user);
+        cost.system += system_after.saturating_sub(system);
+        if cost.calls < calls && !keep_going(cost.calls) {
+            cost.complete = false;
+            break;
+        }
+    }
+    let tick_ns = stopwatch_frequency.tick_ns_f64();
+    let (singles, empty) = single_reads(source, stopwatch, cost.calls.min(MOST_SINGLES), || keep_going(calls));
+    cost.singles = singles.spread(tick_ns);
+    cost.empty = empty.spread(tick_ns);
+    cost
+}
+
+/// Times `count` single reads, and as many empty brackets between them.
+fn single_reads(
+    source: &dyn TimeSource,
+    stopwatch: &dyn TimeSource,
+    count: u64,
+    mut keep_going: impl FnMut() -> bool,
+) -> (Histogram, Histogram) {
+    let width = stopwatch.info().width;
+    let (mut singles, mut empty) = (Histogram::new(), Histogram::new());
+    for done in 0..count {
+        let start = stopwatch.ticks_start();
+        black_box(source.ticks());
+        let end = stopwatch.ticks_end();
+        let empty_start = stopwatch.ticks_start();
+        let empty_end = stopwatch.ticks_end();
+        singles.record(width.difference(start, end));
+        empty.record(width.difference(empty_start, empty_end));
+        if done % u64::from(BATCH) == 0 && !keep_going() {
+            break;
+        }
+    }
+    (singles, empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Instruments, read_cost};
+    use crate::{testing::ManualSource, units::Frequency};
+
+    #[test]
+    fn no_calls_cost_nothing_and_have_no_spread() {
+        let clock = ManualSource::nanoseconds("clock").stepping_by(5);
+        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let cost = read_cost(&ManualSource::nanoseconds("source"), instruments, 0, |_| true);
+        assert_eq!((cost.calls, cost.per_call_ns(), cost.singles, cost.complete), (0, None, None, true));
+    }
+
+    #[test]
+    fn a_read_that_takes_forty_nanoseconds_costs_forty() {
+        // The source is the wall clock itself: each of its reads moves it by 40 ns.
+        let clock = ManualSource::nanoseconds("clock").stepping_by(40);
+        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let cost = read_cost(&clock, instruments, 25_000, |_| true);
+        // Three batches, each with one more read that closes its bracket.
+        assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_003 * 40)));
+        let (singles, empty) = (cost.singles.expect("25 000"), cost.empty.expect("25 000"));
+        assert!((singles.p50_ns - 80.0).abs() < 0.1 && (empty.p50_ns - 40.0).abs() < 0.1, "{singles:?} {empty:?}");
+    }
+
+    #[test]
+    fn an_interrupted_run_keeps_what_it_measured() {
+        let clock = ManualSource::nanoseconds("clock").stepping_by(1);
+        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let cost = read_cost(&clock, instruments, 1_000_000, |done| done < 20_000);
+        assert_eq!((cost.calls, cost.complete), (20_000, false));
+        assert!(cost.singles.is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! Ticks to nanoseconds by one multiplication, with a bound that is proved here.
+//! Knows no counter and no anchor: `clock` puts those together.
+
+use crate::units::Frequency;
+
+/// Nanoseconds per tick as a 64.64 fixed-point number: whole nanoseconds, and 2⁻⁶⁴ of one.
+///
+/// # The bound
+///
+/// Let `p` be the exact nanoseconds per tick, `q = whole + fraction/2⁶⁴` what is kept. `fraction` is
+/// rounded to nearest, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns `⌊q·t⌋` for `t`
+/// ticks, exactly: `whole·t` is an integer and the high half of `fraction·t` is a floor. Hence
+///
+/// ```text
+/// -1 - t·2⁻⁶⁵  <  ⌊q·t⌋ - p·t  ≤  t·2⁻⁶⁵
+/// ```
+///
+/// that is, below one nanosecond plus a part of `t` that reaches 1 ns only at 2⁶⁵ ticks: less than 2 ns for
+/// every `u64`. Because it is a floor of a non-decreasing function, more ticks never give less time.
+///
+/// # Why not the kernel's multiply and shift
+///
+/// A 32-bit multiplier with a shift needs the range of `t` bounded beforehand, keeps about 10⁻⁹ of the rate, and
+/// its shift stands on the critical path. Here the shift is free (the high word of the product), the two
+/// products run side by side, and any `t` is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scale {
+    whole: u64,
+    fraction: u64,
+}
+
+impl Scale {
+    /// The scale of a counter that ticks at `frequency`, right to 2⁻⁶⁵ ns a tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, Scale};
+    ///
+    /// let scale = Scale::of(Frequency::from_hertz(54_000_000).expect("not zero"));
+    /// assert!(scale.nanoseconds(54_000_000).abs_diff(1_000_000_000) <= 1);
+    /// assert_eq!(Scale::of(Frequency::MEGAHERTZ).nanoseconds(7), 7_000);
+    /// ```
+    #[must_use]
+    pub fn of(frequency: Frequency) -> Self {
+        // ns per tick = 1e9 / Hz = 1e15 / µHz. The whole part divides once; the remainder is below µHz < 2^64,
+        // so remainder * 2^64 fits in 128 bits.
+        const FEMTO: u64 = 1_000_000_000_000_000;
+        let microhertz = frequency.microhertz();
+        let mut whole = FEMTO / microhertz;
+        let remainder = u128::from(FEMTO % microhertz) << 64;
+        let microhertz = u128::from(microhertz);
+        let rounded = remainder / microhertz + u128::from(remainder % microhertz >= microhertz.div_ceil(2));
+        let fraction = match u64::try_from(rounded) {
+            Ok(fraction) => fraction,
+            Err(_) => {
+                whole += 1;
+                0
+            }
+        };
+        Self { whole, fraction }
+    }
+
+    /// Time in nanoseconds that `ticks` ticks last, rounded down; modulo 2⁶⁴ ns (584 years).
+    #[must_use]
+    #[inline(always)]
+    pub const fn nanoseconds(self, ticks: u64) -> u64 {
+        let below_one = ((ticks as u128 * self.fraction as u128) >> 64) as u64;
+        self.whole.wrapping_mul(ticks).wrapping_add(below_one)
+    }
+
+    /// The length of one tick in nanoseconds, for statistics and printing.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    pub fn tick_ns_f64(self) -> f64 {
+        self.whole as f64 + self.fraction as f64 / 18_446_744_073_709_551_616.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::Scale;
+    use crate::units::Frequency;
+
+    /// Exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow form the fast one is held against.
+    fn exact(ticks: u64, frequency: Frequency) -> (u128, u128) {
+        let femto = u128::from(ticks) * 1_000_000_000_000_000;
+        (femto / u128::from(frequency.microhertz()), femto % u128::from(frequency.microhertz()))
+    }
+
+    #[test]
+    fn nanosecond_clocks_pass_unchanged() {
+        let scale = Scale::of(Frequency::GIGAHERTZ);
+        assert_eq!(scale.nanoseconds(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_fraction_that_rounds_up_to_one_carries() {
+        // 1e15 / (1e15 + 1) ns a tick is 1 - 1e-15: nearest at 2^-64 is below one, and must not become zero.
+        let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
+        assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
+        // The slowest rate there is: one tick in a million seconds.
+        assert_eq!(Scale::of(Frequency::from_microhertz(1).expect("not zero")).nanoseconds(3), 3_000_000_000_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn the_proved_bound_holds_against_exact_arithmetic(
+            microhertz in 1_000_000_u64..u64::MAX,
+            ticks in any::<u64>(),
+            shift in 0_u32..64,
+        ) {
+            let frequency = Frequency::from_microhertz(microhertz).expect("not zero");
+            let ticks = ticks >> shift;
+            let (whole, remainder) = exact(ticks, frequency);
+            if let Ok(whole) = u64::try_from(whole) {
+                let fast = i128::from(Scale::of(frequency).nanoseconds(ticks));
+                let slow = i128::from(whole);
+                // t * 2^-65 < 0.5 for every t, so the bound reads: between -1.5 and +0.5 of the exact value.
+                prop_assert!(fast - slow <= i128::from(remainder * 2 >= u128::from(microhertz)), "{fast} {slow}");
+                prop_assert!(slow - fast <= 1, "{fast} {slow}");
+            }
+        }
+
+        #[test]
+        fn more_ticks_never_give_less_time(hertz in 1_000_u64..10_000_000_000, ticks in 0_u64..1 << 50, step in 0_u64..1_000) {
+            let scale = Scale::of(Frequency::from_hertz(hertz).expect("not zero"));
+            prop_assert!(scale.nanoseconds(ticks + step) >= scale.nanoseconds(ticks));
+        }
+    }
+}

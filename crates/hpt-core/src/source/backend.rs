@@ -1,0 +1,169 @@
+//! What a backend answers: reports, opened sources, and reasons why not.
+//! Knows no particular source.
+
+use std::fmt;
+
+use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
+use crate::host::{Architecture, Host};
+
+mod sealed {
+    pub trait Sealed {}
+}
+pub(super) use sealed::Sealed;
+
+/// A family of sources: how to find them and how to open them. Sealed; bring your own source through [`TimeSource`].
+pub trait Backend: Sealed + fmt::Debug + Sync {
+    /// The names of its sources; they are listed on every machine.
+    fn ids(&self) -> Vec<SourceId>;
+
+    /// One report for each of its sources.
+    fn probe(&self, host: &Host) -> Vec<ProbeReport>;
+
+    /// Opens one of its sources.
+    ///
+    /// # Errors
+    ///
+    /// The reason why this machine cannot offer it.
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable>;
+}
+
+/// An open source.
+#[derive(Debug)]
+pub enum Opened {
+    /// Any thread may read it.
+    Shared(Box<dyn TimeSource + Send + Sync>),
+    /// Only the thread that opened it may read it.
+    ThreadBound(Box<dyn TimeSource>),
+}
+
+impl Opened {
+    /// The source, whichever way it is held.
+    #[must_use]
+    pub fn as_dyn(&self) -> &dyn TimeSource {
+        match self {
+            Self::Shared(source) => source.as_ref(),
+            Self::ThreadBound(source) => source.as_ref(),
+        }
+    }
+}
+
+/// Whether the kernel vouches for a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelVerdict {
+    /// It does; the text says how that shows.
+    Trusted(String),
+    /// It does not; the text says how that shows.
+    Distrusted(String),
+    /// It cannot be told; the text says why.
+    Unknown(String),
+}
+
+impl KernelVerdict {
+    /// How the verdict shows, or why there is none.
+    #[must_use]
+    pub fn evidence(&self) -> &str {
+        match self {
+            Self::Trusted(evidence) | Self::Distrusted(evidence) | Self::Unknown(evidence) => evidence,
+        }
+    }
+
+    /// Its name in tables and in JSON.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Trusted(_) => "trusted",
+            Self::Distrusted(_) => "distrusted",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// What a backend says of one source on one host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeReport {
+    /// The source's name.
+    pub id: SourceId,
+    /// What it is, in one sentence.
+    pub description: &'static str,
+    /// What it is like here, or why it is not to be had.
+    pub availability: Result<SourceInfo, Unavailable>,
+    /// Whether the kernel vouches for it.
+    pub kernel: KernelVerdict,
+    /// What was looked at and what it said, one finding a line.
+    pub evidence: Vec<String>,
+}
+
+/// Why a source cannot be used: what was seen, and what helps.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// The counter belongs to another kind of machine.
+    #[error("{} machines have no such counter", have.name())]
+    OtherArchitecture {
+        /// The machine looked at.
+        have: Architecture,
+    },
+    /// The processor does not list the instruction.
+    #[error("the processor has no such counter: {evidence}")]
+    NoCounter {
+        /// What says so.
+        evidence: &'static str,
+    },
+    /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
+    #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
+    ForbiddenByPrctl,
+    /// The kernel, or a sandbox, answered a first read with an error.
+    #[error("the kernel refuses to read it: {reason}")]
+    Refused {
+        /// The error, in the system's words.
+        reason: String,
+    },
+    /// The host is a captured one: there is nothing to open.
+    #[error("this is a captured machine: its counters cannot be read here")]
+    Captured,
+    /// It opened, and did not behave like a counter.
+    #[error("the self-test refused it: {0}")]
+    SelfTest(SelfTestFailure),
+    /// No source has this name.
+    #[error("there is no source called {name:?}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Names that look like it, nearest first.
+        nearest: Vec<SourceId>,
+    },
+}
+
+impl Unavailable {
+    /// What helps, where anything does.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::OtherArchitecture { .. } | Self::NoCounter { .. } => None,
+            Self::ForbiddenByPrctl => {
+                Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
+            }
+            Self::Refused { .. } => Some("look for a seccomp filter or a sandbox around this process".to_owned()),
+            Self::Captured => Some("run hpt on the machine itself".to_owned()),
+            Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
+            Self::Unknown { nearest, .. } => Some(match nearest.as_slice() {
+                [] => "`hpt probe` lists all names".to_owned(),
+                names => format!("did you mean {}?", names.iter().map(SourceId::as_str).collect::<Vec<_>>().join(", ")),
+            }),
+        }
+    }
+
+    /// One word for the kind of reason, stable for programs.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::OtherArchitecture { .. } => "other-architecture",
+            Self::NoCounter { .. } => "no-counter",
+            Self::ForbiddenByPrctl => "forbidden-by-prctl",
+            Self::Refused { .. } => "refused",
+            Self::Captured => "captured",
+            Self::SelfTest(_) => "self-test",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The clocks every Linux kernel offers: the `clock_gettime` family and gettimeofday, each a source of its own.
+//! Does not make the calls itself: `sys::clock` does.
+
+use std::marker::PhantomData;
+
+use super::{
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, StatedBy, TimeSource,
+    Unavailable, backend::Sealed,
+};
+use crate::{
+    host::{CounterPermission, Host},
+    sys::clock::{Clock, ClockId, Route, TimeOfDay},
+    units::Frequency,
+};
+
+/// One of the kernel's clocks that the whole system, or the whole process, shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PosixId {
+    /// `CLOCK_REALTIME`: wall time, stepped and steered.
+    Realtime,
+    /// `CLOCK_MONOTONIC`: time since boot without suspend, steered, never stepped.
+    Monotonic,
+    /// `CLOCK_MONOTONIC_RAW`: as the hardware counts, neither stepped nor steered.
+    MonotonicRaw,
+    /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` with suspend.
+    Boottime,
+    /// `CLOCK_TAI`: wall time without leap seconds.
+    Tai,
+    /// `CLOCK_REALTIME_COARSE`: wall time as of the last kernel tick.
+    RealtimeCoarse,
+    /// `CLOCK_MONOTONIC_COARSE`: `CLOCK_MONOTONIC` as of the last kernel tick.
+    MonotonicCoarse,
+    /// `CLOCK_PROCESS_CPUTIME_ID`: CPU time of the process.
+    ProcessCpu,
+    /// gettimeofday: wall time in microseconds.
+    Gettimeofday,
+}
+
+/// All clocks in the order in which they are listed; `None` is the thread's CPU time, which has a type of its own.
+const ORDER: [Option<PosixId>; 10] = [
+    Some(PosixId::Realtime),
+    Some(PosixId::Monotonic),
+    Some(PosixId::MonotonicRaw),
+    Some(PosixId::Boottime),
+    Some(PosixId::Tai),
+    Some(PosixId::RealtimeCoarse),
+    Some(PosixId::MonotonicCoarse),
+    Some(PosixId::ProcessCpu),
+    None,
+    Some(PosixId::Gettimeofday),
+];
+
+const THREAD_CPU: SourceId = SourceId::new("thread-cpu");
+const THREAD_CPU_DESCRIPTION: &str = "CPU time of the reading thread, CLOCK_THREAD_CPUTIME_ID";
+
+impl PosixId {
+    /// The source's name.
+    #[must_use]
+    pub const fn source_id(self) -> SourceId {
+        SourceId::new(match self {
+            Self::Realtime => "realtime",
+            Self::Monotonic => "monotonic",
+            Self::MonotonicRaw => "monotonic-raw",
+            Self::Boottime => "boottime",
+            Self::Tai => "tai",
+            Self::RealtimeCoarse => "realtime-coarse",
+            Self::MonotonicCoarse => "monotonic-coarse",
+            Self::ProcessCpu => "process-cpu",
+            Self::Gettimeofday => "gettimeofday",
+        })
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Realtime => "wall time, stepped and steered, CLOCK_REALTIME",
+            Self::Monotonic => "time since boot, steered and never stepped, CLOCK_MONOTONIC",
+            Self::MonotonicRaw => "time since boot as the hardware counts, CLOCK_MONOTONIC_RAW",
+            Self::Boottime => "time since boot with suspend, CLOCK_BOOTTIME",
+            Self::Tai => "wall time without leap seconds, CLOCK_TAI",
+            Self::RealtimeCoarse => "wall time as of the last kernel tick, CLOCK_REALTIME_COARSE",
+            Self::MonotonicCoarse => "time since boot as of the last kernel tick, CLOCK_MONOTONIC_COARSE",
+            Self::ProcessCpu => "CPU time of the process, CLOCK_PROCESS_CPUTIME_ID",
+            Self::Gettimeofday => "wall time in microseconds, gettimeofday",
+        }
+    }
+
+    /// The clock id of the kernel; gettimeofday has none.
+    const fn clock_id(self) -> Option<ClockId> {
+        match self {
+            Self::Realtime => Some(ClockId::Realtime),
+            Self::Monotonic => Some(ClockId::Monotonic),
+            Self::MonotonicRaw => Some(ClockId::MonotonicRaw),
+            Self::Boottime => Some(ClockId::Boottime),
+            Self::Tai => Some(ClockId::Tai),
+            Self::RealtimeCoarse => Some(ClockId::RealtimeCoarse),
+            Self::MonotonicCoarse => Some(ClockId::MonotonicCoarse),
+            Self::ProcessCpu => Some(ClockId::ProcessCpu),
+            Self::Gettimeofday => None,
+        }
+    }
+
+    /// What does not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
+    fn properties(self) -> SourceInfo {
+        let mut info = SourceInfo::new(self.source_id());
+        info.nominal = Some(match self {
+            Self::Gettimeofday => Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Definition },
+            _ => NANOSECONDS,
+        });
+        info.read_path = ReadPath::Kernel;
+        info.scope = if self == Self::ProcessCpu { Scope::Process } else { Scope::System };
+        info.steady = matches!(self, Self::Monotonic | Self::MonotonicRaw | Self::Boottime | Self::MonotonicCoarse);
+        info.steered = !matches!(self, Self::MonotonicRaw | Self::ProcessCpu);
+        info.counts_in_suspend = Some(matches!(
+            self,
+            Self::Realtime | Self::Boottime | Self::Tai | Self::RealtimeCoarse | Self::Gettimeofday
+        ));
+        info
+    }
+}
+
+const NANOSECONDS: Nominal = Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition };
+
+/// A clock of the kernel, read by the C library (and so by the vDSO where there is one), or by system call.
+///
+/// # Ordering
+///
+/// Reads are ordered by the kernel's code: the vDSO fences the counter before it reads it, and a system call serialises.
+///
+/// # References
+///
+/// `clock_gettime(2)`, gettimeofday(2), vdso(7).
+#[derive(Clone, Debug)]
+pub struct PosixClock {
+    reader: Reader,
+    info: SourceInfo,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    Clock(Clock),
+    TimeOfDay(TimeOfDay),
+}
+
+impl Reader {
+    fn open(id: PosixId, route: Route) -> Result<Self, Unavailable> {
+        match id.clock_id() {
+            Some(clock) => Clock::open(clock, route).map(Self::Clock),
+            None => TimeOfDay::open(route).map(Self::TimeOfDay),
+        }
+        .map_err(|error| Unavailable::Refused { reason: error.to_string() })
+    }
+
+    #[inline(always)]
+    fn ticks(self) -> u64 {
+        match self {
+            Self::Clock(clock) => clock.nanoseconds(),
+            Self::TimeOfDay(clock) => clock.microseconds(),
+        }
+    }
+
+    fn resolution_ns(self) -> Option<u64> {
+        match self {
+            Self::Clock(clock) => clock.resolution_ns().ok(),
+            Self::TimeOfDay(_) => None,
+        }
+    }
+}
+
+impl PosixClock {
+    /// Opens the clock, by the vDSO where that is served, and by system call where prctl shut the counter the vDSO reads.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] when a sandbox refuses the call, and on a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, TimeSource};
+    ///
+    /// let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
+    /// assert!(clock.ticks() <= clock.ticks());
+    /// # Ok::<(), hpt_core::Unavailable>(())
+    /// ```
+    pub fn open(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let mut info = id.properties();
+        let by_call = Reader::open(id, Route::SystemCall)?;
+        // With PR_TSC_SIGSEGV in force the vDSO itself dies of SIGSEGV: the system call does not read the counter in user mode.
+        if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
+            info.claimed_resolution_ns = by_call.resolution_ns();
+            info.read_path = ReadPath::SystemCall;
+            return Ok(Self { reader: by_call, info });
+        }
+        let by_library = Reader::open(id, Route::Library)?;
+        info.claimed_resolution_ns = by_library.resolution_ns();
+        info.read_path = served_by(|| by_library.ticks(), || by_call.ticks());
+        Ok(Self { reader: by_library, info })
+    }
+
+    /// Opens the clock by system call, past the vDSO.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let reader = Reader::open(id, Route::SystemCall)?;
+        let mut info = id.properties();
+        info.claimed_resolution_ns = reader.resolution_ns();
+        info.read_path = ReadPath::SystemCall;
+        Ok(Self { reader, info })
+    }
+}
+
+impl TimeSource for PosixClock {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.reader.ticks()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+/// CPU time of the thread that reads: bound to the thread that opened it, because another thread would read its own.
+///
+/// # References
+///
+/// `clock_gettime(2)`, `CLOCK_THREAD_CPUTIME_ID`.
+#[derive(Clone, Debug)]
+pub struct ThreadCpuClock {
+    clock: Clock,
+    info: SourceInfo,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl ThreadCpuClock {
+    /// Opens the clock for the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] when a sandbox refuses the call, and on a captured host.
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        // No vDSO serves this clock: both routes end in the same system call.
+        let clock = Clock::open(ClockId::ThreadCpu, Route::SystemCall)
+            .map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
+        let mut info = thread_cpu_properties();
+        info.claimed_resolution_ns = clock.resolution_ns().ok();
+        Ok(Self { clock, info, bound_to_its_thread: PhantomData })
+    }
+}
+
+fn thread_cpu_properties() -> SourceInfo {
+    let mut info = SourceInfo::new(THREAD_CPU);
+    info.nominal = Some(NANOSECONDS);
+    info.read_path = ReadPath::SystemCall;
+    info.scope = Scope::Thread;
+    info.counts_in_suspend = Some(false);
+    info
+}
+
+impl TimeSource for ThreadCpuClock {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.clock.nanoseconds()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+/// How many reads a timing has, and how many timings are compared.
+const READS: u32 = 16;
+const ROUNDS: usize = 5;
+
+/// Whether the C library's read is served without entering the kernel, found by comparing its cost with the system call's: no list of
+/// clock sources that vDSOs support is complete on all kernels.
+fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
+    let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
+        return ReadPath::SystemCall;
+    };
+    let time = |read: &dyn Fn() -> u64| {
+        let start = stopwatch.nanoseconds();
+        for _ in 0..READS {
+            std::hint::black_box(read());
+        }
+        stopwatch.nanoseconds().wrapping_sub(start)
+    };
+    let (mut by_library, mut by_call) = (u64::MAX, u64::MAX);
+    for _ in 0..ROUNDS {
+        by_library = by_library.min(time(&library));
+        by_call = by_call.min(time(&system_call));
+    }
+    path_of_costs(by_library, by_call)
+}
+
+/// A read that costs less than two thirds of the system call did not make it.
+fn path_of_costs(library_ns: u64, system_call_ns: u64) -> ReadPath {
+    if library_ns < system_call_ns / 3 * 2 { ReadPath::Vdso } else { ReadPath::SystemCall }
+}
+
+#[derive(Debug)]
+pub(super) struct PosixBackend;
+
+impl Sealed for PosixBackend {}
+
+impl Backend for PosixBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        ORDER.into_iter().map(|id| id.map_or(THREAD_CPU, PosixId::source_id)).collect()
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        ORDER
+            .into_iter()
+            .map(|id| {
+                let availability = match (id, host.is_live()) {
+                    (Some(id), true) => PosixClock::open(host, id).map(|clock| clock.info),
+                    (None, true) => ThreadCpuClock::open(host).map(|clock| clock.info),
+                    (Some(id), false) => Ok(id.properties()),
+                    (None, false) => Ok(thread_cpu_properties()),
+                };
+                ProbeReport {
+                    id: id.map_or(THREAD_CPU, PosixId::source_id),
+                    description: id.map_or(THREAD_CPU_DESCRIPTION, PosixId::description),
+                    evidence: availability.as_ref().map(|info| evidence(host, info)).unwrap_or_default(),
+                    availability,
+                    kernel: KernelVerdict::Trusted("it is the kernel's own clock".to_owned()),
+                }
+            })
+            .collect()
+    }
+
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+        match ORDER.into_iter().flatten().find(|clock| clock.source_id() == *id) {
+            Some(clock) => PosixClock::open(host, clock).map(|clock| Opened::Shared(Box::new(clock))),
+            None => ThreadCpuClock::open(host).map(|clock| Opened::ThreadBound(Box::new(clock))),
+        }
+    }
+}
+
+fn evidence(host: &Host, info: &SourceInfo) -> Vec<String> {
+    if !host.is_live() {
+        return vec!["captured machine: not read".to_owned()];
+    }
+    let mut lines = vec![match info.read_path {
+        ReadPath::Vdso => "a read costs less than two thirds of its system call: the vDSO serves it".to_owned(),
+        _ if CounterPermission::of_this_thread() == CounterPermission::Forbidden => {
+            "read by system call, because prctl forbids the counter that the vDSO reads".to_owned()
+        }
+        _ => "a read costs as much as its system call: the vDSO does not serve it".to_owned(),
+    }];
+    if let Some(current) = host.clock_sources().current {
+        lines.push(format!("the kernel's clock source is {current}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReadPath, path_of_costs};
+
+    #[test]
+    fn a_read_as_dear_as_the_call_is_the_call() {
+        assert_eq!(path_of_costs(400, 5_000), ReadPath::Vdso);
+        assert_eq!(path_of_costs(4_900, 5_000), ReadPath::SystemCall);
+        assert_eq!(path_of_costs(5_100, 5_000), ReadPath::SystemCall);
+        assert_eq!(path_of_costs(0, 0), ReadPath::SystemCall);
+    }
+}

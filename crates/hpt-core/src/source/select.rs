@@ -1,0 +1,240 @@
+//! Which source to use, and why not the others.
+//! Pure: the candidates are examined before they come here.
+
+use std::fmt;
+
+use super::{
+    KernelVerdict, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, TimeSource, Unavailable, open,
+    self_test,
+};
+use crate::host::Host;
+
+/// A source that shows no change within this time is too coarse to be chosen, in nanoseconds. The Broadcom System Timer (1 µs) is fine
+/// enough, a clock of the kernel's tick (1 to 10 ms) is not.
+pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
+
+/// A source with all that the choice depends on.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What its backend says.
+    pub report: ProbeReport,
+    /// What the self-test says; `None` when it was not tested, because it cannot be chosen for what it is.
+    pub self_test: Option<Result<SelfTest, SelfTestFailure>>,
+}
+
+/// Whether a source may be chosen.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fitness {
+    /// It is the fastest of those that are fit.
+    Chosen {
+        /// Time per read, in nanoseconds.
+        read_cost_ns: f64,
+    },
+    /// Fit, and slower than the chosen one.
+    Slower {
+        /// Time per read, in nanoseconds.
+        read_cost_ns: f64,
+    },
+    /// It cannot be read here.
+    Unavailable(Unavailable),
+    /// It can be stepped, or its rate is not constant.
+    NotSteady,
+    /// It counts CPU time, or events, of this scope, not time.
+    NotSystemWide(Scope),
+    /// The right to read it can be taken away.
+    Revocable,
+    /// It changes only every so many nanoseconds.
+    TooCoarse(f64),
+    /// The kernel does not vouch for it.
+    NotTrusted(KernelVerdict),
+    /// It failed the self-test.
+    Failed(SelfTestFailure),
+}
+
+impl fmt::Display for Fitness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chosen { read_cost_ns } => write!(f, "chosen: the fastest that is fit, {read_cost_ns:.1} ns a read"),
+            Self::Slower { read_cost_ns } => write!(f, "fit, but slower: {read_cost_ns:.1} ns a read"),
+            Self::Unavailable(reason) => write!(f, "not available: {reason}"),
+            Self::NotSteady => f.write_str("not steady: it can be stepped, or its rate changes"),
+            Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
+            Self::Revocable => f.write_str("revocable: the right to read it can be taken away"),
+            Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {:.1} µs", resolution_ns / 1e3),
+            Self::NotTrusted(verdict) => write!(f, "not trusted: {}", verdict.evidence()),
+            Self::Failed(failure) => write!(f, "failed the self-test: {failure}"),
+        }
+    }
+}
+
+/// The choice, with a reason for every source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    verdicts: Vec<(SourceId, Fitness)>,
+}
+
+impl Selection {
+    /// The chosen source; `None` when none is fit.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&SourceId> {
+        self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })).map(|(id, _)| id)
+    }
+
+    /// Every source with its reason, in the order in which they are listed.
+    #[must_use]
+    pub fn verdicts(&self) -> &[(SourceId, Fitness)] {
+        &self.verdicts
+    }
+
+    /// Why the chosen source was chosen, in one sentence.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })) {
+            Some((id, fitness)) => {
+                format!("{id} is {fitness}; steady, system-wide, not revocable, trusted by the kernel")
+            }
+            None => "no source is fit".to_owned(),
+        }
+    }
+}
+
+impl Candidate {
+    /// Opens and tests the source, unless what it is rules it out already.
+    pub fn examine<R: TimeSource + ?Sized>(host: &Host, report: ProbeReport, reference: &R) -> Self {
+        if ruled_out(&report).is_some() {
+            return Self { report, self_test: None };
+        }
+        match open(host, report.id.as_str()) {
+            Ok(source) => Self { self_test: Some(self_test(source.as_dyn(), reference)), report },
+            Err(reason) => Self { report: ProbeReport { availability: Err(reason), ..report }, self_test: None },
+        }
+    }
+}
+
+/// The choice among `candidates`: the fastest source that is steady, system-wide, not revocable, fine enough, and trusted by the kernel and
+/// the self-test.
+#[must_use]
+pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
+    let mut verdicts: Vec<(SourceId, Fitness)> = candidates
+        .into_iter()
+        .map(|candidate| {
+            let fitness = ruled_out(&candidate.report).unwrap_or_else(|| match candidate.self_test {
+                Some(Ok(test)) => Fitness::Slower { read_cost_ns: test.read_cost_ns },
+                Some(Err(failure)) => Fitness::Failed(failure),
+                None => Fitness::NotTrusted(KernelVerdict::Unknown("it was not tested".to_owned())),
+            });
+            (candidate.report.id, fitness)
+        })
+        .collect();
+    let cost = |fitness: &Fitness| match fitness {
+        Fitness::Slower { read_cost_ns } => *read_cost_ns,
+        _ => f64::INFINITY,
+    };
+    let fastest = verdicts.iter_mut().min_by(|a, b| cost(&a.1).total_cmp(&cost(&b.1)));
+    if let Some((_, fitness)) = fastest
+        && let Fitness::Slower { read_cost_ns } = *fitness
+    {
+        *fitness = Fitness::Chosen { read_cost_ns };
+    }
+    Selection { verdicts }
+}
+
+/// Why a source cannot be chosen for what it is, whatever a test of it would show.
+fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
+    let info = match &report.availability {
+        Ok(info) => info,
+        Err(reason) => return Some(Fitness::Unavailable(reason.clone())),
+    };
+    let SourceInfo { scope, steady, revocable, .. } = *info;
+    if scope != Scope::System {
+        Some(Fitness::NotSystemWide(scope))
+    } else if !steady {
+        Some(Fitness::NotSteady)
+    } else if revocable {
+        Some(Fitness::Revocable)
+    } else if let Some(resolution_ns) = info.resolution_ns().filter(|&resolution_ns| resolution_ns > COARSEST_CHOICE_NS)
+    {
+        Some(Fitness::TooCoarse(resolution_ns))
+    } else {
+        match &report.kernel {
+            KernelVerdict::Trusted(_) => None,
+            verdict @ (KernelVerdict::Distrusted(_) | KernelVerdict::Unknown(_)) => {
+                Some(Fitness::NotTrusted(verdict.clone()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Candidate, Fitness, select};
+    use crate::{
+        source::{KernelVerdict, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, Unavailable},
+        stats::Steps,
+        units::Frequency,
+    };
+
+    fn fit(name: &'static str, read_cost_ns: f64) -> Candidate {
+        let mut info = SourceInfo::new(SourceId::new(name));
+        info.steady = true;
+        info.claimed_resolution_ns = Some(1);
+        let report = ProbeReport {
+            id: info.id.clone(),
+            description: "",
+            availability: Ok(info),
+            kernel: KernelVerdict::Trusted(String::new()),
+            evidence: Vec::new(),
+        };
+        let rate = (Frequency::GIGAHERTZ, Frequency::GIGAHERTZ);
+        Candidate { report, self_test: Some(Ok(SelfTest { read_cost_ns, steps: Steps::default(), rate })) }
+    }
+
+    /// A faster source with one thing wrong never wins, and the reason names that thing.
+    fn loses(spoil: impl FnOnce(&mut Candidate)) -> Fitness {
+        let mut spoilt = fit("spoilt", 1.0);
+        spoil(&mut spoilt);
+        let selection = select([spoilt, fit("sound", 20.0)]);
+        assert_eq!(selection.chosen().map(SourceId::as_str), Some("sound"));
+        selection.verdicts()[0].1.clone()
+    }
+
+    fn change(candidate: &mut Candidate, edit: impl FnOnce(&mut SourceInfo)) {
+        edit(candidate.report.availability.as_mut().expect("the candidate was made available"));
+    }
+
+    #[test]
+    fn the_fastest_fit_source_wins() {
+        let selection = select([fit("slow", 30.0), fit("quick", 10.0), fit("middle", 20.0)]);
+        assert_eq!(selection.chosen().map(SourceId::as_str), Some("quick"));
+        assert_eq!(selection.verdicts()[0].1, Fitness::Slower { read_cost_ns: 30.0 });
+    }
+
+    #[test]
+    fn each_defect_loses_by_name() {
+        assert_eq!(loses(|c| change(c, |info| info.steady = false)), Fitness::NotSteady);
+        assert_eq!(loses(|c| change(c, |info| info.scope = Scope::Thread)), Fitness::NotSystemWide(Scope::Thread));
+        assert_eq!(loses(|c| change(c, |info| info.revocable = true)), Fitness::Revocable);
+        assert_eq!(loses(|c| change(c, |info| info.claimed_resolution_ns = Some(4_000_000))), Fitness::TooCoarse(4e6));
+        assert_eq!(
+            loses(|c| c.report.availability = Err(Unavailable::ForbiddenByPrctl)),
+            Fitness::Unavailable(Unavailable::ForbiddenByPrctl)
+        );
+        let failure = SelfTestFailure::RunsBackwards { from_ticks: 2, to_ticks: 1 };
+        assert_eq!(loses(|c| c.self_test = Some(Err(failure))), Fitness::Failed(failure));
+        for verdict in [KernelVerdict::Distrusted("dropped".to_owned()), KernelVerdict::Unknown("no /sys".to_owned())] {
+            assert_eq!(loses(|c| c.report.kernel = verdict.clone()), Fitness::NotTrusted(verdict));
+        }
+    }
+
+    #[test]
+    fn a_source_that_was_never_tested_is_not_trusted() {
+        assert!(matches!(loses(|c| c.self_test = None), Fitness::NotTrusted(_)));
+    }
+
+    #[test]
+    fn nothing_fit_is_said_so() {
+        let selection = select([]);
+        assert_eq!((selection.chosen(), selection.reason().as_str()), (None, "no source is fit"));
+    }
+}

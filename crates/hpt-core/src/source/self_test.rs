@@ -1,0 +1,243 @@
+//! Whether an opened source behaves like a counter: moves, runs forwards, at the rate that is stated.
+//! Judges no quality: a slow or coarse source passes.
+
+use std::time::Duration;
+
+use super::{Pair, Scope, SourceInfo, TimeSource};
+use crate::{scale::Scale, stats::Steps, units::Frequency};
+
+/// How many reads a timing has, and how many timings are made; the quickest counts.
+const READS: u32 = 64;
+const ROUNDS: usize = 5;
+/// The shortest time over which the rate is looked at, in nanoseconds.
+const SHORTEST_WINDOW_NS: u64 = 1_000_000;
+/// The longest: a source that has not moved after it stands still.
+const LONGEST_WINDOW_NS: u64 = 50_000_000;
+/// How many times its claimed resolution a source is watched, so that a coarse one moves at least twice.
+const RESOLUTIONS_TO_WATCH: u64 = 3;
+/// A rate further than this from the stated one is another counter, or none: a twentieth, either way.
+const RATE_TOLERANCE: f64 = 0.05;
+
+/// What the self-test saw of a source that passed it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelfTest {
+    /// Time per read, in nanoseconds: the quickest of a few short runs.
+    pub read_cost_ns: f64,
+    /// The steps between successive readings, in ticks.
+    pub steps: Steps,
+    /// The rate lies between these two, by the reference.
+    pub rate: (Frequency, Frequency),
+}
+
+/// What made the self-test refuse a source.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelfTestFailure {
+    /// Every reading was the same.
+    #[error("it stood still at {at_ticks} for {watched:?}")]
+    StandsStill {
+        /// The reading.
+        at_ticks: u64,
+        /// How long it was watched.
+        watched: Duration,
+    },
+    /// A later reading was smaller.
+    #[error("it stepped back from {from_ticks} to {to_ticks}")]
+    RunsBackwards {
+        /// The earlier, larger reading.
+        from_ticks: u64,
+        /// The later, smaller one.
+        to_ticks: u64,
+    },
+    /// It moves, but at another rate than stated.
+    #[error("it ticks at {slowest:.3} to {fastest:.3}, stated is {stated:.3}")]
+    WrongRate {
+        /// The rate that somebody states.
+        stated: Frequency,
+        /// It ticks at least this fast.
+        slowest: Frequency,
+        /// It ticks at most this fast.
+        fastest: Frequency,
+    },
+}
+
+impl SelfTestFailure {
+    /// What helps, where anything does.
+    #[must_use]
+    pub const fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::StandsStill { .. } => Some("another program may have stopped the counter; choose another source"),
+            Self::RunsBackwards { .. } | Self::WrongRate { .. } => {
+                Some("choose another source; a virtual machine's counter may be emulated wrongly")
+            }
+        }
+    }
+}
+
+/// Tests `source` against `reference`, whose ticks must be at its stated rate. Takes a millisecond, or three claimed resolutions, at most 50 ms.
+///
+/// # Errors
+///
+/// What the source did that a counter does not do.
+pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestFailure>
+where
+    S: TimeSource + ?Sized,
+    R: TimeSource + ?Sized,
+{
+    let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+    let info = source.info();
+    let window_ns = info
+        .claimed_resolution_ns
+        .map_or(SHORTEST_WINDOW_NS, |claimed| claimed.saturating_mul(RESOLUTIONS_TO_WATCH))
+        .clamp(SHORTEST_WINDOW_NS, LONGEST_WINDOW_NS);
+    let read_cost_ns = quickest_read_ns(source, reference, reference_scale);
+
+    let first = Pair::take(source, reference, reference_scale);
+    let mut steps = Steps::default();
+    let mut last = first;
+    while last.after_ns.wrapping_sub(first.before_ns) < window_ns {
+        let mut previous = last.ticks;
+        for _ in 0..READS {
+            let ticks = source.ticks_end();
+            // A clock that may be stepped may be stepped back; a counter may not.
+            if info.steady && info.width.signed_difference(previous, ticks) < 0 {
+                return Err(SelfTestFailure::RunsBackwards { from_ticks: previous, to_ticks: ticks });
+            }
+            steps.record(info.width.difference(previous, ticks));
+            previous = ticks;
+        }
+        last = Pair::take(source, reference, reference_scale);
+    }
+    let rate = judge(info, &first, &last, &steps)?;
+    Ok(SelfTest { read_cost_ns, steps, rate })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few microseconds, for statistics")]
+fn quickest_read_ns<S, R>(source: &S, reference: &R, reference_scale: Scale) -> f64
+where
+    S: TimeSource + ?Sized,
+    R: TimeSource + ?Sized,
+{
+    let time = || {
+        let start = reference.ticks_end();
+        source.ticks_repeated(READS);
+        reference_scale.nanoseconds(reference.info().width.difference(start, reference.ticks_end()))
+    };
+    let quickest = (0..ROUNDS).map(|_| time()).min().unwrap_or(0);
+    quickest as f64 / f64::from(READS)
+}
+
+/// The rate's limits between two pairs, or what is wrong with it.
+fn judge(
+    info: &SourceInfo,
+    first: &Pair,
+    last: &Pair,
+    steps: &Steps,
+) -> Result<(Frequency, Frequency), SelfTestFailure> {
+    let still = SelfTestFailure::StandsStill {
+        at_ticks: first.ticks,
+        watched: Duration::from_nanos(last.after_ns.wrapping_sub(first.before_ns)),
+    };
+    let moved = info.width.difference(first.ticks, last.ticks);
+    let Some(step) = steps.smallest_ticks().filter(|_| moved > 0) else {
+        return Err(still);
+    };
+    // Each end may be late by a step and anywhere in its bracket: these limits cannot be passed by a sound counter, however
+    // often the host took the CPU away.
+    let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
+    let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
+    let step = step.max(claimed_ticks(info));
+    let slowest = Frequency::from_ratio(moved.saturating_sub(step).max(1), longest_ns);
+    let fastest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
+    let (Some(slowest), Some(fastest)) = (slowest, fastest) else {
+        return Err(still);
+    };
+    match info.nominal {
+        // CPU-time clocks run at the rate of the threads that run, and a clock that may be stepped may be stepped now.
+        Some(nominal) if info.scope == Scope::System && info.steady => {
+            let stated = nominal.frequency;
+            let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);
+            let high = stated.hertz_f64() * (1.0 + RATE_TOLERANCE);
+            if fastest.hertz_f64() < low || slowest.hertz_f64() > high {
+                return Err(SelfTestFailure::WrongRate { stated, slowest, fastest });
+            }
+            Ok((slowest, fastest))
+        }
+        _ => Ok((slowest, fastest)),
+    }
+}
+
+/// The claimed resolution in ticks: how far a reading may lag behind what it counts.
+fn claimed_ticks(info: &SourceInfo) -> u64 {
+    let Some((claimed_ns, nominal)) = info.claimed_resolution_ns.zip(info.nominal) else {
+        return 0;
+    };
+    let ticks = u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000;
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pair, SelfTestFailure, judge, self_test};
+    use crate::{
+        source::{Nominal, SourceId, SourceInfo, StatedBy},
+        stats::Steps,
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    fn steady(nominal_hertz: u64) -> SourceInfo {
+        let mut info = SourceInfo::new(SourceId::new("scripted"));
+        info.steady = true;
+        info.nominal =
+            Frequency::from_hertz(nominal_hertz).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
+        info
+    }
+
+    fn one_tick_steps() -> Steps {
+        let mut steps = Steps::default();
+        steps.record(1);
+        steps
+    }
+
+    fn pair(before_ns: u64, ticks: u64, after_ns: u64) -> Pair {
+        Pair { before_ns, ticks, after_ns }
+    }
+
+    #[test]
+    fn the_wrong_page_of_a_device_is_found_out_by_its_rate() {
+        let verdict =
+            judge(&steady(1_000_000), &pair(0, 0, 100), &pair(1_000_000, 40_000, 1_000_100), &one_tick_steps());
+        assert!(matches!(verdict, Err(SelfTestFailure::WrongRate { .. })), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_bracket_that_the_host_tore_open_accuses_nobody() {
+        let torn = pair(0, 0, 10_000_000);
+        let verdict = judge(&steady(1_000_000), &torn, &pair(10_000_100, 10_000, 10_000_200), &one_tick_steps());
+        assert!(verdict.is_ok(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_wrap_is_not_a_step_back() {
+        let mut info = steady(1_000_000);
+        info.width = Width::BITS_32;
+        let verdict =
+            judge(&info, &pair(0, u64::from(u32::MAX) - 499, 0), &pair(1_000_000, 500, 1_000_000), &one_tick_steps());
+        assert!(verdict.is_ok(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_stuck_counter_is_refused() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let stuck = ManualSource::nanoseconds("stuck");
+        assert!(matches!(self_test(&stuck, &reference), Err(SelfTestFailure::StandsStill { at_ticks: 0, .. })));
+    }
+
+    #[test]
+    fn a_counter_that_runs_backwards_is_refused() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let backwards = ManualSource::nanoseconds("backwards").stepping_by(u64::MAX);
+        assert!(matches!(self_test(&backwards, &reference), Err(SelfTestFailure::RunsBackwards { .. })));
+    }
+}

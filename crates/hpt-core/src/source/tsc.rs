@@ -1,0 +1,247 @@
+//! The time stamp counter of x86-64 processors.
+//! Does not execute the instruction itself: `sys::arch` does.
+
+use std::io;
+
+use super::{
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
+    Unavailable, backend::Sealed,
+};
+use crate::{
+    host::{Architecture, CounterPermission, Cpu, Host, TscStatement},
+    sys::{arch::TscToken, process},
+};
+
+const ID: SourceId = SourceId::new("tsc");
+
+/// The x86-64 time stamp counter, read by RDTSC.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) is a bare RDTSC, which the processor may execute early or late: handed between two CPUs its readings can
+/// appear to go back by some hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is LFENCE;RDTSC,
+/// [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
+///
+/// # References
+///
+/// Intel SDM vol. 3B, Time-Stamp Counter; vol. 2B, RDTSC. AMD APM vol. 2, Time-Stamp Counter.
+#[derive(Clone, Debug)]
+pub struct Tsc {
+    token: TscToken,
+    info: SourceInfo,
+}
+
+impl Tsc {
+    /// Opens the counter for the calling thread and those it starts.
+    ///
+    /// The right to read it is a property of the thread: a thread that itself calls `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`) afterwards is killed
+    /// by its next read. Nobody else can take the right away.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] on other processors, when prctl forbids reading, and on a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, TimeSource, Tsc};
+    ///
+    /// match Tsc::open(&Host::live()) {
+    ///     Ok(tsc) => assert!(tsc.ticks_start() <= tsc.ticks_end()),
+    ///     Err(reason) => println!("no TSC here: {reason}"),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let info = describe(host)?;
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
+        match TscToken::detect(permitted) {
+            Some(token) => Ok(Self { token, info }),
+            None => Err(NO_FEATURE_BIT),
+        }
+    }
+}
+
+impl TimeSource for Tsc {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.token.read()
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        self.token.read_start()
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        self.token.read_end()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "CPUID leaf 1 has EDX bit 4 clear" };
+const EDX_TSC: u32 = 1 << 4;
+
+/// What the TSC would be on this host, or why there is none: from files and facts alone.
+fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+    let facts = host.facts();
+    if facts.architecture != Architecture::X86_64 {
+        return Err(Unavailable::OtherArchitecture { have: facts.architecture });
+    }
+    let permission = if host.is_live() { CounterPermission::of_this_thread() } else { facts.counter_permission };
+    if permission == CounterPermission::Forbidden {
+        return Err(Unavailable::ForbiddenByPrctl);
+    }
+    let cpu = host.cpu();
+    if cpu.leaf(1).is_some_and(|[_, _, _, edx]| edx & EDX_TSC == 0) {
+        return Err(NO_FEATURE_BIT);
+    }
+    let mut info = SourceInfo::new(ID);
+    info.nominal = cpu.tsc_frequency().map(|stated| Nominal {
+        frequency: stated.frequency,
+        stated_by: match stated.stated_by {
+            TscStatement::Crystal | TscStatement::BaseFrequency => StatedBy::Cpuid,
+            TscStatement::Hypervisor => StatedBy::Hypervisor,
+            TscStatement::BogoMips => StatedBy::BogoMips,
+        },
+    });
+    info.read_path = ReadPath::Register;
+    info.steady = runs_at_one_rate(&cpu).unwrap_or(false);
+    info.counts_in_suspend = cpu.has_flag("nonstop_tsc_s3").then_some(true);
+    Ok(info)
+}
+
+/// Constant in frequency and not stopped in idle: by the kernel's flags, without them by CPUID; `None` when neither is told.
+fn runs_at_one_rate(cpu: &Cpu) -> Option<bool> {
+    if cpu.lists_flags() {
+        Some(cpu.has_flag("constant_tsc") && cpu.has_flag("nonstop_tsc"))
+    } else {
+        cpu.invariant_tsc()
+    }
+}
+
+/// Whether the kernel vouches for the TSC. One that it found unstable *disappears* from the list of clock sources.
+fn kernel_verdict(host: &Host) -> KernelVerdict {
+    let sources = host.clock_sources();
+    let Some(offered) = sources.offers("tsc") else {
+        return KernelVerdict::Unknown(
+            "the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned(),
+        );
+    };
+    let current = sources.current.as_deref().unwrap_or("unknown");
+    match (offered, current) {
+        (true, "tsc") => KernelVerdict::Trusted("it is the kernel's own clock source".to_owned()),
+        (true, current) => {
+            KernelVerdict::Trusted(format!("the kernel offers it as a clock source (and uses {current})"))
+        }
+        (false, "tsc-early") => {
+            KernelVerdict::Unknown("the kernel is still calibrating it (clock source tsc-early)".to_owned())
+        }
+        (false, current) => KernelVerdict::Distrusted(format!(
+            "the kernel does not offer it as a clock source (and uses {current}): look for \"Marking TSC unstable\" in its log"
+        )),
+    }
+}
+
+fn evidence(host: &Host) -> Vec<String> {
+    let cpu = host.cpu();
+    let permission = if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission };
+    let mut lines = Vec::new();
+    if cpu.lists_flags() {
+        let names = [
+            "tsc",
+            "constant_tsc",
+            "nonstop_tsc",
+            "nonstop_tsc_s3",
+            "tsc_known_freq",
+            "tsc_reliable",
+            "tsc_adjust",
+            "rdtscp",
+            "hypervisor",
+        ];
+        let (present, missing): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|flag| cpu.has_flag(flag));
+        lines.push(format!("CPU flags: {}; not {}", present.join(" "), missing.join(" ")));
+    } else {
+        lines.push("CPU flags: /proc/cpuinfo lists none".to_owned());
+    }
+    lines.push(match cpu.invariant_tsc() {
+        Some(true) => "CPUID 0x80000007: the TSC is invariant".to_owned(),
+        Some(false) => "CPUID 0x80000007: the TSC is not called invariant".to_owned(),
+        None => "CPUID 0x80000007: not there".to_owned(),
+    });
+    lines.push(match cpu.leaf(0x15) {
+        Some([0, ..] | [_, 0, ..]) => "CPUID 0x15: no ratio to a crystal".to_owned(),
+        Some([denominator, numerator, crystal, _]) => format!("CPUID 0x15: {crystal} Hz × {numerator} / {denominator}"),
+        None => "CPUID 0x15: not there".to_owned(),
+    });
+    lines.push(match cpu.leaf(0x16) {
+        Some([mhz, ..]) if mhz & 0xffff != 0 => format!("CPUID 0x16: base frequency {} MHz", mhz & 0xffff),
+        Some(_) => "CPUID 0x16: no base frequency".to_owned(),
+        None => "CPUID 0x16: not there".to_owned(),
+    });
+    if let Some(hypervisor) = cpu.hypervisor() {
+        lines.push(match cpu.leaf(0x4000_0010) {
+            Some([khz, ..]) if khz != 0 => format!("hypervisor {hypervisor}: CPUID 0x40000010 says {khz} kHz"),
+            _ => format!("hypervisor {hypervisor}: states no TSC frequency"),
+        });
+    }
+    lines.push(match permission {
+        CounterPermission::Enabled => "PR_GET_TSC: PR_TSC_ENABLE".to_owned(),
+        CounterPermission::Forbidden => "PR_GET_TSC: PR_TSC_SIGSEGV".to_owned(),
+        CounterPermission::Unknown => "PR_GET_TSC: not known to this kernel".to_owned(),
+    });
+    lines
+}
+
+/// Lets the calling thread, and the threads and programs it starts, read the counter again after `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`).
+/// Returns whether it was forbidden before.
+///
+/// Until then every read of the vDSO's clocks in this thread raises SIGSEGV too, in the standard library as well.
+///
+/// # Errors
+///
+/// What prctl answered.
+pub fn permit_counter() -> io::Result<bool> {
+    let forbidden = process::tsc_permission() == process::TscPermission::Forbidden;
+    if forbidden {
+        process::permit_tsc()?;
+    }
+    Ok(forbidden)
+}
+
+#[derive(Debug)]
+pub(super) struct TscBackend;
+
+impl Sealed for TscBackend {}
+
+impl Backend for TscBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let availability = if host.is_live() { Tsc::open(host).map(|tsc| tsc.info) } else { describe(host) };
+        let here = host.facts().architecture == Architecture::X86_64;
+        vec![ProbeReport {
+            id: ID,
+            description: "x86 time stamp counter, read by RDTSC",
+            availability,
+            kernel: if here {
+                kernel_verdict(host)
+            } else {
+                KernelVerdict::Unknown("not a counter of this machine".to_owned())
+            },
+            evidence: if here { evidence(host) } else { Vec::new() },
+        }]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        Tsc::open(host).map(|tsc| Opened::Shared(Box::new(tsc)))
+    }
+}

@@ -1,0 +1,256 @@
+//! Files that outlive a run: one versioned, checked, atomically replaced file per purpose, bound to the boot and the processor.
+//! Knows nothing of what it keeps: the payload is the caller's.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process,
+};
+
+use crate::host::{BootId, Host};
+
+/// The first line of every file. A later layout has another number, and is refused by name.
+const MAGIC: &str = "hpt-state 1";
+
+/// What a file is bound to: it is refused after a reboot and on another processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The boot.
+    pub boot: BootId,
+    /// Vendor, family, model and stepping of the processor.
+    pub processor: String,
+}
+
+impl Binding {
+    /// The binding to this host's present boot; `None` where /proc does not tell the boot's identity.
+    #[must_use]
+    pub fn of(host: &Host) -> Option<Self> {
+        Some(Self { boot: host.boot_id()?, processor: host.cpu().signature().to_owned() })
+    }
+}
+
+/// Why a file could not be written or is not believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// There is no file.
+    #[error("nothing is saved at {path}")]
+    Missing {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {path}; choose a folder you may write to")]
+    Unwritable {
+        /// The file or its folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file was written by something else, or damaged.
+    #[error("{path} is corrupt: {what}; save again to replace it")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The machine was started again since.
+    #[error("{path} is stale: it was saved during another boot; save again to replace it")]
+    Stale {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The processor is another one.
+    #[error("{path} is foreign: it was saved on processor {saved_on}; save again to replace it")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The processor it was saved on.
+        saved_on: String,
+    },
+}
+
+/// A folder of such files.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The store in `folder`, which is made when something is saved.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Where the file of a purpose is.
+    #[must_use]
+    pub fn path(&self, purpose: &str) -> PathBuf {
+        self.folder.join(purpose)
+    }
+
+    /// Replaces the file of `purpose` in one step: whoever reads it sees the old content or the new, also if this process is killed.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unwritable`].
+    pub fn save(&self, purpose: &str, binding: &Binding, payload: &[u8]) -> Result<(), StateError> {
+        let path = self.path(purpose);
+        let unwritable = |cause| StateError::Unwritable { path: path.clone(), cause };
+        fs::create_dir_all(&self.folder).map_err(unwritable)?;
+        let unfinished = self.folder.join(format!(".{purpose}.{}", process::id()));
+        let written = write_durably(&unfinished, &encode(purpose, binding, payload))
+            .and_then(|()| fs::rename(&unfinished, &path))
+            .and_then(|()| File::open(&self.folder)?.sync_all());
+        written.map_err(|cause| {
+            // Best effort: the reason to report is why it could not be written, not why it could not be tidied up.
+            let _ = fs::remove_file(&unfinished);
+            unwritable(cause)
+        })
+    }
+
+    /// The payload of `purpose`, if it was saved in this boot on this processor and is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
+    pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
+        let path = self.path(purpose);
+        let content = fs::read(&path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => StateError::Missing { path: path.clone() },
+            _ => StateError::Unreadable { path: path.clone(), cause },
+        })?;
+        decode(&content, purpose, binding).map_err(|refusal| match refusal {
+            Refusal::Corrupt(what) => StateError::Corrupt { path, what },
+            Refusal::Stale => StateError::Stale { path },
+            Refusal::Foreign(saved_on) => StateError::Foreign { path, saved_on },
+        })
+    }
+}
+
+fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+fn encode(purpose: &str, binding: &Binding, payload: &[u8]) -> Vec<u8> {
+    let mut content = format!(
+        "{MAGIC}\npurpose {purpose}\nboot {}\nprocessor {}\nchecksum {:016x}\n",
+        binding.boot,
+        binding.processor.replace('\n', " "),
+        checksum(payload)
+    )
+    .into_bytes();
+    content.extend_from_slice(payload);
+    content
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Corrupt(&'static str),
+    Stale,
+    Foreign(String),
+}
+
+fn decode(content: &[u8], purpose: &str, binding: &Binding) -> Result<Vec<u8>, Refusal> {
+    let mut parts = content.splitn(6, |&byte| byte == b'\n');
+    let mut line = || parts.next().and_then(|line| std::str::from_utf8(line).ok());
+    if line() != Some(MAGIC) {
+        return Err(Refusal::Corrupt("it does not begin with this version's first line"));
+    }
+    let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
+    if field("purpose").as_deref() != Some(purpose) {
+        return Err(Refusal::Corrupt("it was saved for another purpose"));
+    }
+    let boot = field("boot").as_deref().and_then(BootId::parse).ok_or(Refusal::Corrupt("its boot line is not one"))?;
+    let processor = field("processor").ok_or(Refusal::Corrupt("its processor line is missing"))?;
+    let sum = field("checksum").and_then(|sum| u64::from_str_radix(&sum, 16).ok());
+    let sum = sum.ok_or(Refusal::Corrupt("its checksum line is not one"))?;
+    let payload = parts.next().ok_or(Refusal::Corrupt("it is cut off"))?;
+    if checksum(payload) != sum {
+        return Err(Refusal::Corrupt("its checksum does not match"));
+    }
+    if processor != binding.processor.replace('\n', " ") {
+        return Err(Refusal::Foreign(processor));
+    }
+    if boot != binding.boot {
+        return Err(Refusal::Stale);
+    }
+    Ok(payload.to_vec())
+}
+
+/// FNV-1a, 64 bits: finds a damaged file, protects from nobody. draft-eastlake-fnv, section 2.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{any, prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{Binding, Refusal, decode, encode};
+    use crate::host::BootId;
+
+    fn binding(boot: &str, processor: &str) -> Binding {
+        let boot = BootId::parse(boot).expect("the test writes a boot identity");
+        Binding { boot, processor: processor.to_owned() }
+    }
+
+    fn here() -> Binding {
+        binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "GenuineIntel/6/85/7")
+    }
+
+    #[test]
+    fn another_boot_makes_it_stale_and_another_processor_foreign() {
+        let content = encode("calibrations", &here(), b"{}");
+        let rebooted = binding("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "GenuineIntel/6/85/7");
+        let elsewhere = binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "AuthenticAMD/25/1/1");
+        assert_eq!(decode(&content, "calibrations", &rebooted), Err(Refusal::Stale));
+        assert_eq!(
+            decode(&content, "calibrations", &elsewhere),
+            Err(Refusal::Foreign("GenuineIntel/6/85/7".to_owned()))
+        );
+        assert!(matches!(decode(&content, "journal", &here()), Err(Refusal::Corrupt(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_comes_back(payload in vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(decode(&encode("any", &here(), &payload), "any", &here()), Ok(payload));
+        }
+
+        #[test]
+        fn any_changed_byte_and_any_cut_is_refused(payload in vec(any::<u8>(), 1..100), at in any::<proptest::sample::Index>(), flip in 1_u8..=255) {
+            let content = encode("any", &here(), &payload);
+            let at = at.index(content.len());
+            let mut damaged = content.clone();
+            damaged[at] ^= flip;
+            // A letter's case in the boot or the checksum says the same thing.
+            if !damaged.eq_ignore_ascii_case(&content) {
+                prop_assert!(decode(&damaged, "any", &here()).is_err());
+            }
+            prop_assert!(decode(&content[..at], "any", &here()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(content in vec(any::<u8>(), 0..300)) {
+            prop_assert!(decode(&content, "any", &here()).is_err());
+        }
+    }
+}

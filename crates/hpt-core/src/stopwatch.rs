@@ -1,0 +1,267 @@
+//! How long a piece of work took, with the cost of finding out beside it.
+//! Subtracts nothing unless asked, and repeats nothing: `measure` does.
+
+use std::time::Duration;
+
+use crate::{
+    calibrate::{CalibrateError, calibrate},
+    host::Host,
+    scale::Scale,
+    source::{PosixClock, PosixId, StatedBy, TimeSource, Unavailable},
+    stats::{Steps, median},
+    sys::process,
+    units::Frequency,
+};
+
+/// Empty laps whose median is a stopwatch's own cost.
+const EMPTY_LAPS: usize = 1001;
+/// For how long a source of unknown rate is calibrated.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
+/// A result of fewer granules than this is mostly granularity.
+const FEWEST_GRANULES: u64 = 10;
+
+/// Times pieces of work: `ticks_start`, the work, `ticks_end`.
+///
+/// A measured interval is the work plus the read's own cost (t2 - t1 = tP + tR). That cost, and the granularity, are measured when the stopwatch is
+/// made, on the CPU it is made on, and stand beside every result.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, Stopwatch, source};
+///
+/// let host = Host::live();
+/// let (source, _) = source::choose(&host)?;
+/// let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+/// let started = stopwatch.start();
+/// let squares: Vec<u64> = (0..10_000).map(|n| n * n).collect();
+/// let lap = stopwatch.stop(started);
+/// println!("{} squares: {lap}", squares.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stopwatch<S> {
+    source: S,
+    scale: Scale,
+    own_cost_ticks: u64,
+    granularity_ticks: u64,
+    cpu: Option<usize>,
+}
+
+/// Why a stopwatch cannot be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopwatchError {
+    /// The clock to calibrate against cannot be read.
+    #[error("no clock to calibrate against")]
+    NoReference(#[source] Unavailable),
+    /// The source's rate could not be found.
+    #[error("the source could not be calibrated")]
+    NotCalibrated(#[source] CalibrateError),
+}
+
+/// The beginning of a lap.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a lap ends with Stopwatch::stop"]
+pub struct Started {
+    ticks: u64,
+}
+
+impl<S: TimeSource> Stopwatch<S> {
+    /// A stopwatch of a source whose rate is known. Measures its own cost and granularity, in a fraction of a millisecond.
+    #[must_use]
+    pub fn new(source: S, frequency: Frequency) -> Self {
+        let width = source.info().width;
+        let mut empty: Vec<u64> = Vec::with_capacity(EMPTY_LAPS);
+        let mut steps = Steps::default();
+        for _ in 0..EMPTY_LAPS {
+            let start = source.ticks_start();
+            let ticks = width.difference(start, source.ticks_end());
+            empty.push(ticks);
+            steps.record(ticks);
+        }
+        Self {
+            scale: Scale::of(frequency),
+            own_cost_ticks: median(&mut empty).unwrap_or(0),
+            granularity_ticks: steps.smallest_ticks().unwrap_or_else(|| claimed_ticks(&source)),
+            cpu: process::current_cpu(),
+            source,
+        }
+    }
+
+    /// A stopwatch of a source whose rate follows from what it is, or is measured now against `CLOCK_MONOTONIC_RAW` for 10 ms.
+    ///
+    /// # Errors
+    ///
+    /// [`StopwatchError`] when the rate cannot be found.
+    pub fn calibrated(host: &Host, source: S) -> Result<Self, StopwatchError> {
+        let frequency = match source.info().nominal {
+            Some(nominal) if nominal.stated_by == StatedBy::Definition => nominal.frequency,
+            _ => {
+                let reference = PosixClock::open(host, PosixId::MonotonicRaw).map_err(StopwatchError::NoReference)?;
+                calibrate(&source, &reference, CALIBRATION_WINDOW).map_err(StopwatchError::NotCalibrated)?.frequency
+            }
+        };
+        Ok(Self::new(source, frequency))
+    }
+
+    /// Begins a lap.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_start`].
+    #[inline(always)]
+    pub fn start(&self) -> Started {
+        Started { ticks: self.source.ticks_start() }
+    }
+
+    /// Ends a lap.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_end`].
+    #[inline(always)]
+    pub fn stop(&self, started: Started) -> Lap {
+        let ticks = self.source.ticks_end();
+        Lap {
+            ticks: self.source.info().width.difference(started.ticks, ticks),
+            scale: self.scale,
+            own_cost_ticks: self.own_cost_ticks,
+            granularity_ticks: self.granularity_ticks,
+        }
+    }
+
+    /// Times one call of `work`.
+    #[inline]
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Lap) {
+        let started = self.start();
+        let result = work();
+        (result, self.stop(started))
+    }
+
+    /// The CPU on which the own cost was measured; `None` where the kernel does not tell.
+    #[must_use]
+    pub const fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// The source.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+/// The granularity of a source that did not move while it was looked at: what it claims.
+fn claimed_ticks<S: TimeSource>(source: &S) -> u64 {
+    let info = source.info();
+    let claimed = info.claimed_resolution_ns.zip(info.nominal).map_or(0, |(claimed_ns, nominal)| {
+        u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
+    });
+    u64::try_from(claimed).unwrap_or(u64::MAX).max(1)
+}
+
+/// What one lap showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lap {
+    ticks: u64,
+    scale: Scale,
+    own_cost_ticks: u64,
+    granularity_ticks: u64,
+}
+
+impl Lap {
+    /// Ticks from start to stop, the read's own cost included.
+    #[must_use]
+    pub const fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// Nanoseconds from start to stop, the read's own cost included.
+    #[must_use]
+    pub const fn nanoseconds(&self) -> u64 {
+        self.scale.nanoseconds(self.ticks)
+    }
+
+    /// Time from start to stop, the read's own cost included.
+    #[must_use]
+    pub const fn duration(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds())
+    }
+
+    /// What an empty lap shows, in nanoseconds: the median of a thousand.
+    #[must_use]
+    pub const fn own_cost_ns(&self) -> u64 {
+        self.scale.nanoseconds(self.own_cost_ticks)
+    }
+
+    /// Time from start to stop less what an empty lap shows, at least zero.
+    #[must_use]
+    pub const fn without_own_cost(&self) -> Duration {
+        Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
+    }
+
+    /// The smallest non-zero lap seen, in nanoseconds rounded up.
+    #[must_use]
+    pub const fn granularity_ns(&self) -> u64 {
+        self.scale.nanoseconds(self.granularity_ticks).saturating_add(1)
+    }
+
+    /// Whether the lap is shorter than ten granules, so that it says little: repeat the work within the lap.
+    #[must_use]
+    pub const fn is_too_short(&self) -> bool {
+        self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)
+    }
+}
+
+impl std::fmt::Display for Lap {
+    /// `1234 ns (own cost 18 ns, granularity 10 ns)`, and a word when it is too short.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { .. } = self;
+        write!(
+            f,
+            "{} ns (own cost {} ns, granularity {} ns)",
+            self.nanoseconds(),
+            self.own_cost_ns(),
+            self.granularity_ns()
+        )?;
+        if self.is_too_short() {
+            f.write_str(", shorter than ten granules: repeat the work within the lap")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Stopwatch;
+    use crate::{testing::ManualSource, units::Frequency};
+
+    #[test]
+    fn a_lap_is_the_work_and_the_reading_and_says_both() {
+        // Every read moves the counter by 7 ns: an empty lap shows 7.
+        let source = ManualSource::nanoseconds("by hand").stepping_by(7);
+        let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
+        let ((), lap) = stopwatch.time(|| source.advance(1_000));
+        assert_eq!((lap.nanoseconds(), lap.own_cost_ns()), (1_007, 7));
+        assert_eq!(lap.without_own_cost(), Duration::from_nanos(1_000));
+        assert!(!lap.is_too_short());
+    }
+
+    #[test]
+    fn work_of_less_than_ten_granules_says_so() {
+        let source = ManualSource::nanoseconds("by hand").stepping_by(1_000);
+        let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
+        let ((), lap) = stopwatch.time(|| source.advance(8_000));
+        assert!(lap.is_too_short() && lap.to_string().contains("shorter than ten granules"), "{lap}");
+    }
+
+    #[test]
+    fn a_source_that_never_moved_while_looked_at_has_its_claim_for_granularity() {
+        let source = ManualSource::nanoseconds("still");
+        let ((), lap) = Stopwatch::new(&source, Frequency::GIGAHERTZ).time(|| ());
+        assert!(lap.is_too_short() && lap.own_cost_ns() == 0);
+    }
+}

@@ -1,0 +1,30 @@
+//! The twin of `x86.rs` on machines without that counter: a token that cannot exist.
+//! Never panics and never returns a made-up number.
+
+/// A token without values: nothing can be read through it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TscToken {}
+
+impl TscToken {
+    /// No token: this machine has no RDTSC.
+    pub(crate) fn detect(_permitted: bool) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn read(self) -> u64 {
+        match self {}
+    }
+
+    pub(crate) fn read_start(self) -> u64 {
+        match self {}
+    }
+
+    pub(crate) fn read_end(self) -> u64 {
+        match self {}
+    }
+}
+
+/// No CPUID here.
+pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
+    None
+}

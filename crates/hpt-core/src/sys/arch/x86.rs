@@ -1,0 +1,82 @@
+//! RDTSC and CPUID.
+//! Does not decide whether the TSC is fit to be a clock: `source::tsc` does.
+
+use core::{
+    arch::{asm, x86_64::__cpuid_count},
+    marker::PhantomData,
+};
+
+/// CPUID leaf 1, EDX bit 4: the processor has RDTSC. Intel SDM vol. 2A (325383-085), CPUID, table 3-11.
+const LEAF_FEATURES: u32 = 1;
+const EDX_TSC: u32 = 1 << 4;
+
+/// Proof that RDTSC may be executed: the processor has it and no prctl of this thread forbids it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TscToken {
+    made_by_detect: PhantomData<()>,
+}
+
+impl TscToken {
+    /// Looks for the instruction; `permitted` says that `PR_GET_TSC` answered `PR_TSC_ENABLE` (or is unknown to the kernel).
+    pub(crate) fn detect(permitted: bool) -> Option<Self> {
+        let [_, _, _, edx] = cpuid(LEAF_FEATURES, 0)?;
+        (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
+    }
+
+    /// The counter, at whatever moment the processor finds convenient.
+    #[inline(always)]
+    pub(crate) fn read(self) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: touches no memory and no flags. CPUID has the instruction, so it cannot be undefined; where CR4.TSD
+        // forbids it the kernel sends SIGSEGV, which is not undefined behaviour, and this token was made only after
+        // prctl said that it is permitted. Intel SDM vol. 2B (325383-085), RDTSC.
+        // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+        unsafe {
+            asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+        }
+        join(low, high)
+    }
+
+    /// The counter, not before all earlier instructions have completed and all earlier loads are done.
+    ///
+    /// LFENCE, not CPUID: CPUID traps to the hypervisor (2 µs) and clobbers four registers. Not MFENCE: it orders memory, not
+    /// instructions. On AMD, LFENCE waits for the dispatch because Linux sets `DE_CFG` bit 1 at boot.
+    #[inline(always)]
+    pub(crate) fn read_start(self) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: as `read`; LFENCE has been there since SSE2, which x86-64 includes. Intel SDM vol. 2B (325383-085), LFENCE:
+        // "does not execute until all prior instructions have completed locally".
+        // No nomem: the compiler must not move the timed work's memory accesses above this read.
+        unsafe {
+            asm!("lfence", "rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags));
+        }
+        join(low, high)
+    }
+
+    /// The counter after all earlier instructions have completed, and before any later one begins.
+    ///
+    /// LFENCE;RDTSC;LFENCE and not RDTSCP;LFENCE: it needs no second feature bit and was no slower on the machines measured
+    /// (docs/platform.md).
+    #[inline(always)]
+    pub(crate) fn read_end(self) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+        unsafe {
+            asm!("lfence", "rdtsc", "lfence", out("eax") low, out("edx") high, options(nostack, preserves_flags));
+        }
+        join(low, high)
+    }
+}
+
+const fn join(low: u32, high: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+/// CPUID as `[eax, ebx, ecx, edx]`. Leaves above the processor's highest answer with something that means nothing: the caller asks
+/// leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+    #[allow(unused_unsafe, reason = "the intrinsic is safe in newer Rust and unsafe in the oldest we support")]
+    // SAFETY: every x86-64 processor has CPUID; it reads no memory. Intel SDM vol. 2A (325383-085), CPUID.
+    let answer = unsafe { __cpuid_count(leaf, subleaf) };
+    Some([answer.eax, answer.ebx, answer.ecx, answer.edx])
+}

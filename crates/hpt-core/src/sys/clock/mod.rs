@@ -1,0 +1,127 @@
+//! `clock_gettime`, `clock_getres` and gettimeofday, through the C library or by system call.
+//! Does not decide which way to take: `source::posix` does.
+
+use std::io;
+
+#[cfg_attr(target_pointer_width = "64", path = "seconds_64.rs")]
+#[cfg_attr(target_pointer_width = "32", path = "seconds_32.rs")]
+mod kernel;
+
+/// The clocks that every Linux kernel since 3.10 has. None of them can fail to exist; a sandbox may still refuse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ClockId {
+    Realtime,
+    Monotonic,
+    MonotonicRaw,
+    Boottime,
+    Tai,
+    RealtimeCoarse,
+    MonotonicCoarse,
+    ProcessCpu,
+    ThreadCpu,
+}
+
+impl ClockId {
+    const fn raw(self) -> libc::clockid_t {
+        match self {
+            Self::Realtime => libc::CLOCK_REALTIME,
+            Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
+            Self::Boottime => libc::CLOCK_BOOTTIME,
+            Self::Tai => libc::CLOCK_TAI,
+            Self::RealtimeCoarse => libc::CLOCK_REALTIME_COARSE,
+            Self::MonotonicCoarse => libc::CLOCK_MONOTONIC_COARSE,
+            Self::ProcessCpu => libc::CLOCK_PROCESS_CPUTIME_ID,
+            Self::ThreadCpu => libc::CLOCK_THREAD_CPUTIME_ID,
+        }
+    }
+}
+
+/// The way into the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Route {
+    /// The C library, which uses the vDSO where the kernel offers one.
+    Library,
+    /// The bare system call: slower, and right also where the vDSO's counter is shut.
+    SystemCall,
+}
+
+/// A clock that answered once by this route, so that reading it cannot fail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    id: libc::clockid_t,
+    by: kernel::Reader,
+}
+
+impl Clock {
+    /// Asks the clock once.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel or a sandbox answered: EINVAL, EPERM, ENOSYS.
+    pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
+        let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
+        clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// Nanoseconds since the clock's epoch, modulo 2^64. Zero if a sandbox shut the clock after it was opened.
+    #[inline(always)]
+    pub(crate) fn nanoseconds(self) -> u64 {
+        self.by.nanoseconds(self.id).unwrap_or(0)
+    }
+
+    /// What `clock_getres` claims, in nanoseconds.
+    pub(crate) fn resolution_ns(self) -> io::Result<u64> {
+        let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id is answered with EINVAL. clock_getres(2).
+        let answer = unsafe { libc::clock_getres(self.id, &raw mut claimed) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(kernel::join_native(&claimed))
+    }
+}
+
+/// gettimeofday, which answered once by this route.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeOfDay {
+    by: kernel::DayReader,
+}
+
+impl TimeOfDay {
+    /// Asks the clock once.
+    pub(crate) fn open(route: Route) -> io::Result<Self> {
+        let clock = Self { by: kernel::DayReader::find(route) };
+        clock.by.microseconds().map(|_| clock).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// Microseconds since 1970, modulo 2^64.
+    #[inline(always)]
+    pub(crate) fn microseconds(self) -> u64 {
+        self.by.microseconds().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, ClockId, Route, TimeOfDay};
+
+    #[test]
+    fn both_routes_read_the_same_clock() {
+        let by_library = Clock::open(ClockId::Monotonic, Route::Library).expect("every kernel has it");
+        let by_call = Clock::open(ClockId::Monotonic, Route::SystemCall).expect("every kernel has it");
+        let (first, second, third) = (by_library.nanoseconds(), by_call.nanoseconds(), by_library.nanoseconds());
+        assert!(first <= second && second <= third, "{first} {second} {third}");
+    }
+
+    #[test]
+    fn wall_time_is_after_2020_by_every_route() {
+        const YEAR_2020_US: u64 = 1_577_836_800_000_000;
+        for route in [Route::Library, Route::SystemCall] {
+            let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has it").nanoseconds();
+            let microseconds = TimeOfDay::open(route).expect("every kernel has it").microseconds();
+            assert!(nanoseconds / 1000 > YEAR_2020_US && microseconds > YEAR_2020_US, "{route:?}");
+            assert!(microseconds.abs_diff(nanoseconds / 1000) < 60_000_000, "{route:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Clock reads where the C library's `time_t` may have 32 bits: wall time is read with 64-bit seconds all the same.
+//! Its twin is `seconds_64.rs`.
+//!
+//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. Without it, the system call
+//! clock_gettime64 (Linux 5.1) is used, and on kernels before that the old call, whose truncated seconds are read as unsigned:
+//! right until 2106.
+
+use core::mem::transmute;
+
+use super::Route;
+
+/// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian machines.
+#[repr(C)]
+struct Timespec64 {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// glibc's `__timeval64`: both members have 64 bits.
+#[repr(C)]
+struct Timeval64 {
+    seconds: i64,
+    microseconds: i64,
+}
+
+/// The number is the same on every 32-bit architecture; the libc crate does not name it on ARM.
+/// Linux, arch/arm/tools/syscall.tbl, `clock_gettime64`.
+const CLOCK_GETTIME64: libc::c_long = 403;
+
+type Gettime64 = unsafe extern "C" fn(libc::clockid_t, *mut Timespec64) -> libc::c_int;
+type Gettimeofday64 = unsafe extern "C" fn(*mut Timeval64, *mut libc::c_void) -> libc::c_int;
+
+/// How a clock is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reader {
+    Library(Gettime64),
+    SystemCall64,
+    SystemCall32,
+}
+
+impl Reader {
+    pub(super) fn find(route: Route) -> Self {
+        if let (Route::Library, Some(address)) = (route, lookup(c"__clock_gettime64")) {
+            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2).
+            return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettime64>(address) });
+        }
+        match Self::SystemCall64.nanoseconds(libc::CLOCK_MONOTONIC) {
+            Some(_) => Self::SystemCall64,
+            None => Self::SystemCall32,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
+        let mut now = Timespec64 { seconds: 0, nanoseconds: 0 };
+        let answer = match self {
+            // SAFETY: `now` is live and has the layout the function fills; an unknown id is answered with EINVAL.
+            Self::Library(gettime) => unsafe { gettime(id, &raw mut now) },
+            // SAFETY: as above; clock_gettime64 takes the same two arguments.
+            Self::SystemCall64 => unsafe { libc::syscall(CLOCK_GETTIME64, id, &raw mut now) },
+            Self::SystemCall32 => return Self::nanoseconds_before_5_1(id),
+        };
+        (answer == 0).then(|| join(now.seconds, now.nanoseconds))
+    }
+
+    fn nanoseconds_before_5_1(id: libc::clockid_t) -> Option<u64> {
+        let mut now = [0_i32; 2];
+        // SAFETY: the old system call fills two 32-bit words. clock_gettime(2), struct old_timespec32.
+        let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, id, now.as_mut_ptr()) };
+        (answer == 0).then(|| join(i64::from(now[0].cast_unsigned()), i64::from(now[1])))
+    }
+}
+
+/// How gettimeofday is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DayReader {
+    Library(Gettimeofday64),
+    SystemCall32,
+}
+
+impl DayReader {
+    pub(super) fn find(route: Route) -> Self {
+        match (route, lookup(c"__gettimeofday64")) {
+            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
+            (Route::Library, Some(address)) => {
+                Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) })
+            }
+            _ => Self::SystemCall32,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn microseconds(self) -> Option<u64> {
+        let no_zone = core::ptr::null_mut::<libc::c_void>();
+        let (answer, seconds, microseconds) = match self {
+            Self::Library(gettimeofday) => {
+                let mut now = Timeval64 { seconds: 0, microseconds: 0 };
+                // SAFETY: `now` is live and has the layout the function fills; a null zone is allowed.
+                let answer = unsafe { gettimeofday(&raw mut now, no_zone) };
+                (answer, now.seconds, now.microseconds)
+            }
+            Self::SystemCall32 => {
+                let mut now = [0_i32; 2];
+                // SAFETY: the system call fills two 32-bit words; there is no 64-bit form of it. gettimeofday(2), struct old_timeval32.
+                let answer = unsafe { libc::syscall(libc::SYS_gettimeofday, now.as_mut_ptr(), no_zone) };
+                (answer, i64::from(now[0].cast_unsigned()), i64::from(now[1]))
+            }
+        };
+        (answer == 0)
+            .then(|| seconds.cast_unsigned().wrapping_mul(1_000_000).wrapping_add(microseconds.cast_unsigned()))
+    }
+}
+
+/// The address of a symbol of the C library, if it has it.
+fn lookup(symbol: &core::ffi::CStr) -> Option<*mut libc::c_void> {
+    // SAFETY: `symbol` is a NUL-terminated string that outlives the call. dlsym(3).
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// The C library's timespec, whose members have 32 bits or 64, as nanoseconds.
+pub(super) fn join_native(time: &libc::timespec) -> u64 {
+    join(time.tv_sec.into(), time.tv_nsec.into())
+}
+
+/// Seconds and nanoseconds as nanoseconds modulo 2^64. The upper half of a C library's nanoseconds may be padding.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "nanoseconds of a second fit in 30 bits; the rest may be padding")]
+pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {
+    let nanoseconds = nanoseconds.cast_unsigned() as u32;
+    seconds.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(nanoseconds as u64)
+}

@@ -1,0 +1,7 @@
+//! The room for `unsafe`: instructions and system calls, each behind a safe function or a token.
+//! Decides nothing: whether and when a counter may be read is for `source`.
+#![expect(unsafe_code, reason = "this is the one room where it lives; see docs/safety.md")]
+
+pub(crate) mod arch;
+pub(crate) mod clock;
+pub(crate) mod process;

@@ -1,0 +1,134 @@
+//! What the kernel says of, and does for, the calling thread: prctl, affinity, CPU time, names, auxiliary vector.
+//! Keeps nothing to be restored: `realtime` does.
+
+use std::{io, time::Duration};
+
+/// `PR_GET_TSC` and `PR_SET_TSC`: whether this thread may execute RDTSC. prctl(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TscPermission {
+    Enabled,
+    Forbidden,
+    /// The kernel does not know the call here: nothing forbids reading.
+    Unknown,
+}
+
+pub(crate) fn tsc_permission() -> TscPermission {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: PR_GET_TSC writes one int to the address given. prctl(2).
+    let answer = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+    match (answer, mode) {
+        (0, libc::PR_TSC_ENABLE) => TscPermission::Enabled,
+        (0, _) => TscPermission::Forbidden,
+        _ => TscPermission::Unknown,
+    }
+}
+
+/// Lets this thread, and those it starts, read the TSC again.
+pub(crate) fn permit_tsc() -> io::Result<()> {
+    // SAFETY: PR_SET_TSC takes a number; PR_TSC_ENABLE is one it knows. prctl(2).
+    let answer = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+    succeeded(answer)
+}
+
+/// A set of CPUs as the kernel takes it.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuSet(libc::cpu_set_t);
+
+impl std::fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.cpus()).finish()
+    }
+}
+
+impl CpuSet {
+    /// The CPUs this thread may run on now.
+    pub(crate) fn of_this_thread() -> io::Result<Self> {
+        // SAFETY: cpu_set_t is an array of integers, for which zero is a value.
+        let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+        // SAFETY: `set` is live and its size is given; 0 means the calling thread. sched_setaffinity(2).
+        let answer = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+        succeeded(answer).map(|()| Self(set))
+    }
+
+    /// Allows this thread exactly these CPUs.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        // SAFETY: the set is live and its size is given; 0 means the calling thread. sched_setaffinity(2).
+        let answer = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
+        succeeded(answer)
+    }
+
+    /// The numbers of the CPUs in the set.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..8 * size_of::<libc::cpu_set_t>()).filter(|&cpu| {
+            // SAFETY: `cpu` is below the number of bits in the set. CPU_SET(3).
+            unsafe { libc::CPU_ISSET(cpu, &self.0) }
+        })
+    }
+}
+
+/// The CPU this thread runs on at this moment.
+pub(crate) fn current_cpu() -> Option<usize> {
+    // SAFETY: takes no argument. sched_getcpu(3); it answers -1 where it is not known.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).ok()
+}
+
+/// CPU time this thread has used: in user mode, in the kernel.
+pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
+    // SAFETY: rusage consists of integers, for which zero is a value.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: `usage` is live and is filled by the call. getrusage(2).
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    succeeded(answer).map(|()| (duration(usage.ru_utime), duration(usage.ru_stime)))
+}
+
+#[expect(clippy::cast_sign_loss, reason = "CPU time is never negative")]
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+}
+
+/// The kernel's release and version, as `uname -r` and `uname -v` say them.
+pub(crate) fn kernel_names() -> io::Result<(String, String)> {
+    // SAFETY: utsname consists of character arrays, for which zero is a value.
+    let mut names = unsafe { std::mem::zeroed::<libc::utsname>() };
+    // SAFETY: `names` is live and is filled by the call. uname(2).
+    let answer = unsafe { libc::uname(&raw mut names) };
+    succeeded(answer).map(|()| (text(&names.release), text(&names.version)))
+}
+
+fn text(field: &[libc::c_char]) -> String {
+    let bytes: Vec<u8> = field.iter().take_while(|&&c| c != 0).map(|&c| c.to_ne_bytes()[0]).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether the kernel gave this process a vDSO.
+pub(crate) fn has_vdso() -> bool {
+    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    let address = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    address != 0
+}
+
+/// The C convention: 0 is success, the reason of anything else is in errno.
+fn succeeded(answer: libc::c_int) -> io::Result<()> {
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuSet, current_cpu, kernel_names};
+
+    #[test]
+    fn this_thread_runs_on_a_cpu_it_may_run_on() {
+        let allowed = CpuSet::of_this_thread().expect("every kernel answers");
+        if let Some(cpu) = current_cpu() {
+            assert!(allowed.cpus().any(|allowed| allowed == cpu), "{cpu} not in {allowed:?}");
+        }
+        allowed.apply().expect("what is allowed may be set again");
+    }
+
+    #[test]
+    fn the_kernel_has_a_release() {
+        let (release, _) = kernel_names().expect("every kernel answers");
+        assert!(release.starts_with(|c: char| c.is_ascii_digit()), "{release}");
+    }
+}

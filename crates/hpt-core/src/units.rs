@@ -1,0 +1,211 @@
+//! Ticks, counter widths and frequencies: the quantities that everything else is said in.
+//! Converts nothing to time: `scale` does.
+
+use std::fmt;
+
+/// The number of bits a counter has before it wraps, from 1 to 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Width(u8);
+
+impl Width {
+    /// A counter of 64 bits.
+    pub const BITS_64: Self = Self(64);
+    /// A counter of 32 bits.
+    pub const BITS_32: Self = Self(32);
+
+    /// A counter of `bits` bits; `None` unless `bits` is 1 to 64.
+    #[must_use]
+    pub const fn new(bits: u8) -> Option<Self> {
+        if bits >= 1 && bits <= 64 { Some(Self(bits)) } else { None }
+    }
+
+    /// The number of bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The largest reading the counter can show.
+    #[must_use]
+    pub const fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.0)
+    }
+
+    /// Ticks from `earlier` to `later`, right across one wrap of the counter.
+    ///
+    /// Two readings cannot tell one wrap from several: the answer is the distance modulo 2^bits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Width;
+    ///
+    /// assert_eq!(Width::BITS_32.difference(0xffff_fff0, 0x10), 0x20);
+    /// ```
+    #[must_use]
+    pub const fn difference(self, earlier: u64, later: u64) -> u64 {
+        later.wrapping_sub(earlier) & self.mask()
+    }
+
+    /// The same distance as a signed number: negative when `later` stands before `earlier` by less
+    /// than half a wrap.
+    #[must_use]
+    #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is its sign: that is the point")]
+    pub const fn signed_difference(self, earlier: u64, later: u64) -> i64 {
+        let unused_bits = 64 - self.0;
+        (self.difference(earlier, later) << unused_bits) as i64 >> unused_bits
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A rate of ticks, kept as whole microhertz (a millionth of a tick a second), never zero.
+///
+/// From 1 µHz to 18 THz; a 1 MHz counter is described to 10⁻¹², a 3 GHz one to 3·10⁻¹⁶.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct Frequency {
+    microhertz: std::num::NonZeroU64,
+}
+
+impl Frequency {
+    /// One tick a nanosecond: the rate of a clock that reads in nanoseconds.
+    pub const GIGAHERTZ: Self = Self::from_hertz(1_000_000_000).expect("a billion is not zero");
+    /// One tick a microsecond.
+    pub const MEGAHERTZ: Self = Self::from_hertz(1_000_000).expect("a million is not zero");
+
+    /// A whole number of hertz; `None` for zero and above 18 THz.
+    #[must_use]
+    pub const fn from_hertz(hertz: u64) -> Option<Self> {
+        match hertz.checked_mul(1_000_000) {
+            Some(microhertz) => Self::from_microhertz(microhertz),
+            None => None,
+        }
+    }
+
+    /// A whole number of microhertz; `None` for zero.
+    #[must_use]
+    pub const fn from_microhertz(microhertz: u64) -> Option<Self> {
+        match std::num::NonZeroU64::new(microhertz) {
+            Some(microhertz) => Some(Self { microhertz }),
+            None => None,
+        }
+    }
+
+    /// `ticks` counted in `nanoseconds`, rounded to the nearest microhertz; `None` when either is
+    /// zero or the rate is out of range.
+    #[must_use]
+    pub fn from_ratio(ticks: u64, nanoseconds: u64) -> Option<Self> {
+        if nanoseconds == 0 {
+            return None;
+        }
+        // ticks / ns * 1e9 ns/s * 1e6 µHz/Hz: below 2^64 * 2^50, so it fits in 128 bits.
+        let scaled = u128::from(ticks) * 1_000_000_000_000_000 + u128::from(nanoseconds / 2);
+        u64::try_from(scaled / u128::from(nanoseconds)).ok().and_then(Self::from_microhertz)
+    }
+
+    /// The rate in whole microhertz.
+    #[must_use]
+    pub const fn microhertz(self) -> u64 {
+        self.microhertz.get()
+    }
+
+    /// The rate in hertz, rounded to the nearest whole one.
+    #[must_use]
+    pub const fn hertz(self) -> u64 {
+        let microhertz = self.microhertz.get();
+        microhertz / 1_000_000 + (microhertz % 1_000_000 >= 500_000) as u64
+    }
+
+    /// The rate in hertz for statistics and printing.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are enough for a printed figure")]
+    pub fn hertz_f64(self) -> f64 {
+        self.microhertz.get() as f64 / 1e6
+    }
+
+    /// The length of one tick in nanoseconds, for printing.
+    #[must_use]
+    pub fn tick_ns_f64(self) -> f64 {
+        1e9 / self.hertz_f64()
+    }
+
+    /// How far this rate is from `nominal`, in parts per million of `nominal`.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "the difference is exact; only its quotient is rounded")]
+    pub fn error_ppm(self, nominal: Self) -> f64 {
+        let difference = i128::from(self.microhertz.get()) - i128::from(nominal.microhertz.get());
+        difference as f64 / nominal.microhertz.get() as f64 * 1e6
+    }
+}
+
+impl fmt::Display for Frequency {
+    /// Hertz with a unit that suits, to the figures that are not zero, at most nine decimals.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hertz = self.hertz_f64();
+        let (value, unit) = match hertz {
+            _ if hertz >= 1e6 => (hertz / 1e6, "MHz"),
+            _ if hertz >= 1e3 => (hertz / 1e3, "kHz"),
+            _ => (hertz, "Hz"),
+        };
+        match f.precision() {
+            Some(decimals) => write!(f, "{value:.decimals$} {unit}"),
+            None => write!(f, "{value} {unit}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{Frequency, Width};
+
+    #[test]
+    fn a_width_outside_one_to_sixty_four_bits_is_none() {
+        assert_eq!(Width::new(0), None);
+        assert_eq!(Width::new(65), None);
+        assert_eq!(Width::new(64), Some(Width::BITS_64));
+    }
+
+    #[test]
+    fn a_step_back_is_a_small_negative_number() {
+        assert_eq!(Width::BITS_32.signed_difference(5, 3), -2);
+        assert_eq!(Width::BITS_64.signed_difference(u64::MAX, 1), 2);
+        assert_eq!(Width::BITS_32.signed_difference(u64::from(u32::MAX), 1), 2);
+    }
+
+    #[test]
+    fn hertz_round_to_nearest() {
+        assert_eq!(Frequency::from_microhertz(1_499_999).map(Frequency::hertz), Some(1));
+        assert_eq!(Frequency::from_microhertz(1_500_000).map(Frequency::hertz), Some(2));
+    }
+
+    #[test]
+    fn no_time_and_no_ticks_give_no_frequency() {
+        assert_eq!(Frequency::from_ratio(1, 0), None);
+        assert_eq!(Frequency::from_ratio(0, 1), None);
+        assert_eq!(Frequency::from_hertz(0), None);
+        assert_eq!(Frequency::from_hertz(u64::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_is_found_again_across_any_wrap(bits in 1_u8..=64, start in any::<u64>(), step in any::<u64>()) {
+            let width = Width::new(bits).expect("bits is in range");
+            let (start, step) = (start & width.mask(), step & width.mask());
+            let end = start.wrapping_add(step) & width.mask();
+            prop_assert_eq!(width.difference(start, end), step);
+        }
+
+        #[test]
+        fn a_ratio_of_whole_seconds_is_exact(hertz in 1_u64..10_000_000_000, seconds in 1_u64..1_000) {
+            prop_assert_eq!(Frequency::from_ratio(hertz * seconds, seconds * 1_000_000_000), Frequency::from_hertz(hertz));
+        }
+    }
+}
