@@ -121,6 +121,34 @@ impl Steps {
     }
 }
 
+/// How far a counter's readings may lag behind what it counts, judged by the `steps` between back-to-back reads: reordered, and cut to the
+/// distinct ones.
+///
+/// A counter that is fed in granules shows steps that are whole numbers of granules, rounded: their sizes stand in clusters a granule
+/// apart, and the largest gap between neighbouring sizes is the granule. Where there are too few sizes to see clusters, the smallest step
+/// is the estimate. A tick is added for each end of a step that is rounded, so that the estimate is never below the granule. One when
+/// nothing moved.
+#[must_use]
+pub fn granule(steps: &mut Vec<u64>) -> u64 {
+    const FEWEST_SIZES: usize = 4;
+    steps.retain(|&step| step > 0);
+    steps.sort_unstable();
+    // The largest quarter is interrupts and migrations, whose sizes are far apart whatever the granule.
+    steps.truncate(steps.len() - steps.len() / 4);
+    steps.dedup();
+    let Some(&smallest) = steps.first() else {
+        return 1;
+    };
+    if smallest <= 1 {
+        return 1;
+    }
+    let largest_gap = steps.windows(2).map(|pair| pair[1] - pair[0]).max();
+    match largest_gap {
+        Some(gap) if steps.len() >= FEWEST_SIZES => (smallest + 1).min(gap + 2),
+        _ => smallest + 1,
+    }
+}
+
 const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -135,7 +163,7 @@ mod tests {
         prelude::{prop_assert, prop_assert_eq, proptest},
     };
 
-    use super::{Histogram, Steps, median};
+    use super::{Histogram, Steps, granule, median};
 
     #[test]
     fn nothing_has_no_spread_and_no_median() {
@@ -153,7 +181,33 @@ mod tests {
         assert_eq!((steps.smallest_ticks(), steps.multiple_ticks(), steps.count()), (Some(26), Some(13), 3));
     }
 
+    #[test]
+    fn nothing_moved_and_single_ticks_have_a_granule_of_one() {
+        assert_eq!((granule(&mut vec![]), granule(&mut vec![0, 0]), granule(&mut vec![0, 1, 0, 1])), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_clock_of_a_microsecond_has_that_granule() {
+        assert_eq!(granule(&mut vec![0, 1000, 0, 0, 1000, 1000, 2000]), 1001);
+    }
+
     proptest! {
+        #[test]
+        fn a_granule_is_never_judged_smaller_than_it_is(
+            granule_thousandths in 1_000_u64..200_000,
+            gaps in vec(20_u64..90, 8..400),
+        ) {
+            // A counter that shows ⌊k·g⌋, read every so many units of true time.
+            let shown = |now: u64| now * 1000 / granule_thousandths * granule_thousandths / 1000;
+            let mut now = 0;
+            let mut steps: Vec<u64> = gaps.iter().map(|gap| {
+                let before = shown(now);
+                now += gap;
+                shown(now) - before
+            }).collect();
+            prop_assert!(granule(&mut steps) * 1000 >= granule_thousandths, "{granule_thousandths}");
+        }
+
         #[test]
         fn the_median_has_half_on_each_side(mut samples in vec(0_u64..100, 1..200)) {
             let middle = median(&mut samples).expect("not empty");

@@ -18,6 +18,9 @@ use crate::{
     units::Frequency,
 };
 
+/// Rounds of readings below which a window is not over.
+const FEWEST_ROUNDS: u64 = 64;
+
 /// How a frequency was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
@@ -149,23 +152,29 @@ pub fn calibrate_together(
         return sources.iter().map(|_| Err(reason.clone())).collect();
     };
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-    let mut collectors: Vec<_> =
-        sources.iter().map(|source| pair::Collector::new(source.info().width, window_ns)).collect();
-    let reference_granule = pair::smallest_step_ns(reference, reference_scale);
+    let mut collectors: Vec<_> = sources
+        .iter()
+        .map(|source| {
+            pair::Collector::new(source.info().width, source.info().nominal.map(|nominal| nominal.frequency), window_ns)
+        })
+        .collect();
+    let reference_granule = pair::granule_ns(reference, reference_scale);
     let granules: Vec<_> = sources
         .iter()
         .map(|source| Granules { source_ticks: granule_ticks(*source), reference_ns: reference_granule })
         .collect();
     let start_ns = reference_scale.nanoseconds(reference.ticks_end());
     let cpu = process::current_cpu();
-    loop {
+    for round in 1_u64.. {
         let mut now_ns = start_ns;
         for (source, collector) in sources.iter().zip(&mut collectors) {
             let pair = Pair::take(*source, reference, reference_scale);
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
-        if sources.is_empty() || now_ns.wrapping_sub(start_ns) >= window_ns || !keep_going() {
+        // A thread that the CPU was taken from may find the window over after one round: it reads on until there is enough to compare.
+        let over = now_ns.wrapping_sub(start_ns) >= window_ns && round >= FEWEST_ROUNDS;
+        if sources.is_empty() || over || !keep_going() {
             break;
         }
     }
@@ -206,12 +215,12 @@ fn conclude(
             .zip(pairs.first())
             .map_or(0, |(last, first)| last.after_ns.wrapping_sub(first.before_ns)),
         pairs: pairs.len(),
-        narrowest_ns: pairs.iter().map(Pair::width_ns).min(),
+        narrowest_ns: collector.narrowest_ns(),
         cpu,
     })
 }
 
-/// How far a reading may lag behind what it counts: the smallest step seen, or twice the claimed resolution of a clock that the kernel's
+/// How far a reading may lag behind what it counts: the granule that back-to-back reads show, or twice the claimed resolution of a clock that the kernel's
 /// tick moves, because a tick may come late.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
     let info = source.info();
@@ -219,7 +228,7 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
         let ticks = u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000;
         u64::try_from(ticks).unwrap_or(u64::MAX)
     });
-    if claimed > 1 { claimed.saturating_mul(2) } else { pair::smallest_step(source) }
+    if claimed > 1 { claimed.saturating_mul(2) } else { pair::granule_ticks(source) }
 }
 
 #[cfg(test)]

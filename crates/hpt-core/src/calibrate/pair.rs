@@ -1,61 +1,121 @@
-//! Takes bracketed readings over a window and keeps the narrowest of each part of it.
+//! Takes bracketed readings over a window and keeps the tightest of each part of it.
 //! Draws no line through them: `fit` does.
+
+use std::hint::black_box;
 
 use crate::{
     scale::Scale,
     source::{Pair, TimeSource},
-    stats::Steps,
-    units::Width,
+    stats::granule,
+    units::{Frequency, Width},
 };
 
-/// Parts of the window, each of which contributes its narrowest bracket. More would tighten the bound little: it rests on the ends.
-const PARTS: u64 = 64;
-/// Back-to-back reads that show a source's granularity.
-const READS_FOR_STEPS: usize = 256;
+/// Parts of the window, each of which contributes the pair that limits the line most from below and the one that does from above.
+const PARTS: u64 = 128;
+/// Back-to-back reads that show a source's granule.
+const READS_FOR_GRANULE: usize = 1024;
+/// Turns of an empty loop between them, at most.
+const LONGEST_DELAY: usize = 64;
 
-/// The narrowest pairs of one source, gathered while a window passes.
+/// The tightest pairs of one source, gathered while a window passes.
+///
+/// A narrow bracket limits the line from both sides, but which of two equally narrow ones limits it more depends on where in it the reading
+/// fell: that shows against a rough line, drawn from the first pair to the first of the part. Keeping the wrong pair would loosen the bound, never
+/// break it.
 #[derive(Debug)]
 pub(super) struct Collector {
     width: Width,
     window_ns: u64,
-    start_ns: Option<u64>,
+    first: Option<Pair>,
     last_raw: u64,
     widened: u64,
-    narrowest: Vec<Option<Pair>>,
+    rough_tick_ns: Option<f64>,
+    parts: Vec<Option<Part>>,
+    narrowest_ns: Option<u64>,
     stepped_back: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    tick_ns: f64,
+    latest_opening: (f64, Pair),
+    earliest_closing: (f64, Pair),
+}
+
 impl Collector {
-    pub(super) fn new(width: Width, window_ns: u64) -> Self {
-        let narrowest = (0..PARTS).map(|_| None).collect();
-        Self { width, window_ns, start_ns: None, last_raw: 0, widened: 0, narrowest, stepped_back: false }
+    pub(super) fn new(width: Width, nominal: Option<Frequency>, window_ns: u64) -> Self {
+        Self {
+            width,
+            window_ns,
+            first: None,
+            last_raw: 0,
+            widened: 0,
+            rough_tick_ns: nominal.map(Frequency::tick_ns_f64),
+            parts: (0..PARTS).map(|_| None).collect(),
+            narrowest_ns: None,
+            stepped_back: false,
+        }
     }
 
     /// Takes note of a pair. Narrow counters are followed across wraps, so pairs must come more often than half a wrap.
     pub(super) fn offer(&mut self, pair: Pair) {
-        let start_ns = match self.start_ns {
-            Some(start_ns) => start_ns,
+        let first = match self.first {
+            Some(first) => first,
             None => {
                 self.last_raw = pair.ticks;
-                *self.start_ns.insert(pair.before_ns)
+                *self.first.insert(Pair { ticks: 0, ..pair })
             }
         };
         let step = self.width.signed_difference(self.last_raw, pair.ticks);
         self.stepped_back |= step < 0;
         self.last_raw = pair.ticks;
         self.widened = self.widened.wrapping_add_signed(step);
-        let elapsed = pair.before_ns.wrapping_sub(start_ns);
+        let pair = Pair { ticks: self.widened, ..pair };
+        self.narrowest_ns = Some(self.narrowest_ns.map_or(pair.width_ns(), |kept| kept.min(pair.width_ns())));
+        let elapsed = pair.before_ns.wrapping_sub(first.before_ns);
         let part = u128::from(elapsed) * u128::from(PARTS) / u128::from(self.window_ns.max(1));
-        let part = usize::try_from(part).unwrap_or(usize::MAX).min(self.narrowest.len() - 1);
-        let slot = &mut self.narrowest[part];
-        if slot.is_none_or(|kept| pair.width_ns() < kept.width_ns()) {
-            *slot = Some(Pair { ticks: self.widened, ..pair });
+        let part = usize::try_from(part).unwrap_or(usize::MAX).min(self.parts.len() - 1);
+        let tick_ns = match self.parts[part] {
+            Some(part) => part.tick_ns,
+            None => self.rough_tick_ns(&first, &pair),
+        };
+        // How far the bracket's ends stand above the rough line: only compared within a part, where the line's error is the same.
+        let opening = above(pair.before_ns, &first, &pair, tick_ns);
+        let closing = above(pair.after_ns, &first, &pair, tick_ns);
+        let kept = self.parts[part].get_or_insert(Part {
+            tick_ns,
+            latest_opening: (opening, pair),
+            earliest_closing: (closing, pair),
+        });
+        if opening > kept.latest_opening.0 {
+            kept.latest_opening = (opening, pair);
         }
+        if closing < kept.earliest_closing.0 {
+            kept.earliest_closing = (closing, pair);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rough line")]
+    fn rough_tick_ns(&mut self, first: &Pair, pair: &Pair) -> f64 {
+        let elapsed_ns = pair.before_ns.wrapping_sub(first.before_ns);
+        if pair.ticks > 0 && elapsed_ns > self.window_ns / PARTS {
+            self.rough_tick_ns = Some(elapsed_ns as f64 / pair.ticks as f64);
+        }
+        self.rough_tick_ns.unwrap_or(1.0)
     }
 
     /// The kept pairs in order of time.
     pub(super) fn pairs(&self) -> Vec<Pair> {
-        self.narrowest.iter().flatten().copied().collect()
+        let kept = self.parts.iter().flatten().flat_map(|part| [part.latest_opening.1, part.earliest_closing.1]);
+        let mut pairs: Vec<Pair> = kept.collect();
+        pairs.sort_unstable_by_key(|pair| (pair.before_ns, pair.ticks));
+        pairs.dedup();
+        pairs
+    }
+
+    /// The width of the narrowest bracket.
+    pub(super) const fn narrowest_ns(&self) -> Option<u64> {
+        self.narrowest_ns
     }
 
     /// Whether any reading was smaller than the one before.
@@ -64,42 +124,58 @@ impl Collector {
     }
 }
 
-/// The smallest step that back-to-back reads show, in ticks: no reading lags further behind than this.
-pub(super) fn smallest_step<S: TimeSource + ?Sized>(source: &S) -> u64 {
-    let width = source.info().width;
-    let mut steps = Steps::default();
-    let mut previous = source.ticks_end();
-    for _ in 0..READS_FOR_STEPS {
-        let ticks = source.ticks_end();
-        steps.record(width.difference(previous, ticks));
-        previous = ticks;
-    }
-    steps.smallest_ticks().unwrap_or(1)
+#[expect(clippy::cast_precision_loss, reason = "differences within a window, compared with a rough line")]
+fn above(end_ns: u64, first: &Pair, pair: &Pair, tick_ns: f64) -> f64 {
+    end_ns.wrapping_sub(first.before_ns) as f64 - pair.ticks as f64 * tick_ns
 }
 
-/// The reference's smallest step, in nanoseconds rounded up.
-pub(super) fn smallest_step_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) -> u64 {
-    scale.nanoseconds(smallest_step(reference)).saturating_add(1)
+/// How far readings of `source` may lag behind what it counts, in ticks.
+pub(super) fn granule_ticks<S: TimeSource + ?Sized>(source: &S) -> u64 {
+    granule(&mut steps(source))
+}
+
+/// How far readings of `reference` may lag behind what it counts, in nanoseconds.
+pub(super) fn granule_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) -> u64 {
+    let mut steps: Vec<u64> = steps(reference).into_iter().map(|ticks| scale.nanoseconds(ticks)).collect();
+    granule(&mut steps)
+}
+
+/// The steps between reads that are apart by a little more each time, so that steps of all sizes occur: bare back-to-back reads take the same
+/// few times over and over, and show no granule below the cost of a read.
+fn steps<S: TimeSource + ?Sized>(source: &S) -> Vec<u64> {
+    let width = source.info().width;
+    let read_after = |delay: usize| {
+        for turn in 0..delay {
+            black_box(turn);
+        }
+        source.ticks_end()
+    };
+    let readings: Vec<u64> = (0..READS_FOR_GRANULE).map(|read| read_after(read % LONGEST_DELAY)).collect();
+    readings.windows(2).map(|pair| width.difference(pair[0], pair[1])).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Collector, PARTS};
-    use crate::{source::Pair, units::Width};
+    use crate::{
+        source::Pair,
+        units::{Frequency, Width},
+    };
 
     #[test]
-    fn each_part_of_the_window_keeps_its_narrowest_bracket() {
-        let mut collector = Collector::new(Width::BITS_64, PARTS * 100);
-        for (before_ns, width) in [(0, 9), (10, 5), (20, 7), (150, 8)] {
-            collector.offer(Pair { before_ns, ticks: before_ns, after_ns: before_ns + width });
+    fn each_part_of_the_window_keeps_the_pairs_that_limit_it_most() {
+        let mut collector = Collector::new(Width::BITS_64, Some(Frequency::GIGAHERTZ), PARTS * 100);
+        // The reading falls early in the first bracket, late in the second, anywhere in the third, which is wide.
+        for (before_ns, ticks, after_ns) in [(0, 0, 9), (20, 27, 29), (40, 50, 90), (150, 152, 158)] {
+            collector.offer(Pair { before_ns, ticks, after_ns });
         }
-        let kept: Vec<_> = collector.pairs().iter().map(|pair| (pair.before_ns, pair.width_ns())).collect();
-        assert_eq!(kept, [(10, 5), (150, 8)]);
+        let kept: Vec<_> = collector.pairs().iter().map(|pair| pair.before_ns).collect();
+        assert_eq!((kept, collector.narrowest_ns()), (vec![0, 20, 150], Some(8)));
     }
 
     #[test]
     fn a_narrow_counter_is_followed_across_its_wrap() {
-        let mut collector = Collector::new(Width::BITS_32, 1_000);
+        let mut collector = Collector::new(Width::BITS_32, None, 1_000);
         for (before_ns, ticks) in [(0, 0xffff_fff0), (500, 0x10), (999, 0x30)] {
             collector.offer(Pair { before_ns, ticks, after_ns: before_ns });
         }
@@ -109,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_step_back_is_noticed() {
-        let mut collector = Collector::new(Width::BITS_64, 1_000);
+        let mut collector = Collector::new(Width::BITS_64, None, 1_000);
         for ticks in [100, 90] {
             collector.offer(Pair { before_ns: 0, ticks, after_ns: 1 });
         }

@@ -6,6 +6,7 @@ mod cpu;
 mod kernel;
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -16,7 +17,7 @@ pub use self::{
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     kernel::{BootId, ClockSources},
 };
-use crate::sys::{arch, process};
+use crate::sys::{arch, clock::ClockId, process};
 
 /// No file that hpt reads is larger; a longer one is cut off here.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -108,6 +109,8 @@ pub struct Facts {
     pub counter_permission: CounterPermission,
     /// Whether the kernel gave the process a vDSO.
     pub vdso: bool,
+    /// What `clock_getres` claims of each of the kernel's clocks, in nanoseconds, by the kernel's name for it.
+    pub clock_resolutions_ns: BTreeMap<String, u64>,
     /// The CPUID leaves that bear on time; empty where there is no CPUID.
     pub cpuid: Vec<CpuidLeaf>,
 }
@@ -123,6 +126,10 @@ impl Facts {
             kernel_version,
             counter_permission: CounterPermission::of_this_thread(),
             vdso: process::has_vdso(),
+            clock_resolutions_ns: ClockId::ALL
+                .into_iter()
+                .filter_map(|clock| Some((clock.kernel_name().to_owned(), clock.resolution_ns().ok()?)))
+                .collect(),
             cpuid: cpu::leaves(arch::cpuid),
         }
     }

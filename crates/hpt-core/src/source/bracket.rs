@@ -16,7 +16,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Takes one: reference, source, reference, each ordered after the one before.
+    /// Takes one: reference, source, reference, each ordered after the one before. The source's read needs no fence behind it, because the
+    /// reference's second read waits for it.
     #[inline]
     pub(crate) fn take<S, R>(source: &S, reference: &R, reference_scale: Scale) -> Self
     where
@@ -24,7 +25,7 @@ impl Pair {
         R: TimeSource + ?Sized,
     {
         let before = reference.ticks_end();
-        let ticks = source.ticks_end();
+        let ticks = source.ticks_start();
         let after = reference.ticks_end();
         Self { before_ns: reference_scale.nanoseconds(before), ticks, after_ns: reference_scale.nanoseconds(after) }
     }

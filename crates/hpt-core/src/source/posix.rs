@@ -100,12 +100,13 @@ impl PosixId {
     }
 
     /// What does not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
-    fn properties(self) -> SourceInfo {
+    fn properties(self, host: &Host) -> SourceInfo {
         let mut info = SourceInfo::new(self.source_id());
         info.nominal = Some(match self {
             Self::Gettimeofday => Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Definition },
             _ => NANOSECONDS,
         });
+        info.claimed_resolution_ns = self.clock_id().and_then(|clock| claimed_resolution_ns(host, clock));
         info.read_path = ReadPath::Kernel;
         info.scope = if self == Self::ProcessCpu { Scope::Process } else { Scope::System };
         info.steady = matches!(self, Self::Monotonic | Self::MonotonicRaw | Self::Boottime | Self::MonotonicCoarse);
@@ -119,6 +120,10 @@ impl PosixId {
 }
 
 const NANOSECONDS: Nominal = Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition };
+
+fn claimed_resolution_ns(host: &Host, clock: ClockId) -> Option<u64> {
+    host.facts().clock_resolutions_ns.get(clock.kernel_name()).copied()
+}
 
 /// A clock of the kernel, read by the C library (and so by the vDSO where there is one), or by system call.
 ///
@@ -157,13 +162,6 @@ impl Reader {
             Self::TimeOfDay(clock) => clock.microseconds(),
         }
     }
-
-    fn resolution_ns(self) -> Option<u64> {
-        match self {
-            Self::Clock(clock) => clock.resolution_ns().ok(),
-            Self::TimeOfDay(_) => None,
-        }
-    }
 }
 
 impl PosixClock {
@@ -186,16 +184,14 @@ impl PosixClock {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        let mut info = id.properties();
+        let mut info = id.properties(host);
         let by_call = Reader::open(id, Route::SystemCall)?;
         // With PR_TSC_SIGSEGV in force the vDSO itself dies of SIGSEGV: the system call does not read the counter in user mode.
         if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
-            info.claimed_resolution_ns = by_call.resolution_ns();
             info.read_path = ReadPath::SystemCall;
             return Ok(Self { reader: by_call, info });
         }
         let by_library = Reader::open(id, Route::Library)?;
-        info.claimed_resolution_ns = by_library.resolution_ns();
         info.read_path = served_by(|| by_library.ticks(), || by_call.ticks());
         Ok(Self { reader: by_library, info })
     }
@@ -210,8 +206,7 @@ impl PosixClock {
             return Err(Unavailable::Captured);
         }
         let reader = Reader::open(id, Route::SystemCall)?;
-        let mut info = id.properties();
-        info.claimed_resolution_ns = reader.resolution_ns();
+        let mut info = id.properties(host);
         info.read_path = ReadPath::SystemCall;
         Ok(Self { reader, info })
     }
@@ -253,14 +248,13 @@ impl ThreadCpuClock {
         // No vDSO serves this clock: both routes end in the same system call.
         let clock = Clock::open(ClockId::ThreadCpu, Route::SystemCall)
             .map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
-        let mut info = thread_cpu_properties();
-        info.claimed_resolution_ns = clock.resolution_ns().ok();
-        Ok(Self { clock, info, bound_to_its_thread: PhantomData })
+        Ok(Self { clock, info: thread_cpu_properties(host), bound_to_its_thread: PhantomData })
     }
 }
 
-fn thread_cpu_properties() -> SourceInfo {
+fn thread_cpu_properties(host: &Host) -> SourceInfo {
     let mut info = SourceInfo::new(THREAD_CPU);
+    info.claimed_resolution_ns = claimed_resolution_ns(host, ClockId::ThreadCpu);
     info.nominal = Some(NANOSECONDS);
     info.read_path = ReadPath::SystemCall;
     info.scope = Scope::Thread;
@@ -326,8 +320,8 @@ impl Backend for PosixBackend {
                 let availability = match (id, host.is_live()) {
                     (Some(id), true) => PosixClock::open(host, id).map(|clock| clock.info),
                     (None, true) => ThreadCpuClock::open(host).map(|clock| clock.info),
-                    (Some(id), false) => Ok(id.properties()),
-                    (None, false) => Ok(thread_cpu_properties()),
+                    (Some(id), false) => Ok(id.properties(host)),
+                    (None, false) => Ok(thread_cpu_properties(host)),
                 };
                 ProbeReport {
                     id: id.map_or(THREAD_CPU, PosixId::source_id),

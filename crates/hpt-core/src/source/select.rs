@@ -13,6 +13,10 @@ use crate::host::Host;
 /// enough, a clock of the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
+/// Costs that differ by less than this factor are equal, as far as a short run can tell: the first listed wins, so that the choice does not
+/// change from run to run.
+const AS_FAST: f64 = 1.1;
+
 /// A source with all that the choice depends on.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -31,7 +35,7 @@ pub enum Fitness {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
     },
-    /// Fit, and slower than the chosen one.
+    /// Fit, and not faster than the chosen one.
     Slower {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
@@ -56,12 +60,12 @@ impl fmt::Display for Fitness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen { read_cost_ns } => write!(f, "chosen: the fastest that is fit, {read_cost_ns:.1} ns a read"),
-            Self::Slower { read_cost_ns } => write!(f, "fit, but slower: {read_cost_ns:.1} ns a read"),
+            Self::Slower { read_cost_ns } => write!(f, "fit, but not faster: {read_cost_ns:.1} ns a read"),
             Self::Unavailable(reason) => write!(f, "not available: {reason}"),
             Self::NotSteady => f.write_str("not steady: it can be stepped, or its rate changes"),
             Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
             Self::Revocable => f.write_str("revocable: the right to read it can be taken away"),
-            Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {:.1} µs", resolution_ns / 1e3),
+            Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {} ms", resolution_ns / 1e6),
             Self::NotTrusted(verdict) => write!(f, "not trusted: {}", verdict.evidence()),
             Self::Failed(failure) => write!(f, "failed the self-test: {failure}"),
         }
@@ -131,7 +135,8 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
         Fitness::Slower { read_cost_ns } => *read_cost_ns,
         _ => f64::INFINITY,
     };
-    let fastest = verdicts.iter_mut().min_by(|a, b| cost(&a.1).total_cmp(&cost(&b.1)));
+    let least = verdicts.iter().map(|(_, fitness)| cost(fitness)).fold(f64::INFINITY, f64::min);
+    let fastest = verdicts.iter_mut().find(|(_, fitness)| cost(fitness) <= least * AS_FAST);
     if let Some((_, fitness)) = fastest
         && let Fitness::Slower { read_cost_ns } = *fitness
     {
@@ -208,6 +213,12 @@ mod tests {
         let selection = select([fit("slow", 30.0), fit("quick", 10.0), fit("middle", 20.0)]);
         assert_eq!(selection.chosen().map(SourceId::as_str), Some("quick"));
         assert_eq!(selection.verdicts()[0].1, Fitness::Slower { read_cost_ns: 30.0 });
+    }
+
+    #[test]
+    fn between_equally_fast_sources_the_first_listed_wins() {
+        let selection = select([fit("first", 10.5), fit("second", 10.0)]);
+        assert_eq!(selection.chosen().map(SourceId::as_str), Some("first"));
     }
 
     #[test]

@@ -22,6 +22,45 @@ pub(crate) enum ClockId {
 }
 
 impl ClockId {
+    /// All of them.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Realtime,
+        Self::Monotonic,
+        Self::MonotonicRaw,
+        Self::Boottime,
+        Self::Tai,
+        Self::RealtimeCoarse,
+        Self::MonotonicCoarse,
+        Self::ProcessCpu,
+        Self::ThreadCpu,
+    ];
+
+    /// The kernel's name for it.
+    pub(crate) const fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Realtime => "CLOCK_REALTIME",
+            Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
+            Self::Boottime => "CLOCK_BOOTTIME",
+            Self::Tai => "CLOCK_TAI",
+            Self::RealtimeCoarse => "CLOCK_REALTIME_COARSE",
+            Self::MonotonicCoarse => "CLOCK_MONOTONIC_COARSE",
+            Self::ProcessCpu => "CLOCK_PROCESS_CPUTIME_ID",
+            Self::ThreadCpu => "CLOCK_THREAD_CPUTIME_ID",
+        }
+    }
+
+    /// What `clock_getres` claims of it, in nanoseconds.
+    pub(crate) fn resolution_ns(self) -> io::Result<u64> {
+        let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id is answered with EINVAL. clock_getres(2).
+        let answer = unsafe { libc::clock_getres(self.raw(), &raw mut claimed) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(kernel::join_native(&claimed))
+    }
+
     const fn raw(self) -> libc::clockid_t {
         match self {
             Self::Realtime => libc::CLOCK_REALTIME,
@@ -68,17 +107,6 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn nanoseconds(self) -> u64 {
         self.by.nanoseconds(self.id).unwrap_or(0)
-    }
-
-    /// What `clock_getres` claims, in nanoseconds.
-    pub(crate) fn resolution_ns(self) -> io::Result<u64> {
-        let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id is answered with EINVAL. clock_getres(2).
-        let answer = unsafe { libc::clock_getres(self.id, &raw mut claimed) };
-        if answer != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(kernel::join_native(&claimed))
     }
 }
 

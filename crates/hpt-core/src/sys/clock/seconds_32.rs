@@ -11,14 +11,14 @@ use super::Route;
 
 /// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian machines.
 #[repr(C)]
-struct Timespec64 {
+pub(super) struct Timespec64 {
     seconds: i64,
     nanoseconds: i64,
 }
 
 /// glibc's `__timeval64`: both members have 64 bits.
 #[repr(C)]
-struct Timeval64 {
+pub(super) struct Timeval64 {
     seconds: i64,
     microseconds: i64,
 }
@@ -80,13 +80,11 @@ pub(super) enum DayReader {
 
 impl DayReader {
     pub(super) fn find(route: Route) -> Self {
-        match (route, lookup(c"__gettimeofday64")) {
+        if let (Route::Library, Some(address)) = (route, lookup(c"__gettimeofday64")) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
-            (Route::Library, Some(address)) => {
-                Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) })
-            }
-            _ => Self::SystemCall32,
+            return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) });
         }
+        Self::SystemCall32
     }
 
     #[inline(always)]

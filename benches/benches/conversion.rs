@@ -1,0 +1,62 @@
+//! What does it cost to turn ticks into nanoseconds: by the 64.64 scale, a division, the kernel's multiply and shift, or floating point?
+//! Reads no counter, and asks for speed alone.
+
+mod common;
+
+use std::{hint::black_box, time::Instant};
+
+use criterion::Criterion;
+use hpt_core::{Frequency, Scale};
+
+/// A rate at which no conversion is trivial.
+const HERTZ: u64 = 2_596_104_000;
+/// A second of ticks, and some: within the range of all four.
+const TICKS: u64 = HERTZ + 12_345;
+/// For so long the kernel's multiplier and shift hold without an overflow. Linux, kernel/time/clocksource.c, `clocks_calc_mult_shift`.
+const KERNEL_RANGE_S: u64 = 600;
+
+fn main() {
+    let mut criterion = common::criterion();
+    let _pinned = common::or_say("on one CPU", hpt_benches::pin());
+    let scale = black_box(Scale::of(Frequency::from_hertz(HERTZ).expect("not zero")));
+    compare(&mut criterion, "hpt Scale", |ticks| scale.nanoseconds(ticks));
+    let hertz = black_box(u128::from(HERTZ));
+    // Exact; the quotient fits, for as many ticks as last 584 years.
+    #[expect(clippy::cast_possible_truncation, reason = "a second of ticks is a second")]
+    compare(&mut criterion, "u128 division", |ticks| (u128::from(ticks) * 1_000_000_000 / hertz) as u64);
+    let (multiplier, shift) = black_box(kernel_scale());
+    // Right to 1e-7 or so, for ticks of at most ten minutes.
+    compare(&mut criterion, "kernel multiply and shift", |ticks| (ticks * multiplier) >> shift);
+    let tick_ns = black_box(1e9 / HERTZ as f64);
+    // Right to 53 bits: 1 ns after 104 days.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a second of ticks is a second")]
+    compare(&mut criterion, "f64 multiplication", |ticks| (ticks as f64 * tick_ns) as u64);
+    criterion.final_summary();
+}
+
+/// Times one conversion by itself, and one that waits for the one before.
+fn compare(criterion: &mut Criterion, name: &str, convert: impl Fn(u64) -> u64) {
+    criterion.benchmark_group("conversion, apart").bench_function(name, |bencher| {
+        bencher.iter(|| convert(black_box(TICKS)));
+    });
+    criterion.benchmark_group("conversion, chained").bench_function(name, |bencher| {
+        bencher.iter_custom(|times| {
+            let ticks = black_box(TICKS);
+            let start = Instant::now();
+            let last = (0..times).fold(ticks, |last, _| ticks + (convert(last) & 1));
+            let elapsed = start.elapsed();
+            black_box(last);
+            elapsed
+        });
+    });
+}
+
+/// The finest multiplier and shift whose product stays below 2^64 for ten minutes of ticks.
+fn kernel_scale() -> (u64, u32) {
+    let multiplier = |shift: u32| (1_000_000_000_u64 << shift) / HERTZ;
+    let shift = (0..=32)
+        .rev()
+        .find(|&shift| (KERNEL_RANGE_S * HERTZ).checked_mul(multiplier(shift)).is_some())
+        .expect("a shift of zero multiplies by zero");
+    (multiplier(shift), shift)
+}

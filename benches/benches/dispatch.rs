@@ -1,0 +1,18 @@
+//! What does it cost to reach a source's read through a generic, a reference, a box or `dyn`?
+//! The bare instruction and the rivals run beside them.
+
+mod common;
+
+use hpt_benches::{bare, ours::Ours, rivals};
+use hpt_core::Host;
+
+fn main() {
+    let host = Host::live();
+    let ours = common::or_say("hpt Tsc and Clock<Tsc>", Ours::open(&host));
+    let mut contenders = common::or_say(bare::Counter::PLAIN, rivals::bare(&host)).unwrap_or_default();
+    contenders.extend(ours.iter().flat_map(Ours::by_every_way));
+    contenders.extend(rivals::rivals());
+    let mut criterion = common::criterion();
+    common::time_all(&mut criterion, "dispatch", &contenders);
+    criterion.final_summary();
+}

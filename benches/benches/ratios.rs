@@ -1,0 +1,139 @@
+//! How many times the bare instruction does each way to read time cost, and how much later does its result arrive?
+//! A table, or JSON for a record; the race itself is in `hpt_benches::rounds`.
+
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Parser;
+use hpt_benches::{
+    Skipped,
+    bare::{Counter, Fence},
+    ours::Ours,
+    report::{Machine, Method, Provenance, Report, lines},
+    rivals,
+    rounds::{Effort, Times},
+};
+use hpt_core::{Host, PosixClock, PosixId, realtime};
+
+/// What `cargo bench` runs: a few seconds where a read takes tens of nanoseconds. Many short batches, because the step in which a waiting
+/// read falls in with the counter differs from batch to batch.
+const ROUNDS: usize = 3000;
+const READS_PER_BATCH: u64 = 2000;
+/// Where a read takes a microsecond, fewer rounds have to do.
+const LONGEST_RACE: Duration = Duration::from_secs(8);
+/// What `cargo test` runs: a look whether everybody runs at all.
+const TRIAL: Effort = Effort { rounds: 2, longest: LONGEST_RACE, reads_per_batch: 20 };
+
+/// Race the ways to read time against the bare instruction.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Measure nothing; print the JSON in <RECORD> as Markdown
+    #[arg(long, value_name = "RECORD", conflicts_with = "json")]
+    markdown: Option<PathBuf>,
+    /// Run at most so many rounds of each of the two races
+    #[arg(long, value_name = "N", default_value_t = ROUNDS)]
+    rounds: usize,
+    /// Read so many times in each batch
+    #[arg(long, value_name = "N", default_value_t = READS_PER_BATCH)]
+    reads: u64,
+    /// Note this day in the record
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    date: Option<String>,
+    /// Note this commit in the record
+    #[arg(long, value_name = "COMMIT")]
+    commit: Option<String>,
+    /// Note this compiler in the record
+    #[arg(long, value_name = "VERSION")]
+    rustc: Option<String>,
+    /// What `cargo bench` says and `cargo test` does not
+    #[arg(long, hide = true)]
+    bench: bool,
+    /// The name that `cargo bench NAME` hands to every bench
+    #[arg(hide = true)]
+    filter: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.filter.as_ref().is_some_and(|filter| !"ratios".contains(filter.as_str())) {
+        return ExitCode::SUCCESS;
+    }
+    match answer(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ratios: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn answer(args: Args) -> Result<(), Box<dyn Error>> {
+    let text = match (&args.markdown, args.json) {
+        (Some(record), _) => serde_json::from_slice::<Report>(&fs::read(record)?)?.record(),
+        // As `cargo test` runs it: too short for figures.
+        (None, _) if !args.bench => {
+            format!("{} contenders ran; `cargo bench` times them\n", race(args)?.contenders.len())
+        }
+        (None, true) => serde_json::to_string_pretty(&race(args)?)? + "\n",
+        (None, false) => race(args)?.table(),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn race(args: Args) -> Result<Report, Box<dyn Error>> {
+    let effort = if args.bench {
+        Effort { rounds: args.rounds, longest: LONGEST_RACE, reads_per_batch: args.reads }
+    } else {
+        TRIAL
+    };
+    let host = Host::live();
+    let mut skipped = Vec::new();
+    let mut skip = |name: &str, reason: String| skipped.push(Skipped { name: name.to_owned(), reason });
+    let pinned = match hpt_benches::pin() {
+        Ok(pinned) => Some(pinned),
+        Err(reason) => {
+            skip("on one CPU", reason.to_string());
+            None
+        }
+    };
+    let stopwatch = PosixClock::open(&host, PosixId::MonotonicRaw)?;
+    let ours = Ours::open(&host);
+    let mut contenders = Vec::new();
+    match rivals::bare(&host) {
+        Ok(bare) => contenders.extend(bare),
+        Err(reason) => skip(Counter::PLAIN, reason.to_owned()),
+    }
+    match &ours {
+        Ok(ours) => contenders.extend(ours.contenders()),
+        Err(reason) => skip("hpt Tsc and Clock<Tsc>", reason.to_string()),
+    }
+    contenders.extend(rivals::rivals());
+    let fence = Fence::detect();
+    let in_a_row = Times::in_a_row(&contenders, effort, &stopwatch);
+    let fenced = fence.map(|fence| Times::fenced(&contenders, effort, &stopwatch, fence));
+    Ok(Report::new(
+        Provenance { date: args.date, commit: args.commit, rustc: args.rustc },
+        Machine::of(&host, pinned.as_ref().map(realtime::Pinned::cpu)),
+        Method {
+            rounds_in_a_row: in_a_row.rounds(),
+            rounds_fenced: fenced.as_ref().map_or(0, Times::rounds),
+            reads_per_batch: effort.reads_per_batch,
+            timed_by: PosixId::MonotonicRaw.source_id().to_string(),
+            fence: fence.map(|_| Fence::NAME.to_owned()),
+        },
+        lines(&contenders, &in_a_row, fenced.as_ref()),
+        skipped,
+    ))
+}

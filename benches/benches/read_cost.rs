@@ -1,0 +1,19 @@
+//! What does one read of the time cost, in a row and waited for, by every way there is to read it?
+//! All in one run; how they compare within a round is for ratios.rs.
+
+mod common;
+
+use hpt_benches::{bare, ours::Ours, rivals};
+use hpt_core::Host;
+
+fn main() {
+    let host = Host::live();
+    let ours = common::or_say("hpt Tsc and Clock<Tsc>", Ours::open(&host));
+    let mut contenders = common::or_say(bare::Counter::PLAIN, rivals::bare(&host)).unwrap_or_default();
+    contenders.extend(ours.iter().flat_map(Ours::contenders));
+    contenders.extend(rivals::rivals());
+    contenders.push(rivals::coarse());
+    let mut criterion = common::criterion();
+    common::time_all(&mut criterion, "read cost", &contenders);
+    criterion.final_summary();
+}

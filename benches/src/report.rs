@@ -1,0 +1,341 @@
+//! What a race showed, as data, as JSON and as a table.
+//! Measures nothing.
+
+use comfy_table::{CellAlignment, Table, presets};
+use hpt_core::Host;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bare::Counter,
+    contender::{Contender, Gives, Group, Skipped},
+    rivals::STD_INSTANT,
+    rounds::{Quantiles, Times},
+};
+
+/// The version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// A race with all that is needed to judge it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of this layout.
+    pub schema: u32,
+    /// Where the program came from.
+    pub provenance: Provenance,
+    /// Where it ran.
+    pub machine: Machine,
+    /// How it was measured.
+    pub method: Method,
+    /// What was measured.
+    pub contenders: Vec<Line>,
+    /// What was not, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Where the program came from; what nobody told is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The day, as YYYY-MM-DD.
+    pub date: Option<String>,
+    /// The commit.
+    pub commit: Option<String>,
+    /// The compiler.
+    pub rustc: Option<String>,
+}
+
+/// The machine, without anything that would tell one of its kind from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The machine's kind in one word, for file names.
+    pub slug: String,
+    /// The board, or else the processor, as the kernel names it.
+    pub name: String,
+    /// The hypervisor's name for itself; absent on bare hardware.
+    pub hypervisor: Option<String>,
+    /// The instruction set.
+    pub architecture: String,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// The CPU the race was pinned to; absent when it could not be pinned.
+    pub pinned_cpu: Option<usize>,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Method {
+    /// Rounds of reads in a row.
+    pub rounds_in_a_row: usize,
+    /// Rounds of reads with a fence behind each.
+    pub rounds_fenced: usize,
+    /// Reads that each contender makes in a round.
+    pub reads_per_batch: u64,
+    /// The clock that timed the batches.
+    pub timed_by: String,
+    /// The instruction behind every read of the fenced race; absent when there was none.
+    pub fence: Option<String>,
+}
+
+/// One contender's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Who.
+    pub name: String,
+    /// On whose behalf.
+    pub group: Group,
+    /// What a read gives.
+    pub gives: Gives,
+    /// Time per read in a row, in nanoseconds.
+    pub in_a_row_ns: Option<Quantiles>,
+    /// The same over the bare instruction's, in the same round.
+    pub ratio_to_bare: Option<Quantiles>,
+    /// The same over the standard library's, in the same round.
+    pub ratio_to_std: Option<Quantiles>,
+    /// Time per read with a fence behind it, in nanoseconds.
+    pub fenced_ns: Option<Quantiles>,
+    /// The same less that of the bare instruction with the same fence, in the same round.
+    pub fenced_extra_ns: Option<Quantiles>,
+}
+
+/// The lines of two races among the same contenders.
+#[must_use]
+pub fn lines(contenders: &[Contender<'_>], in_a_row: &Times, fenced: Option<&Times>) -> Vec<Line> {
+    let place = |name: &str| contenders.iter().position(|contender| contender.name == name);
+    let (bare, standard) = (place(Counter::PLAIN), place(STD_INSTANT));
+    contenders
+        .iter()
+        .enumerate()
+        .map(|(at, contender)| Line {
+            name: contender.name.to_owned(),
+            group: contender.group,
+            gives: contender.gives,
+            in_a_row_ns: in_a_row.read_ns(at),
+            ratio_to_bare: bare.and_then(|bare| in_a_row.ratio(at, bare)),
+            ratio_to_std: standard.and_then(|standard| in_a_row.ratio(at, standard)),
+            fenced_ns: fenced.and_then(|fenced| fenced.read_ns(at)),
+            fenced_extra_ns: bare.zip(fenced).and_then(|(bare, fenced)| fenced.extra_ns(at, bare)),
+        })
+        .collect()
+}
+
+impl Machine {
+    /// The machine at hand, as a race pinned to `pinned_cpu` sees it.
+    #[must_use]
+    pub fn of(host: &Host, pinned_cpu: Option<usize>) -> Self {
+        let cpu = host.cpu();
+        let name = cpu.board().or(cpu.name()).unwrap_or("unknown processor");
+        let hypervisor = cpu.hypervisor();
+        Self {
+            slug: slug(name, hypervisor.as_deref()),
+            name: name.to_owned(),
+            hypervisor,
+            architecture: host.facts().architecture.name().to_owned(),
+            kernel_release: host.facts().kernel_release.clone(),
+            clock_source: host.clock_sources().current,
+            pinned_cpu,
+        }
+    }
+}
+
+impl Report {
+    /// A report of today's layout.
+    #[must_use]
+    pub fn new(
+        provenance: Provenance,
+        machine: Machine,
+        method: Method,
+        contenders: Vec<Line>,
+        skipped: Vec<Skipped>,
+    ) -> Self {
+        Self { schema: SCHEMA, provenance, machine, method, contenders, skipped }
+    }
+
+    /// The table, which is Markdown too, with the machine and the method below it.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header([
+            "what".to_owned(),
+            "gives".to_owned(),
+            "ns a read".to_owned(),
+            format!("/ {}", Counter::PLAIN),
+            format!("/ {STD_INSTANT}"),
+            "fenced, ns".to_owned(),
+            format!("fenced, ns over {}", Counter::PLAIN),
+        ]);
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for line in &self.contenders {
+            table.add_row([
+                line.name.clone(),
+                line.gives.name().to_owned(),
+                median(line.in_a_row_ns),
+                spread(line.ratio_to_bare),
+                median(line.ratio_to_std),
+                median(line.fenced_ns),
+                spread(line.fenced_extra_ns),
+            ]);
+        }
+        let mut text = format!("{table}\n\n{}\n", self.circumstances());
+        for Skipped { name, reason } in &self.skipped {
+            text.push_str(&format!("\nNot measured: {name}: {reason}.\n"));
+        }
+        text
+    }
+
+    /// A whole record: a heading, and the table between the marks by which README finds it.
+    #[must_use]
+    pub fn record(&self) -> String {
+        let date = self.provenance.date.as_deref().unwrap_or("undated");
+        format!(
+            "# One read, {date}, {}\n\n<!-- bench:begin -->\n{}<!-- bench:end -->\n",
+            self.machine.name,
+            self.table()
+        )
+    }
+
+    /// Source, sample count, spread and machine, in a paragraph.
+    fn circumstances(&self) -> String {
+        let Self { provenance, machine, method, .. } = self;
+        let unknown = || "unknown".to_owned();
+        let hypervisor = machine.hypervisor.as_ref().map(|name| format!(" under {name}")).unwrap_or_default();
+        let pinned = machine.pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
+        let fence = method.fence.as_ref().map_or("Fenced: no fence is known here".to_owned(), |fence| {
+            format!("Fenced: {fence} behind every read, for all alike")
+        });
+        format!(
+            "{}{hypervisor}, {}, Linux {}, clock source {}, {pinned}; {}; commit {}, {}. Medians of {} rounds in a row and {} fenced, each of \
+             {} reads, timed by {}; in brackets the 10th and the 90th percentile over the rounds; ratios and differences are taken within a round. {fence}.",
+            machine.name,
+            machine.architecture,
+            machine.kernel_release,
+            machine.clock_source.clone().unwrap_or_else(unknown),
+            provenance.rustc.clone().unwrap_or_else(|| "compiler unknown".to_owned()),
+            provenance.commit.clone().unwrap_or_else(unknown),
+            provenance.date.clone().unwrap_or_else(|| "undated".to_owned()),
+            method.rounds_in_a_row,
+            method.rounds_fenced,
+            method.reads_per_batch,
+            method.timed_by,
+        )
+    }
+}
+
+fn median(quantiles: Option<Quantiles>) -> String {
+    quantiles.map_or("–".to_owned(), |Quantiles { p50, .. }| format!("{p50:.2}"))
+}
+
+fn spread(quantiles: Option<Quantiles>) -> String {
+    quantiles.map_or("–".to_owned(), |Quantiles { p10, p50, p90 }| format!("{p50:.2} ({p10:.2} to {p90:.2})"))
+}
+
+/// A name for files: the machine's and its hypervisor's, in lower case and hyphens, without what every processor's name has.
+#[must_use]
+pub fn slug(name: &str, hypervisor: Option<&str>) -> String {
+    const EMPTY_WORDS: [&str; 5] = ["r", "tm", "cpu", "processor", "with"];
+    let hypervisor = hypervisor.map(|name| match name {
+        "KVMKVMKVM" => "kvm",
+        "VMwareVMware" => "vmware",
+        "MicrosoftHv" => "hyper-v",
+        "XenVMMXenVMM" => "xen",
+        "TCGTCGTCGTCG" => "qemu",
+        other => other,
+    });
+    // "@ 3.40GHz" is the rate some makers append to the name.
+    let name = name.split('@').next().unwrap_or(name);
+    [Some(name), hypervisor]
+        .into_iter()
+        .flatten()
+        .flat_map(|part| part.split(|c: char| !c.is_ascii_alphanumeric()))
+        .map(str::to_ascii_lowercase)
+        .filter(|word| !word.is_empty() && !EMPTY_WORDS.contains(&word.as_str()))
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Machine, Method, Provenance, Report, lines, slug};
+    use crate::{
+        bare::Counter,
+        contender::{Contender, Gives, Group, Skipped},
+        rivals::STD_INSTANT,
+        rounds::{Quantiles, Times},
+    };
+
+    fn contender(name: &'static str) -> Contender<'static> {
+        Contender::new(name, Group::Rival, Gives::Ticks, || 0)
+    }
+
+    /// Times of 1, 2 and 4 ns in a row, and of 10 ns more with a fence.
+    fn figures(names: &[&'static str]) -> Vec<Line> {
+        let contenders: Vec<_> = names.iter().copied().map(contender).collect();
+        let race = |more_ns| Times::of_race(contenders.len(), 3, |at| [1.0, 2.0, 4.0][at] + more_ns, || true);
+        lines(&contenders, &race(0.0), Some(&race(10.0)))
+    }
+
+    fn report(contenders: Vec<Line>, skipped: Vec<Skipped>) -> Report {
+        let machine = Machine {
+            slug: "a-board".to_owned(),
+            name: "A Board".to_owned(),
+            hypervisor: None,
+            architecture: "arm".to_owned(),
+            kernel_release: "6.12".to_owned(),
+            clock_source: None,
+            pinned_cpu: Some(3),
+        };
+        let provenance = Provenance { date: Some("2026-01-31".to_owned()), ..Provenance::default() };
+        let method = Method {
+            rounds_in_a_row: 3,
+            rounds_fenced: 3,
+            reads_per_batch: 10,
+            timed_by: "monotonic-raw".to_owned(),
+            fence: None,
+        };
+        Report::new(provenance, machine, method, contenders, skipped)
+    }
+
+    #[test]
+    fn figures_are_held_against_the_bare_instruction_and_the_standard_library() {
+        let lines = figures(&[Counter::PLAIN, STD_INSTANT, "quick"]);
+        let p50 = |quantiles: Option<Quantiles>| quantiles.map(|quantiles| quantiles.p50);
+        assert_eq!((p50(lines[2].ratio_to_bare), p50(lines[2].ratio_to_std)), (Some(4.0), Some(2.0)));
+        assert_eq!((p50(lines[2].fenced_ns), p50(lines[2].fenced_extra_ns)), (Some(14.0), Some(3.0)));
+    }
+
+    #[test]
+    fn without_the_bare_instruction_the_rest_is_reported_and_the_reason_said() {
+        let skipped = vec![Skipped { name: "bare rdtsc".to_owned(), reason: "another processor".to_owned() }];
+        let report = report(figures(&[STD_INSTANT, "quick"]), skipped);
+        assert_eq!(report.contenders[1].ratio_to_bare, None);
+        assert!(report.contenders[1].ratio_to_std.is_some());
+        assert!(report.table().contains("Not measured: bare rdtsc: another processor."), "{}", report.table());
+    }
+
+    #[test]
+    fn a_record_is_read_again_as_it_was_written() {
+        let report = report(figures(&[Counter::PLAIN, "quick"]), Vec::new());
+        let json = serde_json::to_string_pretty(&report).expect("plain data");
+        assert!(json.starts_with("{\n  \"schema\": 1,"), "{json}");
+        assert_eq!(serde_json::from_str::<Report>(&json).expect("just written"), report);
+    }
+
+    #[test]
+    fn a_record_carries_the_marks_by_which_readme_finds_its_table() {
+        let record = report(figures(&[Counter::PLAIN]), Vec::new()).record();
+        let (before, rest) = record.split_once("<!-- bench:begin -->\n").expect("the begin mark");
+        let (table, after) = rest.split_once("<!-- bench:end -->\n").expect("the end mark");
+        assert!(before.starts_with("# ") && after.is_empty());
+        assert!(table.starts_with("| what") && table.contains("each of 10 reads"), "{table}");
+    }
+
+    #[test]
+    fn a_slug_is_the_machines_kind_and_no_more() {
+        assert_eq!(slug("AMD EPYC", Some("KVMKVMKVM")), "amd-epyc-kvm");
+        assert_eq!(slug("Intel(R) Core(TM) i7-2600 CPU @ 3.40GHz", None), "intel-core-i7-2600");
+        assert_eq!(slug("Raspberry Pi 4 Model B Rev 1.4", None), "raspberry-pi-4-model-b-rev-1-4");
+    }
+}

@@ -1,0 +1,62 @@
+//! The rivals: what others offer to read time with, and the bare instruction.
+//! Configured as their authors do, and where they offer a choice, for speed.
+
+use hpt_core::Host;
+
+use crate::{
+    bare::{Counter, clock_monotonic},
+    contender::{Contender, Gives, Group},
+};
+
+/// The bare instruction, without order and with.
+///
+/// # Errors
+///
+/// Why it cannot be executed here.
+pub fn bare(host: &Host) -> Result<Vec<Contender<'static>>, &'static str> {
+    let counter = Counter::detect(host)?;
+    Ok(vec![
+        Contender::new(Counter::PLAIN, Group::Bare, Gives::Ticks, move || counter.read()),
+        Contender::new(Counter::ORDERED, Group::Bare, Gives::Ticks, move || counter.read_ordered()),
+    ])
+}
+
+/// All rivals. The first call of quanta's calibrates it, for up to 200 ms; minstant and fastant did so before `main`.
+///
+/// quanta's raw reading and the readings of minstant and fastant are ticks; those two are converted only when they are subtracted or, as here,
+/// shown as Unix time. minstant and fastant without a TSC that they trust read the kernel's clock instead.
+#[must_use]
+pub fn rivals() -> Vec<Contender<'static>> {
+    let (for_raw, for_now) = (quanta::Clock::new(), quanta::Clock::new());
+    // The global clock of quanta::Instant is made by its first reading, which is not to be timed.
+    let _ = quanta::Instant::now();
+    let (minstant_anchor, fastant_anchor) = (minstant::Anchor::new(), fastant::Anchor::new());
+    vec![
+        rival("quanta Clock::raw", Gives::Ticks, move || for_raw.raw()),
+        rival("quanta Clock::now", Gives::Nanoseconds, move || for_now.now()),
+        rival("quanta Instant::now", Gives::Nanoseconds, quanta::Instant::now),
+        rival("minstant Instant::now", Gives::Ticks, minstant::Instant::now),
+        rival("minstant as_unix_nanos", Gives::Nanoseconds, move || {
+            minstant::Instant::now().as_unix_nanos(&minstant_anchor)
+        }),
+        rival("fastant Instant::now", Gives::Ticks, fastant::Instant::now),
+        rival("fastant as_unix_nanos", Gives::Nanoseconds, move || {
+            fastant::Instant::now().as_unix_nanos(&fastant_anchor)
+        }),
+        rival(STD_INSTANT, Gives::SecondsAndNanoseconds, std::time::Instant::now),
+        rival("libc CLOCK_MONOTONIC", Gives::SecondsAndNanoseconds, clock_monotonic),
+    ]
+}
+
+/// The name of the standard library's clock, which is the second measure of all others.
+pub const STD_INSTANT: &str = "std Instant::now";
+
+/// A rival whose time stands still between two ticks of the kernel: quicker, and no like for the others.
+#[must_use]
+pub fn coarse() -> Contender<'static> {
+    rival("coarsetime Instant::now", Gives::Ticks, coarsetime::Instant::now)
+}
+
+fn rival<T: 'static>(name: &'static str, gives: Gives, read: impl Fn() -> T + 'static) -> Contender<'static> {
+    Contender::new(name, Group::Rival, gives, read)
+}

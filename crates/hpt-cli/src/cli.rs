@@ -1,0 +1,106 @@
+//! The command line: names, values and help. Parsing does nothing else.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::cmd;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  yes: done, or usable
+  1  a negative answer: not usable, or not all could be calibrated
+  2  could not tell, or wrong usage";
+
+const EXAMPLES: &str = "\
+Examples:
+  hpt probe                       list every time source of this machine
+  hpt calibrate --source tsc      say how fast the TSC ticks, and how sure that is
+  hpt bench --format json         say what a read of each source costs, for programs";
+
+/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs.
+#[derive(Debug, Parser)]
+#[command(name = "hpt", version, max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+pub(crate) struct Cli {
+    /// Print the result as a table for people, as JSON, or its rows as CSV
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: Format,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Human,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Probe(cmd::probe::Arguments),
+    Calibrate(cmd::calibrate::Arguments),
+    Bench(cmd::bench::Arguments),
+}
+
+/// Exit codes and examples, for the end of a subcommand's help.
+pub(crate) fn after_help(examples: &str) -> String {
+    format!("{EXIT_CODES}\n\nExamples:\n{examples}")
+}
+
+/// The CPU a measurement runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuChoice {
+    /// The one it happens to be on, pinned there.
+    Current,
+    /// Wherever the kernel moves it.
+    Any,
+    /// This one.
+    Number(usize),
+}
+
+/// Reads `3`, `any` or `current`.
+pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
+    match text {
+        "any" => Ok(CpuChoice::Any),
+        "current" => Ok(CpuChoice::Current),
+        number => number.parse().map(CpuChoice::Number).map_err(|_| "a CPU's number, `any` or `current`".to_owned()),
+    }
+}
+
+/// Reads a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to a day.
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+    const SHORTEST: Duration = Duration::from_millis(1);
+    let window = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s"))?;
+    if (SHORTEST..=LONGEST).contains(&window) { Ok(window) } else { Err("from 1ms to 1day".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::CommandFactory;
+
+    use super::{Cli, CpuChoice, cpu_choice, window};
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_window_has_a_unit_and_is_not_empty() {
+        assert_eq!(window("100ms"), Ok(Duration::from_millis(100)));
+        for wrong in ["0s", "100", "-1s", "1us", "2days", ""] {
+            assert!(window(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_a_number_or_a_word() {
+        assert_eq!((cpu_choice("3"), cpu_choice("any")), (Ok(CpuChoice::Number(3)), Ok(CpuChoice::Any)));
+        assert!(cpu_choice("-1").is_err() && cpu_choice("many").is_err());
+    }
+}

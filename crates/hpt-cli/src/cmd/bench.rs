@@ -1,0 +1,377 @@
+//! `hpt bench`: what a read of each source costs.
+
+use std::time::Duration;
+
+use clap::Args;
+use hpt_core::{
+    Calibration, Frequency, Opened, PosixClock, PosixId, SourceId, Spread, TimeSource, calibrate,
+    measure::{Instruments, ReadCost, granularity, read_cost},
+    source::{self, StatedBy},
+    stopwatch::StopwatchError,
+};
+use serde::Serialize;
+
+use crate::{
+    cli::{CpuChoice, after_help, cpu_choice},
+    context::Context,
+    exit::{Exit, Failure},
+    machine::Machine,
+    progress::Progress,
+    render::{Align, Block, Cell, Column, Document, Table, rounded, short_time},
+};
+
+const EXAMPLES: &str = "  \
+  hpt bench                                     a million reads of every source
+  hpt bench --source tsc,monotonic --calls 1e8  a hundred million of two
+  hpt bench --format csv > bench.csv            the same for a spreadsheet";
+
+/// How long a source of unknown rate is calibrated before it times single reads.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
+/// A source is watched for its granularity for three of its claimed resolutions, within these limits.
+const SHORTEST_WATCH: Duration = Duration::from_millis(1);
+const LONGEST_WATCH: Duration = Duration::from_millis(40);
+/// What a read is taken to cost when the length of the run is guessed, for the progress bar.
+const GUESSED_READ: Duration = Duration::from_nanos(150);
+
+/// Measure what a read of each source costs
+///
+/// Reads each source so many times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime stands the
+/// system call.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Read this source; may be given several times, or with commas [default: all]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Vec<String>,
+    /// Read each source so many times in a row; 1e6 is understood
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = calls)]
+    calls: u64,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", default_value = "current", value_parser = cpu_choice, hide_default_value = true, allow_hyphen_values = true)]
+    cpu: CpuChoice,
+}
+
+/// Reads `1000000`, `1_000_000` or `1e6`.
+fn calls(text: &str) -> Result<u64, String> {
+    let wrong = || "a whole number from 1 to 1e12".to_owned();
+    let digits = text.replace('_', "");
+    let calls = match digits.split_once(['e', 'E']) {
+        None => digits.parse::<u64>().map_err(|_| wrong())?,
+        Some((mantissa, exponent)) => {
+            let mantissa: u64 = mantissa.parse().map_err(|_| wrong())?;
+            let power = exponent.parse().ok().and_then(|exponent| 10_u64.checked_pow(exponent)).ok_or_else(wrong)?;
+            mantissa.checked_mul(power).ok_or_else(wrong)?
+        }
+    };
+    if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
+}
+
+/// One source, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: SourceId,
+    read_path: &'static str,
+    calls: u64,
+    complete: bool,
+    total_s: f64,
+    user_s: f64,
+    system_s: f64,
+    per_call_ns: Option<f64>,
+    ratio_to_cheapest: Option<f64>,
+    ratio_to_monotonic: Option<f64>,
+    single_samples: Option<u64>,
+    single_p50_ns: Option<f64>,
+    single_p99_ns: Option<f64>,
+    single_p999_ns: Option<f64>,
+    single_max_ns: Option<f64>,
+    empty_p50_ns: Option<f64>,
+    resolution_ns: Option<f64>,
+    granularity_ns: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    cpu: Option<usize>,
+    stopwatch: SourceId,
+    interrupted: bool,
+    results: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let subjects = subjects(arguments, context)?;
+    let pinned = context.pin(arguments.cpu)?;
+    let wall = context.open("monotonic-raw")?;
+    let (stopwatch, frequency) = stopwatch(context, wall.as_dyn())?;
+    let instruments =
+        Instruments { wall: wall.as_dyn(), stopwatch: stopwatch.as_dyn(), stopwatch_frequency: frequency };
+    let steps = arguments.calls.saturating_mul(subjects.len() as u64);
+    let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
+    let progress = Progress::new(steps, guess);
+    let mut rows = Vec::new();
+    for (before, subject) in (0..).zip(&subjects) {
+        let source = subject.as_dyn();
+        progress.name(source.info().id.as_str());
+        let cost = read_cost(source, instruments, arguments.calls, |done| {
+            progress.at(arguments.calls.saturating_mul(before).saturating_add(done));
+            !context.interrupted()
+        });
+        rows.push(row(source, wall.as_dyn(), (stopwatch.as_dyn(), frequency), &cost));
+        if context.interrupted() {
+            break;
+        }
+    }
+    drop(progress);
+    compare(&mut rows);
+    let data = Data {
+        schema: 1,
+        kind: "bench",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(&context.host),
+        cpu: pinned.as_ref().map(hpt_core::realtime::Pinned::cpu),
+        stopwatch: stopwatch.as_dyn().info().id.clone(),
+        interrupted: context.interrupted(),
+        results: rows,
+        notes: context.notes(),
+    };
+    let exit = if data.results.is_empty() { Exit::Unknown } else { Exit::Yes };
+    let blocks = page(&data);
+    Ok(Document { exit, ..Document::new(&data, "results", blocks) })
+}
+
+/// The sources asked for; without any, all that are available, and clock_gettime(CLOCK_MONOTONIC) by system call.
+fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+    if !arguments.source.is_empty() {
+        return arguments.source.iter().map(|name| context.open(name)).collect();
+    }
+    let names = source::names().into_iter();
+    let mut subjects: Vec<Opened> = names.filter_map(|id| source::open(&context.host, id.as_str()).ok()).collect();
+    if let Ok(by_call) = PosixClock::open_by_system_call(&context.host, PosixId::Monotonic) {
+        subjects.push(Opened::Shared(Box::new(by_call)));
+    }
+    Ok(subjects)
+}
+
+/// What times single reads, and how fast it ticks: hpt's choice, by definition, by a calibration kept from this boot, or by one made now.
+fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<(Opened, Frequency), Failure> {
+    let (chosen, _) =
+        source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
+    let info = chosen.as_dyn().info();
+    if let Some(nominal) = info.nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition) {
+        return Ok((chosen, nominal.frequency));
+    }
+    let kept = context.store(None).and_then(|store| context.saved(&store)).unwrap_or_default();
+    let kept = kept.into_iter().find(|calibration: &Calibration| calibration.source == info.id);
+    let frequency = match kept {
+        Some(calibration) => calibration.frequency,
+        None => {
+            calibrate::calibrate(chosen.as_dyn(), reference, CALIBRATION_WINDOW)
+                .map_err(StopwatchError::NotCalibrated)?
+                .frequency
+        }
+    };
+    Ok((chosen, frequency))
+}
+
+fn row(
+    source: &dyn TimeSource,
+    wall: &dyn TimeSource,
+    stopwatch: (&dyn TimeSource, Frequency),
+    cost: &ReadCost,
+) -> Row {
+    let info = source.info();
+    let (stopwatch, stopwatch_frequency) = stopwatch;
+    // A source of unknown rate is the stopwatch itself or has the rate that is stated of it.
+    let frequency = if info.id == stopwatch.info().id {
+        Some(stopwatch_frequency)
+    } else {
+        info.nominal.map(|nominal| nominal.frequency)
+    };
+    let watch = Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(3));
+    let seen = frequency
+        .and_then(|frequency| granularity(source, frequency, wall, watch.clamp(SHORTEST_WATCH, LONGEST_WATCH)));
+    let single = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
+    Row {
+        id: info.id.clone(),
+        read_path: info.read_path.name(),
+        calls: cost.calls,
+        complete: cost.complete,
+        total_s: cost.total.as_secs_f64(),
+        user_s: cost.user.as_secs_f64(),
+        system_s: cost.system.as_secs_f64(),
+        per_call_ns: cost.per_call_ns().map(rounded),
+        ratio_to_cheapest: None,
+        ratio_to_monotonic: None,
+        single_samples: cost.singles.map(|spread| spread.samples),
+        single_p50_ns: single(|spread| spread.p50_ns),
+        single_p99_ns: single(|spread| spread.p99_ns),
+        single_p999_ns: single(|spread| spread.p999_ns),
+        single_max_ns: single(|spread| spread.max_ns),
+        empty_p50_ns: cost.empty.map(|spread| rounded(spread.p50_ns)),
+        resolution_ns: info.resolution_ns().or(frequency.map(Frequency::tick_ns_f64)).map(rounded),
+        granularity_ns: seen.map(|seen| rounded(seen.smallest_ns)),
+    }
+}
+
+/// Ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) as the C library serves it.
+fn compare(rows: &mut [Row]) {
+    let cheapest = rows.iter().filter_map(|row| row.per_call_ns).min_by(f64::total_cmp);
+    let monotonic = rows.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.per_call_ns);
+    let ratio = |cost: Option<f64>, to: Option<f64>| {
+        cost.zip(to).filter(|&(_, to)| to > 0.0).map(|(cost, to)| rounded(cost / to))
+    };
+    for row in rows {
+        row.ratio_to_cheapest = ratio(row.per_call_ns, cheapest);
+        row.ratio_to_monotonic = ratio(row.per_call_ns, monotonic);
+    }
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
+    let name = |row: &Row| {
+        let by_call = row.id.as_str() == "monotonic" && row.read_path == "syscall";
+        Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.to_string() })
+    };
+    let columns = [
+        Column("source", Align::Left),
+        Column("calls", Align::Right),
+        Column("total s", Align::Right),
+        Column("user s", Align::Right),
+        Column("system s", Align::Right),
+        Column("per call", Align::Right),
+        Column("× least", Align::Right),
+        Column("× mono", Align::Right),
+    ];
+    let rows = data.results.iter().map(|row| {
+        vec![
+            name(row),
+            Cell::plain(row.calls.to_string()),
+            Cell::plain(format!("{:.4}", row.total_s)),
+            Cell::plain(format!("{:.4}", row.user_s)),
+            Cell::plain(format!("{:.4}", row.system_s)),
+            or_dash(row.per_call_ns.map(short_time)),
+            or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
+            or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
+        ]
+    });
+    let totals = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let columns = [
+        Column("single reads", Align::Left),
+        Column("p50", Align::Right),
+        Column("p99", Align::Right),
+        Column("p99.9", Align::Right),
+        Column("max", Align::Right),
+        Column("claims", Align::Right),
+        Column("steps", Align::Right),
+    ];
+    let rows = data.results.iter().map(|row| {
+        let time = |ns: Option<f64>| or_dash(ns.map(short_time));
+        vec![
+            name(row),
+            time(row.single_p50_ns),
+            time(row.single_p99_ns),
+            time(row.single_p999_ns),
+            time(row.single_max_ns),
+            time(row.resolution_ns),
+            time(row.granularity_ns),
+        ]
+    });
+    let singles = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
+    let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
+    let samples = data.results.iter().filter_map(|row| row.single_samples).max().unwrap_or(0);
+    let summary = format!(
+        "user and system: as the kernel accounts them, in steps of up to one of its ticks. × least: to the cheapest; \
+         × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \
+         {}{empty}. claims: resolution; steps: granularity. {cpu}. {}",
+        data.stopwatch,
+        data.machine.line()
+    );
+    let mut blocks = vec![totals, singles, Block::Text(summary)];
+    if data.interrupted {
+        blocks.push(Block::Text("Interrupted: what was measured until then stands above.".to_owned()));
+    }
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{
+        Frequency, Spread,
+        measure::ReadCost,
+        source::{Nominal, StatedBy},
+        testing::ManualSource,
+    };
+
+    use super::{Data, calls, compare, page, row};
+    use crate::{
+        machine::Machine,
+        render::{Document, golden},
+    };
+
+    fn cost(per_call_ns: u64) -> ReadCost {
+        let total = Duration::from_nanos(per_call_ns * 1_000_000);
+        let figure = |factor: f64| per_call_ns as f64 * factor;
+        let spread = Spread {
+            samples: 100_000,
+            min_ns: figure(0.9),
+            p50_ns: figure(1.0),
+            p99_ns: figure(1.5),
+            p999_ns: figure(3.0),
+            max_ns: figure(900.0),
+            mean_ns: figure(1.1),
+        };
+        ReadCost {
+            calls: 1_000_000,
+            total,
+            user: total,
+            system: Duration::ZERO,
+            singles: Some(spread),
+            empty: Some(spread),
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        // Three sources whose figures are given: nothing here is measured but the scripted granularity.
+        let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
+        let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
+            .into_iter()
+            .map(|(name, per_call_ns, step)| {
+                let source = ManualSource::nanoseconds(name).stepping_by(step);
+                row(&source, &wall, (&wall, Frequency::GIGAHERTZ), &cost(per_call_ns))
+            })
+            .collect();
+        compare(&mut rows);
+        let nominal = Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition };
+        let data = Data {
+            schema: 1,
+            kind: "bench",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            cpu: Some(1),
+            stopwatch: hpt_core::SourceId::new("tsc"),
+            interrupted: true,
+            results: rows,
+            notes: vec![format!("a note about {}", nominal.frequency)],
+        };
+        golden::assert("bench", &Document::new(&data, "results", page(&data)));
+    }
+
+    #[test]
+    fn calls_are_whole_numbers_in_any_spelling() {
+        assert_eq!((calls("1000000"), calls("1_000_000"), calls("1e6")), (Ok(1_000_000), Ok(1_000_000), Ok(1_000_000)));
+        for wrong in ["0", "-1", "1.5", "1e99", "2e12", "many", "", "e6"] {
+            assert!(calls(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `hpt calibrate`: how fast each source ticks, and between which limits.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use hpt_core::{
+    Calibration, Opened, SourceId, TimeSource,
+    calibrate::{CalibrateError, calibrate_together},
+    source::{self, Scope, StatedBy},
+};
+use serde::Serialize;
+
+use crate::{
+    cli::{CpuChoice, after_help, cpu_choice, window},
+    context::Context,
+    exit::{Exit, Failure},
+    machine::Machine,
+    progress::Progress,
+    render::{Align, Block, Cell, Column, Document, Table, Tone, short_time},
+};
+
+const EXAMPLES: &str = "  \
+  hpt calibrate                                every source that counts time, for 1 s
+  hpt calibrate --source tsc --window 10s      one source, more exactly
+  hpt calibrate --save && hpt calibrate --saved  keep the result for this boot, and show it";
+
+/// Measure how fast each source ticks, with a bound
+///
+/// Each source is read between two readings of the reference; the narrowest of these brackets leave a range of rates that no constant rate
+/// can be outside of. A window ten times as long gives a bound ten times as tight.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Calibrate this source; may be given several times, or with commas [default: all that count time]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Vec<String>,
+    /// Measure against this source
+    #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
+    reference: String,
+    /// Observe for this long, with its unit
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = window)]
+    window: Duration,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", default_value = "current", value_parser = cpu_choice, hide_default_value = true, allow_hyphen_values = true)]
+    cpu: CpuChoice,
+    /// Keep the result, for this boot of this machine
+    #[arg(long)]
+    save: bool,
+    /// Show what was kept instead of measuring
+    #[arg(long, conflicts_with_all = ["save", "reference", "window", "cpu"])]
+    saved: bool,
+    /// Keep it in this folder [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+}
+
+/// One source, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    source: SourceId,
+    reference: Option<SourceId>,
+    calibrated: bool,
+    failure: Option<String>,
+    method: Option<&'static str>,
+    frequency_hz: Option<f64>,
+    slowest_hz: Option<f64>,
+    fastest_hz: Option<f64>,
+    bound_ppm: Option<f64>,
+    nominal_hz: Option<f64>,
+    nominal_stated_by: Option<&'static str>,
+    error_ppm: Option<f64>,
+    window_ns: Option<u64>,
+    pairs: Option<usize>,
+    narrowest_bracket_ns: Option<u64>,
+    cpu: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    measured_now: bool,
+    interrupted: bool,
+    calibrations: Vec<Row>,
+    saved_to: Option<PathBuf>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    if arguments.saved { show(arguments, context) } else { measure(arguments, context) }
+}
+
+/// What was kept, or why it is not believed.
+fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let mut calibrations = context.saved(&context.store(arguments.store.as_deref())?)?;
+    if !arguments.source.is_empty() {
+        calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
+    }
+    let rows: Vec<Row> = calibrations.iter().map(|calibration| measured(calibration, None)).collect();
+    let exit = if rows.is_empty() { Exit::No } else { Exit::Yes };
+    let data = data(context, rows, false);
+    let blocks = page(&data);
+    Ok(Document { exit, ..Document::new(&data, "calibrations", blocks) })
+}
+
+fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let reference = context.open(&arguments.reference)?;
+    let sources = sources(arguments, context)?;
+    let pinned = context.pin(arguments.cpu)?;
+    let results = {
+        let progress = Progress::new(1_000, arguments.window);
+        progress.name("calibrating");
+        let started = Instant::now();
+        let borrowed: Vec<&dyn TimeSource> = sources.iter().map(Opened::as_dyn).collect();
+        calibrate_together(&borrowed, reference.as_dyn(), arguments.window, || {
+            let done = started.elapsed().as_secs_f64() / arguments.window.as_secs_f64();
+            progress.at_fraction(done);
+            !context.interrupted()
+        })
+    };
+    drop(pinned);
+    let rows =
+        sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
+    let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
+    let mut data = data(context, rows, true);
+    let mut warnings = Vec::new();
+    if arguments.save {
+        let saved = context.store(arguments.store.as_deref()).and_then(|store| context.save(&store, &good));
+        match saved {
+            Ok(path) => data.saved_to = Some(path),
+            // Nothing is lost: what was measured is printed, and then why it could not be kept.
+            Err(failure) => warnings.push(failure),
+        }
+    }
+    let exit = match (warnings.is_empty(), good.len()) {
+        (false, _) | (_, 0) => Exit::Unknown,
+        (true, calibrated) if calibrated < data.calibrations.len() => Exit::No,
+        (true, _) => Exit::Yes,
+    };
+    let blocks = page(&data);
+    let warnings = warnings.iter().map(Failure::text).collect();
+    Ok(Document { exit, warnings, ..Document::new(&data, "calibrations", blocks) })
+}
+
+/// The sources asked for; without any, all that are available, count time and are not the reference.
+fn sources(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+    if !arguments.source.is_empty() {
+        return arguments.source.iter().map(|name| context.open(name)).collect();
+    }
+    let opened = source::names()
+        .into_iter()
+        .filter(|id| id.as_str() != arguments.reference)
+        .filter_map(|id| source::open(&context.host, id.as_str()).ok());
+    Ok(opened.filter(|source| matches!(source.as_dyn().info().scope, Scope::System | Scope::Core)).collect())
+}
+
+fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
+    Data {
+        schema: 1,
+        kind: "calibrate",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(&context.host),
+        measured_now,
+        interrupted: context.interrupted(),
+        calibrations,
+        saved_to: None,
+        notes: context.notes(),
+    }
+}
+
+fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Calibration, CalibrateError>) -> Row {
+    let info = source.info();
+    match result {
+        Ok(calibration) => measured(calibration, info.nominal.map(|nominal| nominal.stated_by)),
+        Err(failure) => Row {
+            source: info.id.clone(),
+            reference: Some(reference.info().id.clone()),
+            calibrated: false,
+            failure: Some(failure.to_string()),
+            method: None,
+            frequency_hz: None,
+            slowest_hz: None,
+            fastest_hz: None,
+            bound_ppm: None,
+            nominal_hz: info.nominal.map(|nominal| nominal.frequency.hertz_f64()),
+            nominal_stated_by: info.nominal.map(|nominal| nominal.stated_by.name()),
+            error_ppm: None,
+            window_ns: None,
+            pairs: None,
+            narrowest_bracket_ns: None,
+            cpu: None,
+        },
+    }
+}
+
+fn measured(calibration: &Calibration, stated_by: Option<StatedBy>) -> Row {
+    Row {
+        source: calibration.source.clone(),
+        reference: calibration.reference.clone(),
+        calibrated: true,
+        failure: None,
+        method: Some(calibration.method.name()),
+        frequency_hz: Some(calibration.frequency.hertz_f64()),
+        slowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
+        fastest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
+        bound_ppm: calibration.bound_ppm(),
+        nominal_hz: calibration.nominal.map(hpt_core::Frequency::hertz_f64),
+        nominal_stated_by: stated_by.map(StatedBy::name),
+        error_ppm: calibration.error_ppm(),
+        window_ns: Some(calibration.window_ns),
+        pairs: Some(calibration.pairs),
+        narrowest_bracket_ns: calibration.narrowest_ns,
+        cpu: calibration.cpu,
+    }
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let columns = vec![
+        Column("source", Align::Left),
+        Column("frequency Hz", Align::Right),
+        Column("bound ppm", Align::Right),
+        Column("off ppm", Align::Right),
+        Column("stated by", Align::Left),
+        Column("pairs", Align::Right),
+        Column("bracket", Align::Right),
+    ];
+    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
+    let rows = data.calibrations.iter().filter(|row| row.calibrated).map(|row| {
+        vec![
+            Cell::plain(row.source.as_str()),
+            or_dash(row.frequency_hz.map(|hertz| format!("{hertz:.3}"))),
+            or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm)))),
+            or_dash(row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs())))),
+            or_dash(row.nominal_stated_by.map(str::to_owned)),
+            or_dash(row.pairs.map(|pairs| pairs.to_string())),
+            #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
+            or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
+        ]
+    });
+    let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];
+    let failed: Vec<Vec<Cell>> = data
+        .calibrations
+        .iter()
+        .filter_map(|row| {
+            row.failure.as_ref().map(|failure| vec![Cell(row.source.to_string(), Tone::Bad), Cell::plain(failure)])
+        })
+        .collect();
+    if !failed.is_empty() {
+        blocks.push(Block::Section("Not calibrated".to_owned(), failed));
+    }
+    blocks.extend(summary(data).map(Block::Text));
+    if data.interrupted {
+        blocks
+            .push(Block::Text("Interrupted: the window was cut short, and the bounds are what it allowed.".to_owned()));
+    }
+    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Kept in {} for this boot.", path.display()))));
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+/// Against what, how long, where.
+fn summary(data: &Data) -> Option<String> {
+    let row = data.calibrations.iter().find(|row| row.calibrated)?;
+    let reference = row.reference.as_ref().map_or("what is stated", SourceId::as_str);
+    #[expect(clippy::cast_precision_loss, reason = "a day is below 2^53 ns")]
+    let window = short_time(row.window_ns.unwrap_or(0) as f64);
+    let cpu = row.cpu.map_or_else(|| "several CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
+    let when = if data.measured_now { "Measured" } else { "Kept from a measurement" };
+    Some(format!(
+        "{when} against {reference} for {window} on {cpu}; a bound, not a standard \
+         uncertainty; off ppm is the distance from what is stated. {}",
+        data.machine.line()
+    ))
+}
+
+/// About three figures; an exponent only where four decimals would show nothing.
+fn figures(value: f64) -> String {
+    let decimals = match value {
+        _ if value >= 100.0 => 0,
+        _ if value >= 10.0 => 1,
+        _ if value >= 1.0 => 2,
+        _ if value >= 0.1 => 3,
+        _ => 4,
+    };
+    if value > 0.0 && value < 0.0005 { format!("{value:.1e}") } else { format!("{value:.decimals$}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use hpt_core::{
+        Frequency, SourceId, TimeSource,
+        calibrate::stated,
+        source::{Nominal, StatedBy},
+        testing::ManualSource,
+    };
+
+    use super::{CalibrateError, Data, Scope, page, row};
+    use crate::{
+        machine::Machine,
+        render::{Document, golden},
+    };
+
+    #[test]
+    fn a_result_is_printed_to_the_letter() {
+        let reference = ManualSource::nanoseconds("monotonic-raw");
+        let mut info = ManualSource::nanoseconds("tsc").info().clone();
+        let nominal = Frequency::from_hertz(2_250_000_000).expect("not zero");
+        info.nominal = Some(Nominal { frequency: nominal, stated_by: StatedBy::BogoMips });
+        let mut calibration = stated(&info).expect("a rate is stated");
+        calibration.reference = Some(SourceId::new("monotonic-raw"));
+        let hertz = |hertz| Frequency::from_hertz(hertz).expect("not zero");
+        calibration.frequency = hertz(2_250_000_134);
+        calibration.limits = Some((hertz(2_250_000_000), hertz(2_250_000_268)));
+        (calibration.window_ns, calibration.pairs, calibration.narrowest_ns) = (1_000_000_000, 256, Some(49));
+        calibration.cpu = Some(1);
+        let tsc = ManualSource::with_info(info);
+        let rows = vec![
+            row(&tsc, &reference, &Ok(calibration)),
+            row(
+                &ManualSource::nanoseconds("thread-cpu"),
+                &reference,
+                &Err(CalibrateError::NotATimeCounter(Scope::Thread)),
+            ),
+        ];
+        let data = Data {
+            schema: 1,
+            kind: "calibrate",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            measured_now: true,
+            interrupted: false,
+            calibrations: rows,
+            saved_to: Some(PathBuf::from("/home/user/.local/state/hpt/calibrations")),
+            notes: Vec::new(),
+        };
+        golden::assert("calibrate", &Document::new(&data, "calibrations", page(&data)));
+    }
+
+    #[test]
+    fn figures_have_about_three_digits() {
+        let shown: Vec<String> =
+            [0.000_012_3, 0.0789, 0.123, 1.5, 12.34, 52_493.7].into_iter().map(super::figures).collect();
+        assert_eq!(shown, ["1.2e-5", "0.0789", "0.123", "1.50", "12.3", "52494"]);
+    }
+}

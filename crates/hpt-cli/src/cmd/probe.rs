@@ -1,0 +1,447 @@
+//! `hpt probe`: every time source of the machine, and why it can or cannot be used.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use hpt_core::{
+    Frequency, Host, PosixClock, PosixId, SourceId, Unavailable,
+    host::Facts,
+    measure::{Granularity, granularity},
+    source::{self, Candidate, Fitness, ProbeReport, ReadPath, Selection, select, self_test},
+};
+use serde::Serialize;
+
+use crate::{
+    cli::after_help,
+    context::Context,
+    exit::{Exit, Failure},
+    machine::Machine,
+    render::{Align, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
+};
+
+const EXAMPLES: &str = "  \
+  hpt probe                       list every source
+  hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
+  hpt probe --capture my-machine  save what hpt reads of this machine, nothing private in it";
+
+/// Granularity is looked for at most so many claimed resolutions, and not longer than this.
+const RESOLUTIONS_TO_WATCH: u64 = 3;
+const LONGEST_WATCH: Duration = Duration::from_millis(40);
+const SHORTEST_WATCH: Duration = Duration::from_millis(1);
+/// The file in a captured machine's folder that holds what no file of the machine holds.
+const FACTS: &str = "facts.json";
+
+/// List every time source, with what it is and why it can or cannot be used
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Explain this source in full
+    #[arg(value_name = "SOURCE")]
+    name: Option<String>,
+    /// The same as the name alone
+    #[arg(long, value_name = "SOURCE", conflicts_with = "name")]
+    source: Option<String>,
+    /// Explain a captured machine instead of this one; nothing is opened
+    #[arg(long, value_name = "DIR")]
+    host: Option<PathBuf>,
+    /// Save what hpt reads of this machine into a folder
+    #[arg(long, value_name = "DIR", conflicts_with = "host")]
+    capture: Option<PathBuf>,
+}
+
+/// One source, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: SourceId,
+    description: &'static str,
+    available: bool,
+    reason_kind: Option<&'static str>,
+    reason: Option<String>,
+    remedy: Option<String>,
+    width_bits: Option<u8>,
+    frequency_hz: Option<f64>,
+    frequency_stated_by: Option<&'static str>,
+    resolution_ns: Option<f64>,
+    granularity_ns: Option<f64>,
+    step_multiple_ticks: Option<u64>,
+    read_cost_ns: Option<f64>,
+    read_path: Option<&'static str>,
+    scope: Option<&'static str>,
+    steady: Option<bool>,
+    steered: Option<bool>,
+    counts_in_suspend: Option<bool>,
+    revocable: Option<bool>,
+    kernel_verdict: &'static str,
+    kernel_evidence: String,
+    fitness: String,
+    evidence: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Choice {
+    source: Option<SourceId>,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    clock_gettime_read_path: Option<&'static str>,
+    choice: Choice,
+    sources: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    if let Some(folder) = &arguments.capture {
+        return capture(folder, context);
+    }
+    let captured = arguments.host.as_deref().map(load).transpose()?;
+    let host = captured.as_ref().unwrap_or(&context.host);
+    let wanted = arguments.name.as_deref().or(arguments.source.as_deref());
+    if let Some(name) = wanted
+        && !source::names().iter().any(|id| id.as_str() == name)
+    {
+        let reason = source::open(host, name).err().unwrap_or(Unavailable::Captured);
+        return Err(Failure::Source { name: name.to_owned(), reason });
+    }
+    let mut data = survey(host, context.notes());
+    let Some(name) = wanted else {
+        let blocks = page(&data);
+        return Ok(Document::new(&data, "sources", blocks));
+    };
+    data.sources.retain(|row| row.id.as_str() == name);
+    let row = data.sources.first().expect("every known name has a report");
+    let exit = if row.available { Exit::Yes } else { Exit::No };
+    let blocks = explanation(&data, row);
+    Ok(Document { exit, ..Document::new(&data, "sources", blocks) })
+}
+
+/// Writes what hpt reads of this machine below `folder`.
+fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
+    #[derive(Serialize)]
+    struct Data {
+        schema: u32,
+        kind: &'static str,
+        folder: PathBuf,
+        files: Vec<File>,
+    }
+    #[derive(Serialize)]
+    struct File {
+        path: &'static str,
+        captured: bool,
+    }
+    let captured = context.host.capture(folder)?;
+    let facts = serde_json::to_string_pretty(context.host.facts()).expect("facts are numbers and names");
+    let path = folder.join(FACTS);
+    fs::write(&path, facts + "\n").map_err(|cause| Failure::Write { path, cause })?;
+    let copied = captured.copied.iter().map(|&path| File { path, captured: true });
+    let missing = captured.missing.iter().map(|&path| File { path, captured: false });
+    let data = Data { schema: 1, kind: "capture", folder: folder.to_owned(), files: copied.chain(missing).collect() };
+    let lines = data.files.iter().map(|file| {
+        let word = if file.captured { Cell::plain("captured") } else { Cell::faint("not on this machine") };
+        vec![Cell::plain(file.path), word]
+    });
+    let title = format!("Captured into {}", folder.display());
+    let blocks = vec![
+        Block::Section(title, lines.collect()),
+        Block::Text("No serial number, boot identity, host name or address is in it.".to_owned()),
+    ];
+    Ok(Document::new(&data, "files", blocks))
+}
+
+/// A machine captured by `capture`.
+fn load(folder: &Path) -> Result<Host, Failure> {
+    let path = folder.join(FACTS);
+    let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
+    let text = fs::read_to_string(&path).map_err(|cause| wrong(cause.into()))?;
+    let facts: Facts = serde_json::from_str(&text).map_err(|cause| wrong(cause.into()))?;
+    Ok(Host::captured(folder, facts))
+}
+
+fn survey(host: &Host, notes: Vec<String>) -> Data {
+    let reference = PosixClock::open(host, PosixId::MonotonicRaw);
+    let examined: Vec<(Candidate, Option<Granularity>)> =
+        source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
+    let selection = select(examined.iter().map(|(candidate, _)| candidate.clone()));
+    let sources: Vec<Row> = examined
+        .into_iter()
+        .zip(selection.verdicts())
+        .map(|((candidate, granularity), (_, fitness))| row(candidate, granularity, fitness))
+        .collect();
+    let served = sources.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.read_path);
+    Data {
+        schema: 1,
+        kind: "probe",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(host),
+        clock_gettime_read_path: served,
+        choice: choice(host, &selection),
+        sources,
+        notes,
+    }
+}
+
+fn choice(host: &Host, selection: &Selection) -> Choice {
+    let reason = if host.is_live() {
+        selection.reason()
+    } else {
+        "a captured machine is explained, not tested: the choice is made where it runs".to_owned()
+    };
+    Choice { source: selection.chosen().cloned(), reason }
+}
+
+/// Opens and tests an available source; on a captured host there is nothing to open.
+fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> (Candidate, Option<Granularity>) {
+    let untested = |report| (Candidate { report, self_test: None }, None);
+    let Some(reference) = reference.filter(|_| report.availability.is_ok()) else {
+        return untested(report);
+    };
+    let opened = match source::open(host, report.id.as_str()) {
+        Ok(opened) => opened,
+        Err(reason) => return untested(ProbeReport { availability: Err(reason), ..report }),
+    };
+    let opened = opened.as_dyn();
+    let tested = self_test(opened, reference);
+    let watched = tested.ok().and_then(|test| {
+        let info = opened.info();
+        let frequency = info.nominal.map_or(middle(test.rate), |nominal| nominal.frequency);
+        let longest =
+            Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(RESOLUTIONS_TO_WATCH));
+        granularity(opened, frequency, reference, longest.clamp(SHORTEST_WATCH, LONGEST_WATCH))
+    });
+    (Candidate { report, self_test: Some(tested) }, watched)
+}
+
+fn middle((slowest, fastest): (Frequency, Frequency)) -> Frequency {
+    let middle = slowest.microhertz() + (fastest.microhertz() - slowest.microhertz()) / 2;
+    Frequency::from_microhertz(middle).unwrap_or(slowest)
+}
+
+fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness) -> Row {
+    let Candidate { report, self_test } = candidate;
+    let test = self_test.and_then(Result::ok);
+    let unavailable = match (&report.availability, self_test) {
+        (Err(reason), _) => Some(reason.clone()),
+        (Ok(_), Some(Err(failure))) => Some(Unavailable::SelfTest(failure)),
+        (Ok(_), Some(Ok(_)) | None) => None,
+    };
+    let info = report.availability.as_ref().ok();
+    let stated = info.and_then(|info| info.nominal);
+    let measured = test.map(|test| middle(test.rate));
+    let untested = info.is_some() && self_test.is_none();
+    Row {
+        id: report.id,
+        description: report.description,
+        available: unavailable.is_none(),
+        reason_kind: unavailable.as_ref().map(Unavailable::kind),
+        reason: unavailable.as_ref().map(ToString::to_string),
+        remedy: unavailable.as_ref().and_then(Unavailable::remedy),
+        width_bits: info.map(|info| info.width.bits()),
+        frequency_hz: stated.map(|nominal| nominal.frequency).or(measured).map(Frequency::hertz_f64).map(rounded),
+        frequency_stated_by: stated.map(|nominal| nominal.stated_by.name()).or(measured.map(|_| "measured")),
+        resolution_ns: info
+            .and_then(hpt_core::SourceInfo::resolution_ns)
+            .or(measured.map(Frequency::tick_ns_f64))
+            .map(rounded),
+        granularity_ns: granularity.map(|seen| rounded(seen.smallest_ns)),
+        step_multiple_ticks: granularity.map(|seen| seen.multiple_ticks),
+        read_cost_ns: test.map(|test| rounded(test.read_cost_ns)),
+        read_path: info.map(|info| info.read_path.name()),
+        scope: info.map(|info| info.scope.name()),
+        steady: info.map(|info| info.steady),
+        steered: info.map(|info| info.steered),
+        counts_in_suspend: info.and_then(|info| info.counts_in_suspend),
+        revocable: info.map(|info| info.revocable),
+        kernel_verdict: report.kernel.name(),
+        kernel_evidence: report.kernel.evidence().to_owned(),
+        fitness: if untested && matches!(fitness, Fitness::NotTrusted(_)) && report.kernel.name() == "trusted" {
+            "not tested: a captured machine".to_owned()
+        } else {
+            fitness.to_string()
+        },
+        evidence: report.evidence,
+    }
+}
+
+/// The page of all sources.
+fn page(data: &Data) -> Vec<Block> {
+    let mut facts = data.machine.facts();
+    if let Some(path) = data.clock_gettime_read_path {
+        facts.push(("clock_gettime", served(path).to_owned()));
+    }
+    facts.push(("hpt's choice", data.choice.reason.clone()));
+    let columns = vec![
+        Column("source", Align::Left),
+        Column("use", Align::Left),
+        Column("bits", Align::Right),
+        Column("frequency", Align::Right),
+        Column("says", Align::Left),
+        Column("claims", Align::Right),
+        Column("steps", Align::Right),
+        Column("costs", Align::Right),
+        Column("path", Align::Left),
+        Column("is", Align::Left),
+    ];
+    let rows = data.sources.iter().map(|row| table_row(row, data.choice.source.as_ref())).collect();
+    let mut blocks = vec![
+        Block::Facts(facts),
+        Block::Table(Table { columns, rows }),
+        Block::Text(
+            "says: who states the frequency · claims: resolution · steps: granularity, the smallest step seen · costs: one \
+             read · path: what a read passes through · is: S steady, never stepped; W whole system; A adjusted by a \
+             time daemon; Z counts in suspend; R revocable"
+                .to_owned(),
+        ),
+    ];
+    let refused: Vec<Vec<Cell>> = data
+        .sources
+        .iter()
+        .filter(|row| !row.available)
+        .map(|row| {
+            let remedy = row.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            vec![Cell::plain(row.id.as_str()), Cell::plain(format!("{}{remedy}", row.reason.as_deref().unwrap_or("?")))]
+        })
+        .collect();
+    if !refused.is_empty() {
+        blocks.push(Block::Section("Not usable here".to_owned(), refused));
+    }
+    let others = data.sources.iter().filter(|row| row.available && Some(&row.id) != data.choice.source.as_ref());
+    blocks.push(Block::Section(
+        "Why not the others".to_owned(),
+        others.map(|row| vec![Cell::plain(row.id.as_str()), Cell::plain(&row.fitness)]).collect(),
+    ));
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+fn served(read_path: &str) -> &'static str {
+    match read_path {
+        path if path == ReadPath::Vdso.name() => "served by the vDSO",
+        path if path == ReadPath::SystemCall.name() => "a system call: the vDSO does not serve it",
+        _ => "not tried",
+    }
+}
+
+fn table_row(row: &Row, chosen: Option<&SourceId>) -> Vec<Cell> {
+    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
+    let is_chosen = chosen == Some(&row.id);
+    let usable = match (row.available, is_chosen) {
+        (true, true) => Cell("best".to_owned(), Tone::Good),
+        (true, false) => Cell("yes".to_owned(), Tone::Good),
+        (false, _) => Cell("no".to_owned(), Tone::Bad),
+    };
+    vec![
+        if is_chosen { Cell::strong(row.id.as_str()) } else { Cell::plain(row.id.as_str()) },
+        usable,
+        or_dash(row.width_bits.map(|bits| bits.to_string())),
+        or_dash(row.frequency_hz.map(short_frequency)),
+        or_dash(row.frequency_stated_by.map(|who| short_word(who).to_owned())),
+        or_dash(row.resolution_ns.map(short_time)),
+        or_dash(row.granularity_ns.map(short_time)),
+        or_dash(row.read_cost_ns.map(short_time)),
+        or_dash(row.read_path.map(|path| short_word(path).to_owned())),
+        or_dash(letters(row)),
+    ]
+}
+
+/// A word of the JSON document cut to what fits in the table.
+fn short_word(word: &str) -> &str {
+    match word {
+        "definition" => "defined",
+        "hypervisor" => "hyperv.",
+        "register" => "reg",
+        "syscall" => "call",
+        other => other,
+    }
+}
+
+fn letters(row: &Row) -> Option<String> {
+    let letter = |is: Option<bool>, letter: char| if is == Some(true) { Some(letter) } else { None };
+    row.scope.map(|scope| {
+        [
+            letter(row.steady, 'S'),
+            letter(Some(scope == "system"), 'W'),
+            letter(row.steered, 'A'),
+            letter(row.counts_in_suspend, 'Z'),
+            letter(row.revocable, 'R'),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    })
+}
+
+fn short_frequency(hertz: f64) -> String {
+    match hertz {
+        _ if hertz >= 1e9 => format!("{} GHz", trimmed(hertz / 1e9)),
+        _ if hertz >= 1e6 => format!("{} MHz", trimmed(hertz / 1e6)),
+        _ if hertz >= 1e3 => format!("{} kHz", trimmed(hertz / 1e3)),
+        _ => format!("{} Hz", trimmed(hertz)),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// One source in full.
+fn explanation(data: &Data, row: &Row) -> Vec<Block> {
+    let yes_no = |is: Option<bool>| match is {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    let mut facts = vec![("source", format!("{}: {}", row.id, row.description))];
+    match &row.reason {
+        None => facts.push(("usable", "yes".to_owned())),
+        Some(reason) => facts.push(("usable", format!("no: {reason}"))),
+    }
+    facts.extend(row.remedy.iter().map(|remedy| ("remedy", remedy.clone())));
+    let mut add = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    add("width", row.width_bits.map(|bits| format!("{bits} bits")));
+    let stated_by = row.frequency_stated_by.unwrap_or("unknown");
+    add("frequency", row.frequency_hz.map(|hertz| format!("{} ({stated_by})", short_frequency(hertz))));
+    add("resolution", row.resolution_ns.map(|ns| format!("{} claimed", short_time(ns))));
+    add(
+        "granularity",
+        row.granularity_ns.map(|ns| {
+            let multiple = row.step_multiple_ticks.unwrap_or(1);
+            format!("{} is the smallest step seen; steps are multiples of {multiple} ticks", short_time(ns))
+        }),
+    );
+    add("read cost", row.read_cost_ns.map(short_time));
+    add("read path", row.read_path.map(str::to_owned));
+    add("scope", row.scope.map(str::to_owned));
+    if row.scope.is_some() {
+        add("steady", Some(yes_no(row.steady).to_owned()));
+        add("adjusted", Some(yes_no(row.steered).to_owned()));
+        add(
+            "in suspend",
+            Some(match row.counts_in_suspend {
+                Some(true) => "counts".to_owned(),
+                Some(false) => "stops".to_owned(),
+                None => "not known".to_owned(),
+            }),
+        );
+        add("revocable", Some(yes_no(row.revocable).to_owned()));
+    }
+    add("kernel", Some(format!("{}: {}", row.kernel_verdict, row.kernel_evidence)));
+    add("choice", Some(row.fitness.clone()));
+    let mut blocks = vec![Block::Facts(facts)];
+    if !row.evidence.is_empty() {
+        let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();
+        blocks.push(Block::Section("What was looked at".to_owned(), lines));
+    }
+    blocks.push(Block::Text(data.machine.line()));
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}

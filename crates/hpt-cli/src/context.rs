@@ -1,0 +1,122 @@
+//! What every subcommand needs: the machine, interruption, pinning, the state folder.
+//! Prints nothing.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use hpt_core::{
+    Calibration, Host, Opened, SourceId,
+    realtime::{Pinned, allowed_cpus},
+    source,
+    state::{Binding, StateError, Store},
+};
+
+use crate::{cli::CpuChoice, exit::Failure};
+
+/// The file in the state folder that calibrations are kept in.
+const CALIBRATIONS: &str = "calibrations";
+
+/// The machine and this run.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) host: Host,
+    /// prctl forbade the counter when hpt was started; it has allowed it to itself since.
+    pub(crate) counter_was_forbidden: bool,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Context {
+    pub(crate) fn new(forbidden: std::io::Result<bool>) -> Result<Self, Failure> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // The second one ends hpt at once, in case the first is not noticed.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
+                .map_err(Failure::Signals)?;
+        }
+        Ok(Self {
+            host: Host::live(),
+            counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
+            interrupted,
+        })
+    }
+
+    /// Whether Ctrl-C or SIGTERM asked to end: print what is there.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// What is to be said beside every result.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.counter_was_forbidden {
+            notes.push(
+                "prctl forbade the counter (PR_TSC_SIGSEGV) when hpt was started; hpt has allowed it to itself, other programs \
+                 started from here are ended by SIGSEGV when they read a clock"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// Opens the source called `name`.
+    pub(crate) fn open(&self, name: &str) -> Result<Opened, Failure> {
+        source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })
+    }
+
+    /// Pins this thread as asked; the guard says where.
+    pub(crate) fn pin(&self, choice: CpuChoice) -> Result<Option<Pinned>, Failure> {
+        let cpu = match choice {
+            CpuChoice::Any => return Ok(None),
+            CpuChoice::Number(cpu) => cpu,
+            // The highest allowed one: the kernel's own work and interrupts gather on the lowest.
+            CpuChoice::Current => match allowed_cpus().last() {
+                Some(&cpu) => cpu,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Pinned::to(cpu)?))
+    }
+
+    /// The state folder: `--store`, else XDG_STATE_HOME/hpt, else ~/.local/state/hpt.
+    pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
+        let given = folder.map(Path::to_owned);
+        let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        given
+            .or_else(|| absolute("XDG_STATE_HOME").map(|state| state.join("hpt")))
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/state/hpt")))
+            .map(Store::new)
+            .ok_or(Failure::NoStateFolder)
+    }
+
+    fn binding(&self) -> Result<Binding, Failure> {
+        Binding::of(&self.host).ok_or(Failure::NoBootId)
+    }
+
+    /// The calibrations kept in `store`, if they are of this boot and this processor.
+    pub(crate) fn saved(&self, store: &Store) -> Result<Vec<Calibration>, Failure> {
+        let payload = store.load(CALIBRATIONS, &self.binding()?)?;
+        let path = store.path(CALIBRATIONS);
+        serde_json::from_slice(&payload)
+            .map_err(|_| StateError::Corrupt { path, what: "its content is not a list of calibrations" }.into())
+    }
+
+    /// Keeps `calibrations` in `store`, beside those of other sources that are still good. Returns the file.
+    pub(crate) fn save(&self, store: &Store, calibrations: &[Calibration]) -> Result<PathBuf, Failure> {
+        let binding = self.binding()?;
+        let replaced = |id: &SourceId| calibrations.iter().any(|calibration| calibration.source == *id);
+        // What is stale, foreign or corrupt is what saving replaces.
+        let mut kept = self.saved(store).unwrap_or_default();
+        kept.retain(|calibration| !replaced(&calibration.source));
+        kept.extend_from_slice(calibrations);
+        let payload = serde_json::to_vec_pretty(&kept).expect("numbers and names have a JSON form");
+        store.save(CALIBRATIONS, &binding, &payload)?;
+        Ok(store.path(CALIBRATIONS))
+    }
+}

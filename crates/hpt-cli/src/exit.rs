@@ -1,0 +1,97 @@
+//! Exit codes, and failures with what helps.
+
+use std::{error::Error, path::PathBuf, process::ExitCode};
+
+use hpt_core::{Unavailable, host::CaptureError, realtime::PinError, state::StateError, stopwatch::StopwatchError};
+
+/// How the command answers a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done, or usable.
+    Yes,
+    /// A negative answer.
+    No,
+    /// Could not tell, or wrong usage.
+    Unknown,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Yes => Self::from(0),
+            Exit::No => Self::from(1),
+            Exit::Unknown => Self::from(2),
+        }
+    }
+}
+
+/// Why a command could not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("cannot use the source {name:?}")]
+    Source {
+        name: String,
+        #[source]
+        reason: Unavailable,
+    },
+    #[error("cannot choose the CPU")]
+    Cpu(#[from] PinError),
+    #[error("cannot time a single read")]
+    Stopwatch(#[from] StopwatchError),
+    #[error("cannot keep the calibration")]
+    State(#[from] StateError),
+    #[error("cannot bind the calibration to this boot: /proc/sys/kernel/random/boot_id cannot be read; mount /proc")]
+    NoBootId,
+    #[error("cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a folder with --store")]
+    NoStateFolder,
+    #[error("cannot capture this machine")]
+    Capture(#[from] CaptureError),
+    #[error("cannot write {path}")]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+    #[error("{path} is not a captured machine; `hpt probe --capture DIR` makes one")]
+    NotACapture {
+        path: PathBuf,
+        #[source]
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    #[error("cannot print the result")]
+    Print(#[source] std::io::Error),
+    #[error("cannot listen for Ctrl-C")]
+    Signals(#[source] std::io::Error),
+    #[error(
+        "prctl forbids this process to read the counter, and prctl(PR_SET_TSC, PR_TSC_ENABLE) is refused; start hpt from another shell"
+    )]
+    CounterForbidden(#[source] std::io::Error),
+}
+
+impl Failure {
+    /// Says on standard error what happened, why, and what helps.
+    pub(crate) fn report(&self) {
+        eprintln!("hpt: {}", self.text());
+    }
+
+    /// What happened, why, and what helps.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(reason) = cause {
+            text.push_str(&format!(": {reason}"));
+            cause = reason.source();
+        }
+        if let Some(remedy) = self.remedy() {
+            text.push_str(&format!("\nhpt: {remedy}"));
+        }
+        text
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Source { reason, .. } => reason.remedy(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The command `hpt`: starts, hands over to one subcommand, prints its document.
+//! Measures nothing itself.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod cmd;
+mod context;
+mod exit;
+mod machine;
+mod progress;
+mod render;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    cli::{Cli, Command},
+    context::Context,
+    exit::{Exit, Failure},
+};
+
+fn main() -> ExitCode {
+    // Before anything else reads a clock: under PR_TSC_SIGSEGV the standard library's clocks would end this process.
+    let forbidden = hpt_core::source::permit_counter();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => {
+            // Help or a usage error. If nobody reads it, there is nobody to tell.
+            let _ = answer.print();
+            return if answer.use_stderr() { Exit::Unknown.into() } else { Exit::Yes.into() };
+        }
+    };
+    match run(&cli, forbidden) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.report();
+            Exit::Unknown.into()
+        }
+    }
+}
+
+fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Exit, Failure> {
+    let context = Context::new(forbidden)?;
+    let document = match &cli.command {
+        Command::Probe(arguments) => cmd::probe::run(arguments, &context),
+        Command::Calibrate(arguments) => cmd::calibrate::run(arguments, &context),
+        Command::Bench(arguments) => cmd::bench::run(arguments, &context),
+    }?;
+    render::print(&document, cli.format)?;
+    for warning in &document.warnings {
+        eprintln!("hpt: {warning}");
+    }
+    Ok(document.exit)
+}

@@ -1,0 +1,50 @@
+//! The rows of a document as CSV: a header, then one line a row; the columns are the keys of the JSON rows, lists joined by `; `.
+
+use serde_json::Value;
+
+use super::Document;
+
+pub(super) fn render(document: &Document) -> String {
+    let rows = document.data.get(document.rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let keys: Vec<&String> =
+        rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
+    let mut written = if keys.is_empty() { Ok(()) } else { writer.write_record(&keys) };
+    for row in rows {
+        written = written.and_then(|()| writer.write_record(keys.iter().map(|key| field(row.get(key)))));
+    }
+    written.expect("writing to memory does not fail, and every row has the header's columns");
+    let bytes = writer.into_inner().expect("writing to memory does not fail");
+    String::from_utf8(bytes).expect("every field is text")
+}
+
+fn field(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) => list.iter().map(|item| field(Some(item))).collect::<Vec<_>>().join("; "),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Document, render};
+
+    #[test]
+    fn commas_quotes_lists_and_missing_values_survive() {
+        let data = json!({ "rows": [
+            { "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] },
+            { "id": "b", "note": null, "n": null, "list": [] },
+        ] });
+        let text = render(&Document::new(&data, "rows", Vec::new()));
+        assert_eq!(text, "id,note,n,list\na,\"one, \"\"two\"\"\",1.5,x; y\nb,,,\n");
+    }
+
+    #[test]
+    fn no_rows_print_nothing() {
+        assert_eq!(render(&Document::new(&json!({ "rows": [] }), "rows", Vec::new())), "");
+    }
+}

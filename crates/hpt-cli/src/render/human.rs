@@ -1,0 +1,215 @@
+//! Tables and text for people: at most as wide as the terminal, 80 columns where there is none, coloured on request.
+
+use std::{env, io::IsTerminal};
+
+use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
+
+/// Columns where no terminal says how many it has.
+const USUAL_WIDTH: u16 = 80;
+
+/// From here on columns stand apart.
+const ROOMY_WIDTH: u16 = 110;
+
+/// A part of a page.
+#[derive(Debug)]
+pub(crate) enum Block {
+    /// Names and values, one pair a line.
+    Facts(Vec<(&'static str, String)>),
+    /// A table with a header.
+    Table(Table),
+    /// A heading with paragraphs below it.
+    Section(String, Vec<Vec<Cell>>),
+    /// A paragraph.
+    Text(String),
+}
+
+/// A table with a header.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// A column's heading and alignment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
+
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// What a text means; the colour follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Good,
+    Bad,
+    Faint,
+    Strong,
+}
+
+/// A text with its tone.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell(pub(crate) String, pub(crate) Tone);
+
+impl Cell {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self(text.into(), Tone::Plain)
+    }
+
+    pub(crate) fn faint(text: impl Into<String>) -> Self {
+        Self(text.into(), Tone::Faint)
+    }
+
+    pub(crate) fn strong(text: impl Into<String>) -> Self {
+        Self(text.into(), Tone::Strong)
+    }
+}
+
+/// How wide, and whether in colour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) width: u16,
+    pub(crate) colour: bool,
+}
+
+impl Look {
+    /// What standard output can show: colour on a terminal unless NO_COLOR is set (no-color.org) or the terminal is dumb.
+    pub(crate) fn of_stdout() -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let width = if terminal { comfy_table::Table::new().width().unwrap_or(USUAL_WIDTH) } else { USUAL_WIDTH };
+        Self { width: width.max(40), colour: terminal && !refused }
+    }
+}
+
+pub(super) fn render(blocks: &[Block], look: Look) -> String {
+    let parts: Vec<String> =
+        blocks.iter().map(|block| render_block(block, look)).filter(|part| !part.is_empty()).collect();
+    let mut text = parts.join("\n");
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn render_block(block: &Block, look: Look) -> String {
+    match block {
+        Block::Facts(facts) => {
+            let rows = facts.iter().map(|(name, value)| vec![Cell::faint(format!("{name} ")), Cell::plain(value)]);
+            layout(None, rows.collect::<Vec<_>>().as_slice(), &[Align::Left, Align::Left], look)
+        }
+        Block::Table(table) => {
+            let alignments: Vec<Align> = table.columns.iter().map(|column| column.1).collect();
+            layout(Some(&table.columns), &table.rows, &alignments, look)
+        }
+        Block::Section(title, rows) => {
+            let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+            let body = layout(None, rows, &vec![Align::Left; columns], look);
+            format!("{}\n{body}", layout(None, &[vec![Cell::strong(title)]], &[Align::Left], look).trim_end())
+        }
+        Block::Text(text) => layout(None, &[vec![Cell::plain(text)]], &[Align::Left], look),
+    }
+}
+
+fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], look: Look) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    // Columns stand closer where there is little room.
+    let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
+    let mut table = comfy_table::Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    if look.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    if let Some(columns) = header {
+        table.set_header(columns.iter().map(|column| styled(&Cell::faint(column.0), look)));
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|cell| styled(cell, look)));
+    }
+    for (index, (column, align)) in table.column_iter_mut().zip(alignments).enumerate() {
+        column.set_cell_alignment(match align {
+            Align::Left => CellAlignment::Left,
+            Align::Right => CellAlignment::Right,
+        });
+        column.set_padding((if index == 0 { 0 } else { gap }, 0));
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
+    let text = comfy_table::Cell::new(&cell.0);
+    match (look.colour, cell.1) {
+        (false, _) | (true, Tone::Plain) => text,
+        (true, Tone::Good) => text.fg(Color::Green),
+        (true, Tone::Bad) => text.fg(Color::Red),
+        (true, Tone::Faint) => text.add_attribute(Attribute::Dim),
+        (true, Tone::Strong) => text.add_attribute(Attribute::Bold),
+    }
+}
+
+/// Nanoseconds with a unit that suits and about three figures.
+pub(crate) fn short_time(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        _ if nanoseconds < 1e3 => (nanoseconds, "ns"),
+        _ if nanoseconds < 1e6 => (nanoseconds / 1e3, "µs"),
+        _ if nanoseconds < 1e9 => (nanoseconds / 1e6, "ms"),
+        _ => (nanoseconds / 1e9, "s"),
+    };
+    let decimals = match value {
+        _ if value >= 100.0 => 0,
+        _ if value >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Align, Block, Cell, Column, Look, Table, Tone, render, short_time};
+
+    const PLAIN: Look = Look { width: 40, colour: false };
+
+    fn table() -> Vec<Block> {
+        let columns = vec![Column("source", Align::Left), Column("cost", Align::Right)];
+        let rows = vec![
+            vec![Cell("tsc".to_owned(), Tone::Good), Cell::plain("9.5 ns")],
+            vec![Cell::plain("monotonic-raw"), Cell::plain("25 ns")],
+        ];
+        vec![Block::Table(Table { columns, rows })]
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right_and_lines_end_without_blanks() {
+        assert_eq!(render(&table(), PLAIN), "source          cost\ntsc           9.5 ns\nmonotonic-raw  25 ns\n");
+    }
+
+    #[test]
+    fn colour_is_only_where_it_is_asked_for() {
+        assert!(!render(&table(), PLAIN).contains('\u{1b}'));
+        assert!(render(&table(), Look { colour: true, ..PLAIN }).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn long_text_wraps_within_the_width() {
+        let text = render(&[Block::Text("word ".repeat(40))], PLAIN);
+        assert!(text.lines().count() > 4 && text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn times_have_about_three_figures() {
+        let shown: Vec<String> = [0.444, 9.5, 12.34, 999.0, 4e6, 1e9].into_iter().map(short_time).collect();
+        assert_eq!(shown, ["0.44 ns", "9.5 ns", "12.3 ns", "999 ns", "4 ms", "1 s"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Documents and how they are printed: one format per file.
+//! Knows no subcommand and measures nothing.
+
+mod csv;
+mod human;
+mod json;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    cli::Format,
+    exit::{Exit, Failure},
+};
+
+use self::human::Look;
+pub(crate) use self::human::{Align, Block, Cell, Column, Table, Tone, short_time};
+
+/// What a subcommand found, ready to be printed in any format.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The whole of it, for programs.
+    pub(crate) data: Value,
+    /// The key in `data` of the rows that CSV prints.
+    pub(crate) rows: &'static str,
+    /// The same for people.
+    pub(crate) blocks: Vec<Block>,
+    /// What to say on standard error after the result.
+    pub(crate) warnings: Vec<String>,
+    /// The answer for scripts.
+    pub(crate) exit: Exit,
+}
+
+impl Document {
+    /// A document of `data`, whose rows for CSV stand under the key `rows`.
+    pub(crate) fn new(data: &impl Serialize, rows: &'static str, blocks: Vec<Block>) -> Self {
+        let data = serde_json::to_value(data).expect("documents are structs of numbers, names and lists");
+        Self { data, rows, blocks, warnings: Vec::new(), exit: Exit::Yes }
+    }
+}
+
+/// Prints `document` on standard output. A reader that went away is not an error.
+pub(crate) fn print(document: &Document, format: Format) -> Result<(), Failure> {
+    let text = match format {
+        Format::Human => human::render(&document.blocks, Look::of_stdout()),
+        Format::Json => json::render(document),
+        Format::Csv => csv::render(document),
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Print(error)),
+        _ => Ok(()),
+    }
+}
+
+/// A figure for programs: three decimals are below anything that is measured here.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+/// Documents of given figures, held against what they printed before.
+#[cfg(test)]
+pub(crate) mod golden {
+    use std::path::Path;
+
+    use hpt_core::Host;
+
+    use super::{Document, Look, csv, human, json};
+
+    /// A captured machine to speak of.
+    pub(crate) fn host() -> Host {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts/amd-epyc-zen3-kvm");
+        let facts =
+            std::fs::read_to_string(root.join("facts.json")).expect("the captured machine is beside hpt-core's tests");
+        Host::captured(&root, serde_json::from_str(&facts).expect("facts.json is what hpt writes"))
+    }
+
+    /// Compares every format with its snapshot.
+    pub(crate) fn assert(name: &str, document: &Document) {
+        insta::with_settings!({ snapshot_path => "../../tests/it/snapshots", prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(format!("{name}-human"), human::render(&document.blocks, Look { width: 80, colour: false }));
+            insta::assert_snapshot!(format!("{name}-json"), json::render(document));
+            insta::assert_snapshot!(format!("{name}-csv"), csv::render(document));
+        });
+    }
+}

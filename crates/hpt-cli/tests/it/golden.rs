@@ -1,0 +1,47 @@
+//! What hpt prints of captured machines, to the letter: in `snapshots/`, renewed with `INSTA_UPDATE=always cargo test`.
+
+use crate::support::{code, host, hosts, run, stdout};
+
+#[test]
+fn every_captured_machine_for_people() {
+    for name in hosts() {
+        let output = run(&["probe", "--host", &host(&name)]);
+        assert_eq!(code(&output), 0);
+        insta::assert_snapshot!(format!("probe-{name}"), stdout(&output));
+    }
+}
+
+#[test]
+fn the_tsc_in_full_on_every_captured_machine() {
+    for name in hosts() {
+        let output = run(&["probe", "tsc", "--host", &host(&name)]);
+        insta::assert_snapshot!(format!("probe-tsc-{name}"), format!("{}exit {}\n", stdout(&output), code(&output)));
+    }
+}
+
+#[test]
+fn one_captured_machine_as_json_and_csv() {
+    let machine = host("amd-epyc-zen3-kvm");
+    for format in ["json", "csv"] {
+        let output = run(&["probe", "--host", &machine, "--format", format]);
+        insta::assert_snapshot!(format!("probe-amd-epyc-zen3-kvm-{format}"), stdout(&output));
+    }
+}
+
+#[test]
+fn help_is_complete() {
+    for (name, arguments) in [
+        ("help", &["--help"][..]),
+        ("help-probe", &["probe", "--help"]),
+        ("help-calibrate", &["calibrate", "--help"]),
+        ("help-bench", &["bench", "--help"]),
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 0);
+        let text = stdout(&output);
+        for promised in ["Exit codes:", "Examples:"] {
+            assert!(text.contains(promised), "{name} lacks {promised}");
+        }
+        insta::assert_snapshot!(name, text);
+    }
+}

@@ -1,0 +1,211 @@
+//! hpt on the machine at hand: order and shape, never how long something takes.
+
+use std::{io::Read, process::Stdio, time::Duration};
+
+use serde_json::Value;
+
+use crate::support::{code, hpt, json, run, stderr, stdout, unsafe_calls::interrupt};
+
+#[test]
+fn probe_lists_every_source_and_says_why() {
+    let output = run(&["probe"]);
+    assert_eq!(code(&output), 0);
+    let text = stdout(&output);
+    for name in [
+        "tsc",
+        "realtime",
+        "monotonic",
+        "monotonic-raw",
+        "boottime",
+        "tai",
+        "realtime-coarse",
+        "monotonic-coarse",
+        "process-cpu",
+        "thread-cpu",
+        "gettimeofday",
+    ] {
+        assert!(text.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name} in\n{text}");
+    }
+    assert!(text.contains("hpt's choice"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn probe_of_one_source_answers_scripts_by_its_exit_code() {
+    assert_eq!(code(&run(&["probe", "monotonic"])), 0);
+    let tsc = run(&["probe", "tsc", "--format", "json"]);
+    let usable = json(&tsc)["sources"][0]["available"].as_bool().expect("a yes or a no");
+    assert_eq!(code(&tsc), i32::from(!usable));
+    assert_eq!(code(&run(&["probe", "--source", "monotonic"])), 0);
+}
+
+#[test]
+fn the_chosen_source_is_one_that_is_available() {
+    let document = json(&run(&["probe", "--format", "json"]));
+    let chosen = document["choice"]["source"].as_str().expect("CLOCK_MONOTONIC is always fit");
+    let row = document["sources"].as_array().expect("rows").iter().find(|row| row["id"] == chosen).expect("listed");
+    assert_eq!(
+        (&row["available"], &row["steady"], &row["revocable"]),
+        (&Value::Bool(true), &Value::Bool(true), &Value::Bool(false))
+    );
+    assert!(row["read_cost_ns"].as_f64().expect("measured") > 0.0);
+    assert!(row["granularity_ns"].as_f64().expect("measured") > 0.0);
+}
+
+#[test]
+fn calibrate_gives_a_frequency_between_its_limits() {
+    let output = run(&["calibrate", "--window", "50ms", "--source", "monotonic,boottime", "--format", "json"]);
+    assert_eq!(code(&output), 0);
+    let rows = json(&output)["calibrations"].as_array().expect("rows").clone();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
+        assert!(
+            number("slowest_hz") <= number("frequency_hz") && number("frequency_hz") <= number("fastest_hz"),
+            "{row}"
+        );
+        assert!(number("bound_ppm") > 0.0 && number("pairs") >= 2.0, "{row}");
+        assert_eq!(row["reference"], "monotonic-raw");
+    }
+}
+
+#[test]
+fn calibrate_takes_another_reference() {
+    let output = run(&[
+        "calibrate",
+        "--window",
+        "20ms",
+        "--source",
+        "monotonic-raw",
+        "--reference",
+        "boottime",
+        "--format",
+        "json",
+    ]);
+    assert_eq!((code(&output), json(&output)["calibrations"][0]["reference"].clone()), (0, "boottime".into()));
+}
+
+#[test]
+fn cpu_time_has_no_rate_and_that_is_a_negative_answer() {
+    let output = run(&["calibrate", "--window", "5ms", "--source", "thread-cpu,monotonic", "--format", "json"]);
+    assert_eq!(code(&output), 1);
+    let failure = json(&output)["calibrations"][0]["failure"].as_str().expect("a reason").to_owned();
+    assert!(failure.contains("thread"), "{failure}");
+    assert_eq!(code(&run(&["calibrate", "--window", "5ms", "--source", "thread-cpu"])), 2);
+}
+
+#[test]
+fn what_is_saved_is_shown_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let saved = run(&[
+        "calibrate",
+        "--window",
+        "20ms",
+        "--source",
+        "monotonic",
+        "--save",
+        "--store",
+        store,
+        "--format",
+        "json",
+    ]);
+    assert_eq!(code(&saved), 0, "{}", stderr(&saved));
+    assert!(json(&saved)["saved_to"].as_str().is_some_and(|path| path.starts_with(store)));
+    // A second source is kept beside the first.
+    assert_eq!(code(&run(&["calibrate", "--window", "20ms", "--source", "boottime", "--save", "--store", store])), 0);
+    let shown = json(&run(&["calibrate", "--saved", "--store", store, "--format", "json"]));
+    let rows = shown["calibrations"].as_array().expect("rows");
+    let names: Vec<_> = rows.iter().map(|row| row["source"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["monotonic", "boottime"]);
+    assert_eq!(rows[0]["frequency_hz"], json(&saved)["calibrations"][0]["frequency_hz"]);
+    assert_eq!(shown["measured_now"], false);
+}
+
+#[test]
+fn bench_counts_its_calls_and_compares() {
+    let output = run(&["bench", "--calls", "2e4", "--format", "json"]);
+    assert_eq!(code(&output), 0);
+    let document = json(&output);
+    let rows = document["results"].as_array().expect("rows");
+    let of = |id: &str, path: Option<&str>| {
+        let found = rows.iter().find(|row| row["id"] == id && path.is_none_or(|path| row["read_path"] == path));
+        found.unwrap_or_else(|| panic!("{id} in {document}"))
+    };
+    assert_eq!(of("monotonic", Some("syscall"))["calls"], 20_000);
+    assert_eq!(of("monotonic", None)["ratio_to_monotonic"], 1.0);
+    let least = rows.iter().filter_map(|row| row["ratio_to_cheapest"].as_f64()).fold(f64::INFINITY, f64::min);
+    assert!((least - 1.0).abs() < 1e-9, "{least}");
+    for row in rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
+        assert!(
+            number("single_p50_ns") <= number("single_p99_ns") && number("single_p99_ns") <= number("single_max_ns"),
+            "{row}"
+        );
+        assert_eq!((&row["complete"], number("single_samples")), (&Value::Bool(true), 20_000.0));
+    }
+    assert!(document["cpu"].is_number(), "pinned unless told otherwise");
+}
+
+#[test]
+fn bench_runs_where_it_is_told() {
+    let anywhere =
+        json(&run(&["bench", "--calls", "100", "--source", "monotonic", "--cpu", "any", "--format", "json"]));
+    assert_eq!(anywhere["cpu"], Value::Null);
+    let here = json(&run(&["bench", "--calls", "100", "--source", "monotonic", "--format", "json"]))["cpu"].clone();
+    let there =
+        run(&["bench", "--calls", "100", "--source", "monotonic", "--cpu", &here.to_string(), "--format", "json"]);
+    assert_eq!(json(&there)["cpu"], here);
+}
+
+#[test]
+fn an_interrupted_bench_prints_what_is_there() {
+    let mut child = hpt()
+        .args(["bench", "--calls", "1e11", "--source", "monotonic", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    std::thread::sleep(Duration::from_millis(400));
+    interrupt(child.id());
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    assert_eq!(child.wait().expect("started").code(), Some(0));
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let row = &document["results"][0];
+    assert_eq!((&document["interrupted"], &row["complete"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert!(row["calls"].as_u64().expect("a number") > 0 && row["per_call_ns"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn an_interrupted_calibration_prints_what_is_there() {
+    let mut child = hpt()
+        .args(["calibrate", "--window", "1h", "--source", "boottime", "--format", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    std::thread::sleep(Duration::from_millis(400));
+    interrupt(child.id());
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    child.wait().expect("started");
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(document["interrupted"], true);
+}
+
+#[test]
+fn a_captured_machine_is_explained_elsewhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let machine = folder.path().to_str().expect("UTF-8");
+    assert_eq!(code(&run(&["probe", "--capture", machine])), 0);
+    let (live, captured) =
+        (run(&["probe", "--format", "json"]), run(&["probe", "--host", machine, "--format", "json"]));
+    let (live, captured) = (json(&live), json(&captured));
+    for key in ["cpu", "kernel_release", "clock_source"] {
+        assert_eq!(live["machine"][key], captured["machine"][key]);
+    }
+    assert_eq!(
+        (captured["machine"]["live"].as_bool(), captured["choice"]["source"].clone()),
+        (Some(false), Value::Null)
+    );
+}

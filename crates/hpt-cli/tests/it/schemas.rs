@@ -1,0 +1,68 @@
+//! Every JSON document is what its schema in docs/schema/ says, and every CSV has the keys of the JSON rows for columns.
+
+use serde_json::Value;
+
+use crate::support::{docs, host, hosts, json, run, stdout};
+
+#[track_caller]
+fn validate(document: &Value) {
+    let kind = document["kind"].as_str().expect("every document names its kind");
+    let path = docs("schema").join(format!("{kind}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema is a schema");
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{kind}: {errors:?}\n{document:#}");
+    assert_eq!(document["schema"], 1);
+}
+
+#[test]
+fn live_documents_are_valid() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (store, capture) = (folder.path().join("store"), folder.path().join("capture"));
+    let (store, capture) = (store.to_str().expect("UTF-8"), capture.to_str().expect("UTF-8"));
+    for arguments in [
+        &["probe"][..],
+        &["probe", "tsc"],
+        &["probe", "--capture", capture],
+        &["calibrate", "--window", "20ms", "--save", "--store", store],
+        &["calibrate", "--saved", "--store", store],
+        &["calibrate", "--window", "1ms", "--source", "thread-cpu,monotonic-coarse"],
+        &["bench", "--calls", "1000"],
+    ] {
+        validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
+    }
+}
+
+#[test]
+fn documents_of_captured_machines_are_valid() {
+    for name in hosts() {
+        validate(&json(&run(&["probe", "--host", &host(&name), "--format", "json"])));
+    }
+}
+
+#[test]
+fn a_document_of_another_shape_is_refused() {
+    let mut document = json(&run(&["probe", "--format", "json"]));
+    document["sources"][0]["surprise"] = Value::Bool(true);
+    let schema = std::fs::read_to_string(docs("schema/probe.json")).expect("the schema is there");
+    let schema: Value = serde_json::from_str(&schema).expect("a schema is JSON");
+    assert!(!jsonschema::is_valid(&schema, &document));
+}
+
+#[test]
+fn csv_has_the_keys_of_the_rows_for_columns() {
+    for (arguments, rows) in [
+        (&["probe"][..], "sources"),
+        (&["calibrate", "--window", "5ms", "--source", "monotonic"], "calibrations"),
+        (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
+    ] {
+        let document = json(&run(&[arguments, &["--format", "json"]].concat()));
+        let first = document[rows][0].as_object().expect("a row");
+        let keys = first.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+        let csv = stdout(&run(&[arguments, &["--format", "csv"]].concat()));
+        assert_eq!(csv.lines().next(), Some(keys.as_str()));
+        assert!(csv.lines().count() > 1, "{csv}");
+    }
+}

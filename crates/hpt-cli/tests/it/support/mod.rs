@@ -1,0 +1,72 @@
+//! What the tests share: running hpt, its streams as text, captured machines.
+
+pub(crate) mod unsafe_calls;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// The built command, with an environment that does not reach the user's own state.
+pub(crate) fn hpt() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("hpt"));
+    command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/nonexistent/state");
+    command
+}
+
+/// Runs hpt with `arguments`.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    hpt().args(arguments).output().expect("the binary was built")
+}
+
+/// Standard output as text.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("hpt prints UTF-8")
+}
+
+/// Standard error as text.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("hpt prints UTF-8")
+}
+
+/// The exit code; a signal is a failure of the test.
+#[track_caller]
+pub(crate) fn code(output: &Output) -> i32 {
+    let text = || format!("{:?}\n{}\n{}", output.status, stdout(output), stderr(output));
+    assert!(!stderr(output).contains("panicked"), "{}", text());
+    output.status.code().unwrap_or_else(|| panic!("ended by a signal: {}", text()))
+}
+
+/// Standard output as JSON.
+#[track_caller]
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", stdout(output), stderr(output)))
+}
+
+/// The folder of a captured machine.
+pub(crate) fn host(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts").join(name);
+    folder.to_str().expect("the checkout's path is UTF-8").to_owned()
+}
+
+/// The names of the captured machines.
+pub(crate) fn hosts() -> Vec<String> {
+    let entries = std::fs::read_dir(host("")).expect("the captured machines are beside hpt-core's tests");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A page of the project's docs.
+pub(crate) fn docs(page: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}

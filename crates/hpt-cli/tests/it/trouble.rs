@@ -1,0 +1,305 @@
+//! hpt when something is wrong: a reason, a remedy, the documented exit code; never a signal, never a panic.
+
+use std::{
+    fs::{self, File},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Command, Stdio},
+};
+
+use crate::support::{code, host, hosts, hpt, is_root, json, run, stderr, stdout, unsafe_calls::forbid_the_counter};
+
+/// A subcommand each, short enough to run often.
+const QUICK: [&[&str]; 3] = [&["probe"], &["calibrate", "--window", "20ms"], &["bench", "--calls", "1000"]];
+
+#[test]
+fn wrong_usage_is_two_and_says_what_is_right() {
+    for (arguments, hint) in [
+        (&["bench", "--calls", "0"][..], "a whole number from 1"),
+        (&["bench", "--calls", "many"], "a whole number from 1"),
+        (&["calibrate", "--window", "0s"], "from 1ms to 1day"),
+        (&["calibrate", "--window", "soon"], "100ms"),
+        (&["calibrate", "--window", "1"], "100ms"),
+        (&["bench", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["bench", "--cpu", "-1"], "a CPU's number, `any` or `current`"),
+        (&["probe", "tcs"], "did you mean tsc"),
+        (&["bench", "--source", "tcs"], "did you mean tsc"),
+        (&["calibrate", "--source", "monotonik"], "did you mean monotonic"),
+        (&["calibrate", "--reference", "monotonik"], "did you mean monotonic"),
+        (&["calibrate", "--saved", "--save"], "cannot be used with"),
+        (&["probe", "--format", "xml"], "human, json, csv"),
+        (&["probe", "--host", "/nonexistent"], "hpt probe --capture"),
+        (&["prob"], "probe"),
+        (&[], "Usage"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(hint), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_error() {
+    for arguments in QUICK {
+        let script =
+            format!("{} {} | head -n 1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_hpt"), arguments.join(" "));
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
+        assert_eq!((code(&output), stderr(&output).as_str()), (0, ""), "{arguments:?}");
+        let mut child = hpt().args(arguments).stdout(Stdio::piped()).spawn().expect("the binary was built");
+        drop(child.stdout.take());
+        assert_eq!(child.wait().expect("started").code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_closed_standard_output_is_no_error() {
+    for arguments in QUICK {
+        let script = format!("{} {} >&-", env!("CARGO_BIN_EXE_hpt"), arguments.join(" "));
+        let output = Command::new("sh").args(["-c", &script]).output().expect("sh is there");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    let full = File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
+    let output = hpt().arg("probe").stdout(full).stderr(Stdio::piped()).spawn().expect("built").wait_with_output();
+    let output = output.expect("started");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("cannot print the result"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_was_measured_is_printed_also_when_it_cannot_be_kept() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // A file where a folder should be stops root as well.
+    let blocked = folder.path().join("file");
+    fs::write(&blocked, "").expect("ours");
+    let store = blocked.join("store");
+    let output = run(&[
+        "calibrate",
+        "--window",
+        "10ms",
+        "--source",
+        "monotonic",
+        "--save",
+        "--store",
+        store.to_str().expect("UTF-8"),
+        "--format",
+        "json",
+    ]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(json(&output)["calibrations"][0]["calibrated"], true);
+    assert!(stderr(&output).contains("cannot keep the calibration"), "{}", stderr(&output));
+}
+
+#[test]
+fn without_a_home_the_state_folder_is_asked_for() {
+    let output =
+        hpt().args(["calibrate", "--saved"]).env_remove("HOME").env_remove("XDG_STATE_HOME").output().expect("built");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("--store"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_kept_file_that_is_not_of_this_boot_machine_or_kind_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let shown = || run(&["calibrate", "--saved", "--store", store]);
+    assert_eq!(code(&shown()), 2);
+    assert!(stderr(&shown()).contains("nothing is saved"), "{}", stderr(&shown()));
+    assert_eq!(code(&run(&["calibrate", "--window", "10ms", "--source", "monotonic", "--save", "--store", store])), 0);
+    let file = folder.path().join("calibrations");
+    let good = fs::read_to_string(&file).expect("it was just saved");
+    assert_eq!(code(&shown()), 0);
+
+    let line = |key: &str| good.lines().find(|line| line.starts_with(key)).expect("the file has this line").to_owned();
+    let boot = good.replace(&line("boot "), "boot 00000000-0000-0000-0000-000000000000");
+    let processor = good.replace(&line("processor "), "processor Elsewhere/1/2/3");
+    for (content, reason) in [
+        (boot, "stale"),
+        (processor, "foreign"),
+        (good.replace("\"monotonic\"", "\"monotonix\""), "checksum"),
+        (good[..good.len() / 2].to_owned(), "corrupt"),
+        (good.replacen("hpt-state 1", "hpt-state 2", 1), "corrupt"),
+        (String::new(), "corrupt"),
+    ] {
+        fs::write(&file, content).expect("ours");
+        let output = shown();
+        assert_eq!(code(&output), 2, "{reason}");
+        assert!(stderr(&output).contains(reason), "{reason}: {}", stderr(&output));
+        // The bench does not believe it either, and goes on.
+        let bench =
+            hpt().args(["bench", "--calls", "100", "--source", "monotonic"]).env("XDG_STATE_HOME", store).output();
+        assert_eq!(code(&bench.expect("built")), 0);
+    }
+    // Saving again replaces what is not believed.
+    assert_eq!(code(&run(&["calibrate", "--window", "10ms", "--source", "monotonic", "--save", "--store", store])), 0);
+    assert_eq!(code(&shown()), 0);
+}
+
+#[test]
+fn a_save_that_is_killed_leaves_the_old_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let save = [
+        "calibrate",
+        "--window",
+        "1ms",
+        "--source",
+        "monotonic,boottime,monotonic-raw",
+        "--reference",
+        "realtime",
+        "--save",
+        "--store",
+        store,
+    ];
+    assert_eq!(code(&run(&save[..])), 0);
+    for delay_us in (0..6_000).step_by(300) {
+        let mut child = hpt().args(save).stdout(Stdio::null()).spawn().expect("built");
+        std::thread::sleep(std::time::Duration::from_micros(delay_us));
+        child.kill().expect("it is ours");
+        child.wait().expect("started");
+        let shown = run(&["calibrate", "--saved", "--store", store]);
+        assert_eq!(code(&shown), 0, "after {delay_us} µs: {}", stderr(&shown));
+    }
+}
+
+#[test]
+fn a_plain_user_gets_the_same_answers() {
+    if !is_root() {
+        return println!("skipped: only root can become a plain user; the other tests run as one");
+    }
+    // The build folder may be closed to others: the binary is copied to where everyone can run it.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let binary = folder.path().join("hpt");
+    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
+    for path in [folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    for arguments in QUICK {
+        let mut command = Command::new(&binary);
+        command.args(arguments).uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent");
+        let output = command.output().expect("it can be run");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+    }
+    let mut command = Command::new(&binary);
+    command.args(["calibrate", "--window", "10ms", "--source", "monotonic", "--save"]).uid(65_534).gid(65_534);
+    let output = command
+        .current_dir("/")
+        .env("HOME", "/nonexistent")
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .expect("it can be run");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("choose a folder you may write to"), "{}", stderr(&output));
+}
+
+#[test]
+fn without_proc_and_sys_hpt_goes_on() {
+    let script = r#"mount -t tmpfs none /sys && mount -t tmpfs none /proc && exec "$@""#;
+    let unshared = |arguments: &[&str]| {
+        let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
+        let mut command = Command::new("unshare");
+        command.args(user).args(["--mount", "sh", "-c", script, "sh"]).args(arguments);
+        command.env("XDG_STATE_HOME", "/tmp").output()
+    };
+    match unshared(&["true"]) {
+        Ok(output) if output.status.success() => {}
+        other => return println!("skipped: no mount namespace of our own: {other:?}"),
+    }
+    for arguments in QUICK {
+        let output = unshared(&[&[env!("CARGO_BIN_EXE_hpt")], arguments].concat()).expect("unshare is there");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+    }
+    let probe = unshared(&[env!("CARGO_BIN_EXE_hpt"), "probe", "--format", "json"]).expect("unshare is there");
+    // Nobody vouches for the TSC, so it is not chosen.
+    assert_eq!(json(&probe)["choice"]["source"], "monotonic");
+    let save =
+        unshared(&[env!("CARGO_BIN_EXE_hpt"), "calibrate", "--window", "5ms", "--source", "monotonic", "--save"])
+            .expect("unshare is there");
+    assert_eq!(code(&save), 2);
+    assert!(stderr(&save).contains("mount /proc"), "{}", stderr(&save));
+}
+
+#[test]
+fn with_the_counter_forbidden_hpt_says_so_and_goes_on() {
+    // A program that was linked dynamically reads the counter in its loader, before any code of its own: for it the call is made
+    // after the loader is done.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let preload = folder.path().join("forbid.so");
+    let from_the_start = |arguments: &[&str]| forbid_the_counter(hpt().args(arguments)).output();
+    let after_the_loader = |arguments: &[&str]| hpt().args(arguments).env("LD_PRELOAD", &preload).output();
+    let statically_linked = match from_the_start(&["--version"]) {
+        Ok(output) => output.status.success(),
+        Err(error) => return println!("skipped: this kernel does not know PR_SET_TSC: {error}"),
+    };
+    if !statically_linked && !compile(include_str!("support/forbid_counter.c"), &preload) {
+        return println!("skipped: no C compiler to make the library that forbids the counter");
+    }
+    let forbidden =
+        |arguments: &[&str]| if statically_linked { from_the_start(arguments) } else { after_the_loader(arguments) };
+    for arguments in QUICK {
+        let output = forbidden(&[arguments, &["--format", "json"]].concat()).expect("the kernel knew it before");
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        let notes = json(&output)["notes"].to_string();
+        assert!(notes.contains("PR_TSC_SIGSEGV"), "{arguments:?}: {notes}");
+    }
+}
+
+#[test]
+fn captured_machines_are_explained_whatever_they_lack() {
+    for name in hosts() {
+        for source in ["tsc", "monotonic", "thread-cpu"] {
+            let output = run(&["probe", source, "--host", &host(&name)]);
+            assert!(code(&output) <= 1, "{source} on {name}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_capture_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("facts.json"), "{\"architecture\": 7}").expect("ours");
+    let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("is not a captured machine"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_told() {
+    let output = run(&["probe", "--capture", "/proc/nowhere"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("cannot capture this machine"), "{}", stderr(&output));
+}
+
+#[test]
+fn colour_is_for_terminals_only() {
+    // Standard output is a pipe here; a terminal is given by script(1).
+    assert!(!stdout(&run(&["probe"])).contains('\u{1b}'));
+    let on_a_terminal = |environment: &str| {
+        let command = format!("{environment} {} probe", env!("CARGO_BIN_EXE_hpt"));
+        Command::new("script").args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").output()
+    };
+    match (on_a_terminal("env -u NO_COLOR"), on_a_terminal("NO_COLOR=1")) {
+        (Ok(coloured), Ok(plain)) => {
+            assert!(stdout(&coloured).contains('\u{1b}'), "{}", stdout(&coloured));
+            assert!(!stdout(&plain).contains('\u{1b}'), "{}", stdout(&plain));
+        }
+        other => println!("skipped: script(1) is not installed: {other:?}"),
+    }
+}
+
+/// Compiles C into a shared library; whether there is a compiler.
+fn compile(source: &str, library: &std::path::Path) -> bool {
+    let file = library.with_extension("c");
+    fs::write(&file, source).expect("the folder is ours");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    Command::new(compiler)
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(library)
+        .arg(file)
+        .status()
+        .is_ok_and(|status| status.success())
+}

@@ -1,0 +1,207 @@
+//! The machine at hand: order and brackets only, never how long something takes.
+
+use std::time::Duration;
+
+use hpt_core::{
+    Clock, Frequency, Host, Opened, PosixClock, PosixId, Scale, Stopwatch, TimeSource, Tsc, Unavailable,
+    calibrate::{calibrate, calibrate_together},
+    source::{self, ReadPath, Scope, StatedBy, self_test},
+    state::{Binding, StateError, Store},
+};
+
+use crate::support::unsafe_calls::{ChildEnd, with_the_counter_forbidden};
+
+fn available() -> Vec<Opened> {
+    let host = Host::live();
+    let opened: Vec<Opened> =
+        source::names().into_iter().filter_map(|id| source::open(&host, id.as_str()).ok()).collect();
+    assert!(opened.len() >= 10, "the kernel's own clocks are always there: {opened:?}");
+    opened
+}
+
+#[test]
+fn every_available_source_passes_its_self_test() {
+    let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).expect("every kernel has it");
+    for opened in available() {
+        let source = opened.as_dyn();
+        let tested = self_test(source, &reference);
+        assert!(tested.is_ok(), "{}: {tested:?}", source.info().id);
+    }
+}
+
+#[test]
+fn steady_sources_never_step_back() {
+    for opened in available() {
+        let source = opened.as_dyn();
+        if !source.info().steady {
+            continue;
+        }
+        let mut last = source.ticks_end();
+        for _ in 0..100_000 {
+            let now = source.ticks_end();
+            assert!(source.info().width.signed_difference(last, now) >= 0, "{}: {last} then {now}", source.info().id);
+            last = now;
+        }
+    }
+}
+
+#[test]
+fn the_choice_is_steady_system_wide_and_not_revocable() {
+    let (chosen, selection) = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
+    let info = chosen.as_dyn().info();
+    assert!(info.steady && info.scope == Scope::System && !info.revocable, "{info:?}");
+    assert_eq!(selection.verdicts().len(), source::names().len());
+}
+
+#[test]
+fn the_kernels_clocks_tick_a_billion_times_a_second_within_the_bound() {
+    let host = Host::live();
+    let reference = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+    let boottime = PosixClock::open(&host, PosixId::Boottime).expect("every kernel has it");
+    let calibration = calibrate(&boottime, &reference, Duration::from_millis(50)).expect("both run");
+    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    // A time daemon may bend the clock by 500 ppm at most, and the kernel's tick adjustment by 10 %.
+    assert!(slowest.hertz_f64() < 1.1e9 && fastest.hertz_f64() > 0.9e9, "{calibration:?}");
+    assert!(slowest <= calibration.frequency && calibration.frequency <= fastest);
+}
+
+/// The rate at which the kernel itself runs a TSC of `khz`: it keeps a multiplier of the largest shift for which ten minutes fit.
+/// Linux, kernel/time/clocksource.c, `clocks_calc_mult_shift` and `__clocksource_update_freq_scale`.
+fn kernels_own_rate(khz: u64) -> Frequency {
+    const NS_PER_MS: u64 = 1_000_000;
+    let mut bits_to_spare = 32;
+    let mut longest = (600 * 1_000 * khz) >> 32;
+    while longest > 0 {
+        longest >>= 1;
+        bits_to_spare -= 1;
+    }
+    let (mult, shift) = (1..=32)
+        .rev()
+        .map(|shift| (((NS_PER_MS << shift) + khz / 2) / khz, shift))
+        .find(|(mult, _)| mult >> bits_to_spare == 0)
+        .expect("some shift fits");
+    // 2^shift ticks last mult nanoseconds.
+    Frequency::from_ratio(1 << shift, mult).expect("a TSC's rate")
+}
+
+#[test]
+fn the_kernels_own_rate_is_that_of_its_multiplier() {
+    // 2250 MHz: multiplier 7456540 and shift 24, as the kernel's rule gives.
+    assert_eq!(kernels_own_rate(2_250_000).hertz(), 2_250_000_134);
+}
+
+#[test]
+fn the_tscs_limits_contain_the_rate_that_the_kernel_uses() {
+    let host = Host::live();
+    let tsc = match Tsc::open(&host) {
+        Ok(tsc) => tsc,
+        Err(reason) => return println!("skipped: no TSC: {reason}"),
+    };
+    if host.clock_sources().current.as_deref() != Some("tsc") || !host.cpu().has_flag("tsc_known_freq") {
+        return println!(
+            "skipped: the kernel does not run on a TSC of known frequency, so its multiplier is not known"
+        );
+    }
+    let Some(nominal) = tsc.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::BogoMips) else {
+        return println!("skipped: the kernel's kHz cannot be told from BogoMIPS");
+    };
+    let stated_khz = nominal.frequency.hertz() / 1_000;
+    let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+    let calibration = calibrate(&tsc, &raw, Duration::from_millis(100)).expect("both run");
+    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    // BogoMIPS is cut off to 5 kHz: the kernel's kHz is one of five.
+    let contained = (stated_khz..stated_khz + 5).any(|khz| (slowest..=fastest).contains(&kernels_own_rate(khz)));
+    assert!(contained, "{slowest} to {fastest}");
+}
+
+#[test]
+fn sources_are_calibrated_in_one_window_with_the_same_result() {
+    let host = Host::live();
+    let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+    let monotonic = PosixClock::open(&host, PosixId::Monotonic).expect("every kernel has it");
+    let sources: [&dyn TimeSource; 2] = [&monotonic, &raw];
+    let results = calibrate_together(&sources, &raw, Duration::from_millis(30), || true);
+    for result in results {
+        let (slowest, fastest) = result.expect("both run").limits.expect("it was measured");
+        assert!(slowest <= fastest);
+    }
+}
+
+#[test]
+fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
+    let host = Host::live();
+    let (chosen, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+    let calibration = calibrate(chosen.as_dyn(), &raw, Duration::from_millis(50)).expect("both run");
+    let clock = Clock::anchored_to(chosen.as_dyn(), calibration.frequency, &raw).expect("64 bits");
+    let (outer_start, start, inner_start) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
+    std::thread::sleep(Duration::from_millis(5));
+    let (inner_end, end, outer_end) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
+    let shown = (end - start).as_nanos();
+    // The interval lies between the inner and the outer one; a microsecond is the granularity of the coarsest choice, twice.
+    assert!(shown + 2_000 >= u128::from(inner_end - inner_start), "{shown}");
+    assert!(shown <= u128::from(outer_end - outer_start) + 2_000, "{shown}");
+    let scale: Scale = clock.scale();
+    assert!(scale.tick_ns_f64() > 0.0);
+}
+
+#[test]
+fn a_stopwatch_sees_a_sleep_and_nothing() {
+    let host = Host::live();
+    let (source, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    let stopwatch = Stopwatch::calibrated(&host, source.as_dyn()).expect("it can be calibrated");
+    let ((), slept) = stopwatch.time(|| std::thread::sleep(Duration::from_millis(2)));
+    // 5 %: what a calibration of 10 ms may be off under emulation.
+    assert!(slept.duration() > Duration::from_micros(1_900) && !slept.is_too_short(), "{slept}");
+    assert!(slept.without_own_cost() <= slept.duration());
+}
+
+#[test]
+fn with_the_counter_forbidden_the_library_answers_by_system_call() {
+    let end = with_the_counter_forbidden(|| {
+        let host = Host::live();
+        if Tsc::open(&host).map(|_| ()) != Err(Unavailable::ForbiddenByPrctl) && cfg!(target_arch = "x86_64") {
+            return 1;
+        }
+        for opened in available() {
+            let source = opened.as_dyn();
+            if source.info().read_path != ReadPath::SystemCall || source.ticks_start() == 0 {
+                return 2;
+            }
+        }
+        match source::choose(&host) {
+            Ok((chosen, _)) if chosen.as_dyn().info().read_path == ReadPath::SystemCall => {}
+            _ => return 3,
+        }
+        let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+        let monotonic = PosixClock::open(&host, PosixId::Monotonic).expect("every kernel has it");
+        if calibrate(&monotonic, &raw, Duration::from_millis(2)).is_err() {
+            return 4;
+        }
+        match source::permit_counter() {
+            Ok(true) if Tsc::open(&host).is_ok() || !cfg!(target_arch = "x86_64") => 0,
+            _ => 5,
+        }
+    });
+    match end {
+        None => println!("skipped: this kernel does not know PR_SET_TSC"),
+        Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
+    }
+}
+
+#[test]
+fn state_is_kept_for_this_boot_and_replaced_in_one_step() {
+    let Some(binding) = Binding::of(&Host::live()) else {
+        return println!("skipped: /proc does not tell the boot's identity");
+    };
+    let folder = std::env::temp_dir().join(format!("hpt-state-test-{}", std::process::id()));
+    let store = Store::new(&folder);
+    assert!(matches!(store.load("any", &binding), Err(StateError::Missing { .. })));
+    store.save("any", &binding, b"first").expect("the temporary folder can be written");
+    store.save("any", &binding, b"second").expect("the temporary folder can be written");
+    assert_eq!(store.load("any", &binding).expect("just saved"), b"second");
+    // What a killed write leaves behind is beside the file, never in it.
+    std::fs::write(folder.join(".any.1"), b"half").expect("the temporary folder can be written");
+    assert_eq!(store.load("any", &binding).expect("still whole"), b"second");
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}

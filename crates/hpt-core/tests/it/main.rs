@@ -1,0 +1,5 @@
+//! The tests of hpt-core from outside, in one program: captured machines, and the machine at hand.
+
+mod hosts;
+mod live;
+mod support;

@@ -1,0 +1,50 @@
+//! Makes a time source of something that counts, and uses it like any other: here the frames of a film.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hpt_core::{
+    Clock, Frequency, SourceId, SourceInfo, TimeSource,
+    source::{Nominal, Scope, StatedBy},
+};
+
+/// Counts frames at 25 a second.
+#[derive(Debug)]
+struct FilmFrames {
+    shown: AtomicU64,
+    info: SourceInfo,
+}
+
+impl FilmFrames {
+    fn new() -> Self {
+        let mut info = SourceInfo::new(SourceId::new("film-frames"));
+        info.nominal = Frequency::from_hertz(25).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
+        info.scope = Scope::System;
+        info.steady = true;
+        Self { shown: AtomicU64::new(0), info }
+    }
+
+    fn show(&self, frames: u64) {
+        self.shown.fetch_add(frames, Ordering::Relaxed);
+    }
+}
+
+impl TimeSource for FilmFrames {
+    fn ticks(&self) -> u64 {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let film = FilmFrames::new();
+    let frequency = film.info().nominal.map(|nominal| nominal.frequency).ok_or("a film has a rate")?;
+    let clock = Clock::new(&film, frequency)?;
+    let opening = clock.now();
+    film.show(25 * 60 * 90);
+    println!("the film ends after {:?}, at {}", clock.now() - opening, clock.now());
+    Ok(())
+}

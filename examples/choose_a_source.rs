@@ -1,0 +1,23 @@
+//! Chooses a source, explains the choice, and opens another one by name.
+#![forbid(unsafe_code)]
+
+use hpt_core::{Host, source};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let host = Host::live();
+    let (_, selection) = source::choose(&host)?;
+    println!("{}", selection.reason());
+    for (id, fitness) in selection.verdicts() {
+        println!("  {id:<17} {fitness}");
+    }
+
+    let by_name = source::open(&host, "boottime")?;
+    let info = by_name.as_dyn().info();
+    println!("{} reads {} ticks, by {}", info.id, by_name.as_dyn().ticks(), info.read_path.name());
+
+    match source::open(&host, "bootime") {
+        Ok(_) => println!("there is a source of that name after all"),
+        Err(reason) => println!("{reason}; {}", reason.remedy().unwrap_or_default()),
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Times a piece of work with the best counter of this machine, and says what the reading itself costs.
+#![forbid(unsafe_code)]
+
+use hpt_core::{Host, Stopwatch, source};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let host = Host::live();
+    let (source, _) = source::choose(&host)?;
+    let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
+
+    let (sum, lap) = stopwatch.time(|| (0..100_000_u64).map(|n| n ^ (n << 7)).fold(0, u64::wrapping_add));
+    println!("mixing 100,000 numbers to {sum:#x} took {lap}");
+    println!("without the stopwatch's own cost: {:?}", lap.without_own_cost());
+
+    let ((), lap) = stopwatch.time(|| ());
+    println!("nothing at all took {lap}");
+    Ok(())
+}
