@@ -2,6 +2,7 @@
 //! A table, or JSON for a record; the race itself is in `hpt_benches::rounds`.
 
 use std::{
+    env,
     error::Error,
     fs,
     io::{self, Write},
@@ -21,8 +22,8 @@ use hpt_benches::{
 };
 use hpt_core::{Host, PosixClock, PosixId, realtime};
 
-/// What `cargo bench` runs: a few seconds where a read takes tens of nanoseconds. Many short batches, because the step in which a waiting
-/// read falls in with the counter differs from batch to batch.
+/// What `cargo bench` runs: a few seconds where a read takes tens of nanoseconds. Many short batches and not few long ones, because a fenced
+/// loop keeps for a whole batch the pace at which it began (see [`hpt_benches::rounds::order`]).
 const ROUNDS: usize = 3000;
 const READS_PER_BATCH: u64 = 2000;
 /// Where a read takes a microsecond, fewer rounds have to do.
@@ -63,11 +64,19 @@ struct Args {
 }
 
 fn main() -> ExitCode {
+    // `cargo test` says nothing, or options of the test harness.
+    if !env::args().any(|argument| argument == "--bench") {
+        return finish(trial());
+    }
     let args = Args::parse();
     if args.filter.as_ref().is_some_and(|filter| !"ratios".contains(filter.as_str())) {
         return ExitCode::SUCCESS;
     }
-    match answer(args) {
+    finish(answer(args))
+}
+
+fn finish(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ratios: {error}");
@@ -77,27 +86,30 @@ fn main() -> ExitCode {
 }
 
 fn answer(args: Args) -> Result<(), Box<dyn Error>> {
-    let text = match (&args.markdown, args.json) {
+    let effort = Effort { rounds: args.rounds, longest: LONGEST_RACE, reads_per_batch: args.reads };
+    let provenance = Provenance { date: args.date, commit: args.commit, rustc: args.rustc };
+    print(&match (args.markdown, args.json) {
         (Some(record), _) => serde_json::from_slice::<Report>(&fs::read(record)?)?.record(),
-        // As `cargo test` runs it: too short for figures.
-        (None, _) if !args.bench => {
-            format!("{} contenders ran; `cargo bench` times them\n", race(args)?.contenders.len())
-        }
-        (None, true) => serde_json::to_string_pretty(&race(args)?)? + "\n",
-        (None, false) => race(args)?.table(),
-    };
+        (None, true) => serde_json::to_string_pretty(&race(effort, provenance)?)? + "\n",
+        (None, false) => race(effort, provenance)?.table(),
+    })
+}
+
+/// Too short for figures, so it shows none.
+fn trial() -> Result<(), Box<dyn Error>> {
+    let report = race(TRIAL, Provenance::default())?;
+    print(&format!("{} contenders ran; `cargo bench` times them\n", report.contenders.len()))
+}
+
+/// A closed pipe is not an error.
+fn print(text: &str) -> Result<(), Box<dyn Error>> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-fn race(args: Args) -> Result<Report, Box<dyn Error>> {
-    let effort = if args.bench {
-        Effort { rounds: args.rounds, longest: LONGEST_RACE, reads_per_batch: args.reads }
-    } else {
-        TRIAL
-    };
+fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>> {
     let host = Host::live();
     let mut skipped = Vec::new();
     let mut skip = |name: &str, reason: String| skipped.push(Skipped { name: name.to_owned(), reason });
@@ -124,7 +136,7 @@ fn race(args: Args) -> Result<Report, Box<dyn Error>> {
     let in_a_row = Times::in_a_row(&contenders, effort, &stopwatch);
     let fenced = fence.map(|fence| Times::fenced(&contenders, effort, &stopwatch, fence));
     Ok(Report::new(
-        Provenance { date: args.date, commit: args.commit, rustc: args.rustc },
+        provenance,
         Machine::of(&host, pinned.as_ref().map(realtime::Pinned::cpu)),
         Method {
             rounds_in_a_row: in_a_row.rounds(),

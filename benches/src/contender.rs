@@ -90,7 +90,8 @@ impl fmt::Debug for Contender<'_> {
     }
 }
 
-/// A loop over one way to read. Called once a batch, so that the call is not in the figures.
+/// A loop over one way to read. Called once a batch, so that the call is not in the figures. Not unrolled: the compiler would unroll the
+/// short reads and not the long ones.
 trait Batch {
     fn in_a_row(&self, reads: u64);
     fn fenced(&self, reads: u64, fence: Fence);
@@ -103,28 +104,16 @@ struct Reader<F, T> {
 
 impl<T, F: Fn() -> T> Batch for Reader<F, T> {
     fn in_a_row(&self, reads: u64) {
-        repeat(reads, || {
+        for _ in 0..reads {
             black_box((self.read)());
-        });
+        }
     }
 
     fn fenced(&self, reads: u64, fence: Fence) {
-        repeat(reads, || {
+        for _ in 0..reads {
             black_box((self.read)());
             fence.wait();
-        });
-    }
-}
-
-#[inline(always)]
-fn repeat(times: u64, read: impl Fn()) {
-    for _ in 0..times / 16 {
-        for _ in 0..16 {
-            read();
         }
-    }
-    for _ in 0..times % 16 {
-        read();
     }
 }
 

@@ -29,13 +29,13 @@ pub struct Ours {
 #[non_exhaustive]
 pub enum OursError {
     /// The counter, or the clock it is calibrated against, cannot be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// Its rate could not be found.
-    #[error("the counter could not be calibrated: {0}")]
+    #[error(transparent)]
     NotCalibrated(#[from] CalibrateError),
     /// It wraps too soon.
-    #[error("{0}")]
+    #[error(transparent)]
     NoClock(#[from] ClockError),
 }
 

@@ -207,8 +207,9 @@ impl Report {
             format!("Fenced: {fence} behind every read, for all alike")
         });
         format!(
-            "{}{hypervisor}, {}, Linux {}, clock source {}, {pinned}; {}; commit {}, {}. Medians of {} rounds in a row and {} fenced, each of \
-             {} reads, timed by {}; in brackets the 10th and the 90th percentile over the rounds; ratios and differences are taken within a round. {fence}.",
+            "{}{hypervisor}, {}, Linux {}, clock source {}, {pinned}; {}; commit {}, {}. Medians of {} rounds in a row and {} \
+             fenced, each of {} reads, timed by {}; in brackets the 10th and the 90th percentile over the rounds; ratios and \
+             differences are taken within a round. {fence}.",
             machine.name,
             machine.architecture,
             machine.kernel_release,

@@ -130,8 +130,8 @@ impl Times {
 
 /// Who runs when in a round: everybody once, in every place and directly behind every other equally often.
 ///
-/// Not a plain rotation: that leaves everybody behind the same neighbour. A read that waits for its own result falls into step with the
-/// counter, and in which step it falls depends on who ran before: the same instruction behind two neighbours differed by 1.4 ns.
+/// Not a plain rotation: that leaves everybody behind the same neighbour. How soon a processor fetches again behind a fence depends on what it
+/// ran before (on a Zen 3, the same loop took 66 or 70 cycles a turn, for a whole batch), so that a fixed neighbour makes a fixed error.
 pub fn order(round: usize, contenders: usize) -> impl Iterator<Item = usize> {
     // With a prime number of seats every stride from 1 to seats - 1 visits each seat once; empty seats are passed over.
     let seats = (contenders.max(2)..).find(|&seats| is_prime(seats)).expect("there is always a larger prime");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
-use crate::cmd;
+use crate::{cmd, render::Format};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -15,8 +15,8 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   hpt probe                       list every time source of this machine
-  hpt calibrate --source tsc      say how fast the TSC ticks, and how sure that is
-  hpt bench --format json         say what a read of each source costs, for programs";
+  hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
+  hpt bench --format json         what a read of each costs, for programs";
 
 /// Time sources of a Linux machine: which there are, how fast they tick, what a read costs.
 #[derive(Debug, Parser)]
@@ -27,14 +27,6 @@ pub(crate) struct Cli {
     pub(crate) format: Format,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// How a result is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Human,
-    Json,
-    Csv,
 }
 
 #[derive(Debug, Subcommand)]

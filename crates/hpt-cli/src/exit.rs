@@ -2,26 +2,15 @@
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
+use crate::render::Answer;
 use hpt_core::{Unavailable, host::CaptureError, realtime::PinError, state::StateError, stopwatch::StopwatchError};
 
-/// How the command answers a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Done, or usable.
-    Yes,
-    /// A negative answer.
-    No,
-    /// Could not tell, or wrong usage.
-    Unknown,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Yes => Self::from(0),
-            Exit::No => Self::from(1),
-            Exit::Unknown => Self::from(2),
-        }
+/// The code of an answer: 0 yes, 1 no, 2 could not tell or wrong usage.
+pub(crate) fn code(answer: Answer) -> ExitCode {
+    match answer {
+        Answer::Yes => ExitCode::from(0),
+        Answer::No => ExitCode::from(1),
+        Answer::Unknown => ExitCode::from(2),
     }
 }
 

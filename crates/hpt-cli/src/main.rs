@@ -17,7 +17,8 @@ use clap::Parser;
 use crate::{
     cli::{Cli, Command},
     context::Context,
-    exit::{Exit, Failure},
+    exit::{Failure, code},
+    render::Answer,
 };
 
 fn main() -> ExitCode {
@@ -28,28 +29,28 @@ fn main() -> ExitCode {
         Err(answer) => {
             // Help or a usage error. If nobody reads it, there is nobody to tell.
             let _ = answer.print();
-            return if answer.use_stderr() { Exit::Unknown.into() } else { Exit::Yes.into() };
+            return code(if answer.use_stderr() { Answer::Unknown } else { Answer::Yes });
         }
     };
     match run(&cli, forbidden) {
-        Ok(exit) => exit.into(),
+        Ok(answer) => code(answer),
         Err(failure) => {
             failure.report();
-            Exit::Unknown.into()
+            code(Answer::Unknown)
         }
     }
 }
 
-fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Exit, Failure> {
+fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
     let context = Context::new(forbidden)?;
     let document = match &cli.command {
         Command::Probe(arguments) => cmd::probe::run(arguments, &context),
         Command::Calibrate(arguments) => cmd::calibrate::run(arguments, &context),
         Command::Bench(arguments) => cmd::bench::run(arguments, &context),
     }?;
-    render::print(&document, cli.format)?;
+    render::print(&document, cli.format).map_err(Failure::Print)?;
     for warning in &document.warnings {
         eprintln!("hpt: {warning}");
     }
-    Ok(document.exit)
+    Ok(document.answer)
 }

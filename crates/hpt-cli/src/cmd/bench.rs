@@ -14,16 +14,16 @@ use serde::Serialize;
 use crate::{
     cli::{CpuChoice, after_help, cpu_choice},
     context::Context,
-    exit::{Exit, Failure},
+    exit::Failure,
     machine::Machine,
     progress::Progress,
-    render::{Align, Block, Cell, Column, Document, Table, rounded, short_time},
+    render::{Align, Answer, Block, Cell, Column, Document, Table, rounded, short_time},
 };
 
 const EXAMPLES: &str = "  \
-  hpt bench                                     a million reads of every source
-  hpt bench --source tsc,monotonic --calls 1e8  a hundred million of two
-  hpt bench --format csv > bench.csv            the same for a spreadsheet";
+  hpt bench                                      a million reads of each
+  hpt bench --source tsc,monotonic --calls 1e8   a hundred million of two
+  hpt bench --format csv > bench.csv             for a spreadsheet";
 
 /// How long a source of unknown rate is calibrated before it times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
@@ -138,9 +138,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         results: rows,
         notes: context.notes(),
     };
-    let exit = if data.results.is_empty() { Exit::Unknown } else { Exit::Yes };
+    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { exit, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
 }
 
 /// The sources asked for; without any, all that are available, and clock_gettime(CLOCK_MONOTONIC) by system call.
@@ -284,7 +284,11 @@ fn page(data: &Data) -> Vec<Block> {
     let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
-    let samples = data.results.iter().filter_map(|row| row.single_samples).max().unwrap_or(0);
+    let samples = data.results.iter().map(|row| row.single_samples.unwrap_or(0));
+    let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
+        (fewest, most) if fewest == most => most.to_string(),
+        (fewest, most) => format!("{fewest} to {most}"),
+    };
     let summary = format!(
         "user and system: as the kernel accounts them, in steps of up to one of its ticks. × least: to the cheapest; \
          × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \

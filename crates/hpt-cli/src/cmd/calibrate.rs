@@ -16,16 +16,16 @@ use serde::Serialize;
 use crate::{
     cli::{CpuChoice, after_help, cpu_choice, window},
     context::Context,
-    exit::{Exit, Failure},
+    exit::Failure,
     machine::Machine,
     progress::Progress,
-    render::{Align, Block, Cell, Column, Document, Table, Tone, short_time},
+    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, short_time},
 };
 
 const EXAMPLES: &str = "  \
-  hpt calibrate                                every source that counts time, for 1 s
-  hpt calibrate --source tsc --window 10s      one source, more exactly
-  hpt calibrate --save && hpt calibrate --saved  keep the result for this boot, and show it";
+  hpt calibrate                            all that count time, for 1 s
+  hpt calibrate --source tsc --window 10s  one source, more exactly
+  hpt calibrate --save                     keep the result for this boot";
 
 /// Measure how fast each source ticks, with a bound
 ///
@@ -102,10 +102,10 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
         calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
     }
     let rows: Vec<Row> = calibrations.iter().map(|calibration| measured(calibration, None)).collect();
-    let exit = if rows.is_empty() { Exit::No } else { Exit::Yes };
+    let answer = if rows.is_empty() { Answer::No } else { Answer::Yes };
     let data = data(context, rows, false);
     let blocks = page(&data);
-    Ok(Document { exit, ..Document::new(&data, "calibrations", blocks) })
+    Ok(Document { answer, ..Document::new(&data, "calibrations", blocks) })
 }
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -137,14 +137,14 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
             Err(failure) => warnings.push(failure),
         }
     }
-    let exit = match (warnings.is_empty(), good.len()) {
-        (false, _) | (_, 0) => Exit::Unknown,
-        (true, calibrated) if calibrated < data.calibrations.len() => Exit::No,
-        (true, _) => Exit::Yes,
+    let answer = match (warnings.is_empty(), good.len()) {
+        (false, _) | (_, 0) => Answer::Unknown,
+        (true, calibrated) if calibrated < data.calibrations.len() => Answer::No,
+        (true, _) => Answer::Yes,
     };
     let blocks = page(&data);
     let warnings = warnings.iter().map(Failure::text).collect();
-    Ok(Document { exit, warnings, ..Document::new(&data, "calibrations", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(&data, "calibrations", blocks) })
 }
 
 /// The sources asked for; without any, all that are available, count time and are not the reference.

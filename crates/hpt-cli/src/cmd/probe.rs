@@ -18,15 +18,15 @@ use serde::Serialize;
 use crate::{
     cli::after_help,
     context::Context,
-    exit::{Exit, Failure},
+    exit::Failure,
     machine::Machine,
-    render::{Align, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
+    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
 };
 
 const EXAMPLES: &str = "  \
   hpt probe                       list every source
   hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
-  hpt probe --capture my-machine  save what hpt reads of this machine, nothing private in it";
+  hpt probe --capture my-machine  save what hpt reads of this machine";
 
 /// Granularity is looked for at most so many claimed resolutions, and not longer than this.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
@@ -119,9 +119,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     data.sources.retain(|row| row.id.as_str() == name);
     let row = data.sources.first().expect("every known name has a report");
-    let exit = if row.available { Exit::Yes } else { Exit::No };
+    let answer = if row.available { Answer::Yes } else { Answer::No };
     let blocks = explanation(&data, row);
-    Ok(Document { exit, ..Document::new(&data, "sources", blocks) })
+    Ok(Document { answer, ..Document::new(&data, "sources", blocks) })
 }
 
 /// Writes what hpt reads of this machine below `folder`.

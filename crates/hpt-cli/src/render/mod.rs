@@ -7,16 +7,31 @@ mod json;
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    cli::Format,
-    exit::{Exit, Failure},
-};
-
 use self::human::Look;
 pub(crate) use self::human::{Align, Block, Cell, Column, Table, Tone, short_time};
+
+/// How a document is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Human,
+    Json,
+    Csv,
+}
+
+/// How a document answers a script: `exit` makes a code of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done, or usable.
+    Yes,
+    /// A negative answer.
+    No,
+    /// Could not tell.
+    Unknown,
+}
 
 /// What a subcommand found, ready to be printed in any format.
 #[derive(Debug)]
@@ -30,19 +45,19 @@ pub(crate) struct Document {
     /// What to say on standard error after the result.
     pub(crate) warnings: Vec<String>,
     /// The answer for scripts.
-    pub(crate) exit: Exit,
+    pub(crate) answer: Answer,
 }
 
 impl Document {
     /// A document of `data`, whose rows for CSV stand under the key `rows`.
     pub(crate) fn new(data: &impl Serialize, rows: &'static str, blocks: Vec<Block>) -> Self {
         let data = serde_json::to_value(data).expect("documents are structs of numbers, names and lists");
-        Self { data, rows, blocks, warnings: Vec::new(), exit: Exit::Yes }
+        Self { data, rows, blocks, warnings: Vec::new(), answer: Answer::Yes }
     }
 }
 
 /// Prints `document` on standard output. A reader that went away is not an error.
-pub(crate) fn print(document: &Document, format: Format) -> Result<(), Failure> {
+pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
     let text = match format {
         Format::Human => human::render(&document.blocks, Look::of_stdout()),
         Format::Json => json::render(document),
@@ -50,7 +65,7 @@ pub(crate) fn print(document: &Document, format: Format) -> Result<(), Failure> 
     };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Print(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
 }

@@ -18,6 +18,9 @@ const SHORTEST_WRAP_S: u64 = 10 * 365 * 24 * 3600;
 
 /// A source with a fixed scale and an anchor: reads the source and multiplies once.
 ///
+/// A [`Reading`] stands on the counter's own time line; the anchor places it relative to an epoch, when that is asked for
+/// ([`since_epoch`](Self::since_epoch)) and not in every read: differences do not need it.
+///
 /// # Error
 ///
 /// A difference of two readings is within 2 ns of the ticks between them times the scale's rate (see [`Scale`]); what the scale's own rate
@@ -42,7 +45,7 @@ const SHORTEST_WRAP_S: u64 = 10 * 365 * 24 * 3600;
 #[derive(Clone, Debug)]
 pub struct Clock<S> {
     scale: Scale,
-    /// Added to the scaled ticks, modulo 2^64, to count from the epoch.
+    /// Added to a reading, modulo 2^64, to count from the epoch.
     anchor_ns: u64,
     source: S,
 }
@@ -64,7 +67,7 @@ pub enum ClockError {
 }
 
 impl<S: TimeSource> Clock<S> {
-    /// A clock that ticks at `frequency` and reads zero now.
+    /// A clock that ticks at `frequency` and whose epoch is now.
     ///
     /// # Errors
     ///
@@ -75,7 +78,7 @@ impl<S: TimeSource> Clock<S> {
         Ok(clock)
     }
 
-    /// A clock that ticks at `frequency` and shows, now, what `reference` shows: of a few brackets the middle of the narrowest. It does not
+    /// A clock that ticks at `frequency` and has the epoch of `reference`, by the middle of the narrowest of a few brackets. It does not
     /// follow the reference afterwards.
     ///
     /// The reference's ticks count as nanoseconds where no rate is stated of it.
@@ -145,7 +148,21 @@ impl<S: TimeSource> Clock<S> {
     #[inline(always)]
     #[must_use]
     pub fn reading(&self, ticks: u64) -> Reading {
-        Reading { nanoseconds: self.scale.nanoseconds(ticks).wrapping_add(self.anchor_ns) }
+        Reading { nanoseconds: self.scale.nanoseconds(ticks) }
+    }
+
+    /// Nanoseconds from the clock's epoch to `reading`, modulo 2^64.
+    #[inline]
+    #[must_use]
+    pub const fn since_epoch_ns(&self, reading: Reading) -> u64 {
+        reading.nanoseconds.wrapping_add(self.anchor_ns)
+    }
+
+    /// Time from the clock's epoch to `reading`.
+    #[inline]
+    #[must_use]
+    pub const fn since_epoch(&self, reading: Reading) -> Duration {
+        Duration::from_nanos(self.since_epoch_ns(reading))
     }
 
     /// The scale.
@@ -161,7 +178,7 @@ impl<S: TimeSource> Clock<S> {
     }
 }
 
-/// What a [`Clock`] showed: nanoseconds since that clock's epoch. Readings of different clocks do not compare.
+/// What a [`Clock`] showed: nanoseconds since its counter stood at zero, modulo 2^64. Readings of different clocks do not compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Reading {
@@ -169,13 +186,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading of so many nanoseconds since the epoch.
+    /// A reading of so many nanoseconds on the counter's time line.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }
     }
 
-    /// Nanoseconds since the clock's epoch.
+    /// Nanoseconds since the counter stood at zero. [`Clock::since_epoch`] counts from the clock's epoch.
     #[must_use]
     pub const fn nanoseconds(self) -> u64 {
         self.nanoseconds
@@ -201,7 +218,7 @@ impl Reading {
         self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
     }
 
-    /// The reading `duration` earlier; `None` before the epoch.
+    /// The reading `duration` earlier; `None` before the counter's zero.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
@@ -229,7 +246,7 @@ impl Add<Duration> for Reading {
 }
 
 impl fmt::Display for Reading {
-    /// Seconds with nine decimals: `12.000345678 s`.
+    /// Seconds on the counter's time line, with nine decimals: `12.000345678 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09} s", self.nanoseconds / 1_000_000_000, self.nanoseconds % 1_000_000_000)
     }
@@ -253,10 +270,11 @@ mod tests {
         let source = ManualSource::nanoseconds("by hand");
         source.set(u64::MAX - 10);
         let clock = Clock::new(&source, Frequency::GIGAHERTZ).expect("64 bits");
-        assert_eq!(clock.now(), Reading::default());
+        assert_eq!(clock.since_epoch(clock.now()), Duration::ZERO);
+        // Across the wrap of 2^64 nanoseconds.
         source.advance(1_500);
-        assert_eq!(clock.now(), Reading::from_nanoseconds(1_500));
-        assert_eq!(clock.now().to_string(), "0.000001500 s");
+        assert_eq!(clock.since_epoch(clock.now()), Duration::from_nanos(1_500));
+        assert_eq!(clock.now().to_string(), "0.000001489 s");
     }
 
     #[test]
@@ -265,9 +283,9 @@ mod tests {
         source.set(5_000_000);
         reference.set(77);
         let clock = Clock::anchored_to(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
-        assert_eq!(clock.now().nanoseconds(), 77);
+        assert_eq!(clock.since_epoch_ns(clock.now()), 77);
         source.advance(3);
-        assert_eq!(clock.now().nanoseconds(), 80);
+        assert_eq!(clock.since_epoch_ns(clock.now()), 80);
     }
 
     #[test]

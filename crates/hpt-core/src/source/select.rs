@@ -15,7 +15,7 @@ pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
 /// Costs that differ by less than this factor are equal, as far as a short run can tell: the first listed wins, so that the choice does not
 /// change from run to run.
-const AS_FAST: f64 = 1.1;
+const AS_FAST: f64 = 1.25;
 
 /// A source with all that the choice depends on.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use crate::{scale::Scale, stats::Steps, units::Frequency};
 
 /// How many reads a timing has, and how many timings are made; the quickest counts.
 const READS: u32 = 64;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 20;
 /// The shortest time over which the rate is looked at, in nanoseconds.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
 /// The longest: a source that has not moved after it stands still.
