@@ -9,9 +9,29 @@ use std::{
 
 use serde_json::Value;
 
+/// What stands before the built command to run it: an emulator for another machine's binary (`scripts/test-qemu` says which), else nothing.
+pub(crate) fn runner() -> Vec<String> {
+    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
+    runner.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The words that run the built command.
+pub(crate) fn words() -> Vec<String> {
+    let mut words = runner();
+    words.push(env!("CARGO_BIN_EXE_hpt").to_owned());
+    words
+}
+
+/// The words that run `program` for the same machine, as a command.
+pub(crate) fn command(program: &[String]) -> Command {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]);
+    command
+}
+
 /// The built command, with an environment that does not reach the user's own state.
 pub(crate) fn hpt() -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("hpt"));
+    let mut command = command(&words());
     command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/nonexistent/state");
     command
 }
