@@ -41,7 +41,7 @@ pub use calibrate::Calibration;
 pub use clock::{Clock, Reading};
 pub use host::Host;
 pub use scale::Scale;
-pub use source::{Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc, Unavailable};
+pub use source::{ArmCounter, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc, Unavailable};
 pub use stats::Spread;
 pub use stopwatch::{Lap, Stopwatch};
 pub use units::{Frequency, Width};

@@ -357,6 +357,7 @@ fn short_word(word: &str) -> &str {
     match word {
         "definition" => "defined",
         "hypervisor" => "hyperv.",
+        "device-tree" => "dev.tree",
         "register" => "reg",
         "syscall" => "call",
         other => other,

@@ -13,6 +13,7 @@ fn probe_lists_every_source_and_says_why() {
     let text = stdout(&output);
     for name in [
         "tsc",
+        "arm-counter",
         "realtime",
         "monotonic",
         "monotonic-raw",

@@ -9,9 +9,12 @@ use std::{
 use super::Host;
 
 /// Every file that hpt reads, apart from the boot identity, which belongs to one boot of one machine.
-const PATHS: [&str; 4] = [
+const PATHS: [&str; 7] = [
     "/proc/cpuinfo",
     "/proc/device-tree/model",
+    "/proc/device-tree/timer/arm,no-tick-in-suspend",
+    "/proc/device-tree/timer/clock-frequency",
+    "/proc/device-tree/timer/compatible",
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];

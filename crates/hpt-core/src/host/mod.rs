@@ -4,6 +4,7 @@
 mod capture;
 mod cpu;
 mod kernel;
+mod soc;
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +17,7 @@ pub use self::{
     capture::{CaptureError, Captured},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     kernel::{BootId, ClockSources},
+    soc::ArchTimer,
 };
 use crate::sys::{arch, clock::ClockId, process};
 
@@ -111,6 +113,9 @@ pub struct Facts {
     pub vdso: bool,
     /// What `clock_getres` claims of each of the kernel's clocks, in nanoseconds, by the kernel's name for it.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
+    /// AT_HWCAP2 of the auxiliary vector: later features of the processor.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub hwcap2: u64,
     /// The CPUID leaves that bear on time; empty where there is no CPUID.
     pub cpuid: Vec<CpuidLeaf>,
 }
@@ -130,6 +135,7 @@ impl Facts {
                 .into_iter()
                 .filter_map(|clock| Some((clock.kernel_name().to_owned(), clock.resolution_ns().ok()?)))
                 .collect(),
+            hwcap2: process::hwcap2(),
             cpuid: cpu::leaves(arch::cpuid),
         }
     }
@@ -190,6 +196,24 @@ impl Host {
             self.text("/proc/device-tree/model").as_deref(),
             &self.facts.cpuid,
         )
+    }
+
+    /// The ARM generic timer, as a child of the device tree's root describes it; `None` where there is no such node.
+    #[must_use]
+    pub fn arch_timer(&self) -> Option<ArchTimer> {
+        const ROOT: &str = "/proc/device-tree";
+        let mut nodes: Vec<_> =
+            std::fs::read_dir(self.locate(ROOT)).ok()?.flatten().map(|entry| entry.file_name()).collect();
+        nodes.sort();
+        let node = nodes.iter().filter_map(|name| Some(format!("{ROOT}/{}", name.to_str()?))).find(|node| {
+            self.read(&format!("{node}/compatible")).is_ok_and(|compatible| soc::is_arch_timer(&compatible))
+        })?;
+        let property = |name: &str| self.read(&format!("{node}/{name}")).ok();
+        Some(ArchTimer {
+            clock_frequency_hz: property("clock-frequency").as_deref().and_then(soc::cell),
+            stops_in_suspend: property("arm,no-tick-in-suspend").is_some(),
+            errata: soc::ERRATA.into_iter().filter(|erratum| property(erratum).is_some()).collect(),
+        })
     }
 
     /// The kernel's clock sources: the one in use and those it would take.

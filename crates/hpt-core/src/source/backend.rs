@@ -112,6 +112,9 @@ pub enum Unavailable {
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
     #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
+    /// A forked child executed the instruction and died of it.
+    #[error("the instruction is refused: a child that tried it was ended by a signal")]
+    IllegalInstruction,
     /// The kernel, or a sandbox, answered a first read with an error.
     #[error("the kernel refuses to read it: {reason}")]
     Refused {
@@ -143,6 +146,9 @@ impl Unavailable {
             Self::ForbiddenByPrctl => {
                 Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
             }
+            Self::IllegalInstruction => {
+                Some("use one of the kernel's clocks; a processor without the counter, an emulator or a kernel that keeps it closed cannot be told apart".to_owned())
+            }
             Self::Refused { .. } => Some("look for a seccomp filter or a sandbox around this process".to_owned()),
             Self::Captured => Some("run hpt on the machine itself".to_owned()),
             Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
@@ -160,6 +166,7 @@ impl Unavailable {
             Self::OtherArchitecture { .. } => "other-architecture",
             Self::NoCounter { .. } => "no-counter",
             Self::ForbiddenByPrctl => "forbidden-by-prctl",
+            Self::IllegalInstruction => "illegal-instruction",
             Self::Refused { .. } => "refused",
             Self::Captured => "captured",
             Self::SelfTest(_) => "self-test",

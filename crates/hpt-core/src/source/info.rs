@@ -113,6 +113,10 @@ pub enum StatedBy {
     Hypervisor,
     /// The kernel's `BogoMIPS`, with a granularity of 5 kHz.
     BogoMips,
+    /// The device tree's `clock-frequency`.
+    DeviceTree,
+    /// The ARM register CNTFRQ, as the firmware wrote it.
+    Cntfrq,
     /// The program that made the source.
     Program,
 }
@@ -126,6 +130,8 @@ impl StatedBy {
             Self::Cpuid => "cpuid",
             Self::Hypervisor => "hypervisor",
             Self::BogoMips => "bogomips",
+            Self::DeviceTree => "device-tree",
+            Self::Cntfrq => "cntfrq",
             Self::Program => "program",
         }
     }

@@ -1,6 +1,7 @@
 //! Time sources: what one is, which there are, how to open one by name.
 //! Converts nothing to time and measures no quality beyond the self-test.
 
+mod arm_counter;
 mod backend;
 mod bracket;
 mod info;
@@ -12,6 +13,7 @@ mod tsc;
 use std::{fmt::Debug, sync::Arc};
 
 pub use self::{
+    arm_counter::ArmCounter,
     backend::{Backend, KernelVerdict, Opened, ProbeReport, Unavailable},
     bracket::Pair,
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
@@ -23,7 +25,7 @@ pub use self::{
 use crate::host::Host;
 
 /// Every kind of source, in the order in which they are listed. A new one stands here and in the modules above.
-pub(crate) const BACKENDS: &[&dyn Backend] = &[&tsc::TscBackend, &posix::PosixBackend];
+pub(crate) const BACKENDS: &[&dyn Backend] = &[&tsc::TscBackend, &arm_counter::ArmCounterBackend, &posix::PosixBackend];
 
 /// Something that counts at a steady or unsteady rate and can be read.
 ///

@@ -108,6 +108,14 @@ pub(crate) fn has_vdso() -> bool {
     address != 0
 }
 
+/// The auxiliary vector's AT_HWCAP2: what the kernel says of the processor's later features; 0 where it says nothing.
+#[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
+pub(crate) fn hwcap2() -> u64 {
+    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    features.into()
+}
+
 /// The C convention: 0 is success, the reason of anything else is in errno.
 fn succeeded(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -134,3 +134,20 @@ fn the_kernels_clocks_are_there_on_every_machine() {
         }
     }
 }
+
+#[test]
+fn the_arm_counter_is_there_on_arm_machines_only() {
+    for name in all() {
+        let availability = report(&name, "arm-counter").availability;
+        assert_eq!(
+            availability.is_ok(),
+            name.contains("aarch64") || name.contains("armv7"),
+            "{name}: {availability:?}"
+        );
+    }
+    let stated = report("derived-aarch64-device-tree", "arm-counter").availability.expect("it is an ARM machine");
+    let nominal = stated.nominal.expect("the device tree states it");
+    assert_eq!((nominal.frequency.hertz(), nominal.stated_by), (54_000_000, StatedBy::DeviceTree));
+    assert_eq!((stated.counts_in_suspend, stated.width.bits()), (Some(false), 56));
+    assert!(matches!(report("derived-aarch64-device-tree", "arm-counter").kernel, KernelVerdict::Trusted(_)));
+}

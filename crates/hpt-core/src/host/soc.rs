@@ -1,0 +1,63 @@
+//! What the device tree says of the ARM generic timer.
+//! Parsers only: `Host` opens the files.
+
+/// The node of the ARM generic timer.
+///
+/// # References
+///
+/// Linux, Documentation/devicetree/bindings/timer/arm,arch_timer.yaml.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchTimer {
+    /// `clock-frequency` in hertz, for firmware that does not write CNTFRQ.
+    pub clock_frequency_hz: Option<u32>,
+    /// `arm,no-tick-in-suspend`: the counter stops while the machine is suspended.
+    pub stops_in_suspend: bool,
+    /// The errata the node names, for which the kernel traps or corrects reads.
+    pub errata: Vec<&'static str>,
+}
+
+/// Values of `compatible` that the node may have.
+const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
+/// Properties that name an erratum of the counter.
+pub(super) const ERRATA: [&str; 3] =
+    ["fsl,erratum-a008585", "hisilicon,erratum-161010101", "allwinner,erratum-unknown1"];
+
+/// Whether a `compatible` property, names each ended by a zero byte, is that of the ARM generic timer.
+pub(super) fn is_arch_timer(compatible: &[u8]) -> bool {
+    compatible.split(|&byte| byte == 0).any(|name| COMPATIBLE.iter().any(|wanted| name == wanted.as_bytes()))
+}
+
+/// A property of one cell: 32 bits, most significant byte first. Devicetree Specification v0.4, 2.2.4.
+pub(super) fn cell(property: &[u8]) -> Option<u32> {
+    property.try_into().ok().map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{any, proptest},
+    };
+
+    use super::{cell, is_arch_timer};
+
+    #[test]
+    fn the_node_is_known_by_any_of_its_names() {
+        assert!(is_arch_timer(b"arm,armv7-timer\0"));
+        assert!(is_arch_timer(b"arm,cortex-a15-timer\0arm,armv7-timer\0"));
+        assert!(!is_arch_timer(b"arm,armv7-timer-mem\0"));
+        assert!(!is_arch_timer(b""));
+    }
+
+    #[test]
+    fn a_cell_has_four_bytes() {
+        assert_eq!((cell(&[0x03, 0x37, 0xf9, 0x80]), cell(&[1, 2, 3]), cell(&[])), (Some(54_000_000), None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_property_is_read_without_a_panic(bytes in vec(any::<u8>(), 0..64)) {
+            let _ = (is_arch_timer(&bytes), cell(&bytes));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The ARM generic timer's virtual counter, CNTVCT, on 64-bit and 32-bit ARM.
+//! Does not execute the instruction itself: `sys::arch` does.
+
+use super::{
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
+    Unavailable, backend::Sealed,
+};
+use crate::{
+    host::{Architecture, CounterPermission, Host},
+    sys::arch::CounterToken,
+    units::{Frequency, Width},
+};
+
+const ID: SourceId = SourceId::new("arm-counter");
+/// HWCAP2 of aarch64, bit 19: FEAT_ECV, and with it the self-synchronised view of the counter. Linux, arch/arm64/include/uapi/asm/hwcap.h.
+const HWCAP2_ECV: u64 = 1 << 19;
+/// A counter of the generic timer does not roll over in less than this, in seconds. Arm ARM (DDI 0487), D12.1.1; Linux,
+/// drivers/clocksource/arm_arch_timer.c, `MIN_ROLLOVER_SECS`.
+const SHORTEST_ROLLOVER_S: u64 = 40 * 365 * 24 * 3600;
+/// The fewest bits that a counter of the generic timer has. Arm ARM (DDI 0487), D12.1.1.
+const FEWEST_BITS: u8 = 56;
+
+/// The ARM generic timer's virtual counter.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) is a bare read, which the processor may execute early. [`ticks_start`](TimeSource::ticks_start) has an ISB before
+/// it, or is the self-synchronised read where the processor has one (FEAT_ECV); [`ticks_end`](TimeSource::ticks_end) has one on each side.
+///
+/// # References
+///
+/// Arm ARM (DDI 0487), D12, The Generic Timer in AArch64 state.
+#[derive(Clone, Debug)]
+pub struct ArmCounter {
+    token: CounterToken,
+    mask: u64,
+    info: SourceInfo,
+}
+
+impl ArmCounter {
+    /// Opens the counter. On 32-bit ARM this forks a child that tries the instruction, because nothing tells whether the kernel opened it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] on other processors, when prctl or the kernel forbids reading, and on a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{ArmCounter, Host, TimeSource};
+    ///
+    /// match ArmCounter::open(&Host::live()) {
+    ///     Ok(counter) => assert!(counter.ticks_start() <= counter.ticks_end()),
+    ///     Err(reason) => println!("no ARM counter here: {reason}"),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let mut info = describe(host)?;
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let self_synchronised = host.facts().hwcap2 & HWCAP2_ECV != 0;
+        let token = CounterToken::detect(true, self_synchronised).ok_or(Unavailable::IllegalInstruction)?;
+        info.nominal = info.nominal.or_else(|| {
+            let frequency = Frequency::from_hertz(token.frequency_register().into())?;
+            Some(Nominal { frequency, stated_by: StatedBy::Cntfrq })
+        });
+        info.width = info.nominal.map_or(info.width, |nominal| width(nominal.frequency));
+        Ok(Self { token, mask: info.width.mask(), info })
+    }
+}
+
+impl TimeSource for ArmCounter {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.token.read() & self.mask
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        self.token.read_start() & self.mask
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        self.token.read_end() & self.mask
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+/// The bits that a counter of this rate is sure to have: 56, or as many as forty years take.
+fn width(frequency: Frequency) -> Width {
+    let ticks = u128::from(SHORTEST_ROLLOVER_S) * u128::from(frequency.hertz());
+    let bits = u128::BITS - (ticks - 1).leading_zeros();
+    let bits = u8::try_from(bits).unwrap_or(64).clamp(FEWEST_BITS, 64);
+    Width::new(bits).expect("56 to 64 bits")
+}
+
+fn permission(host: &Host) -> CounterPermission {
+    if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
+}
+
+const fn is_arm(architecture: Architecture) -> bool {
+    matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
+}
+
+/// What the counter would be on this host, or why there is none: from files and facts alone.
+fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+    let have = host.facts().architecture;
+    if !is_arm(have) {
+        return Err(Unavailable::OtherArchitecture { have });
+    }
+    if permission(host) == CounterPermission::Forbidden {
+        return Err(Unavailable::ForbiddenByPrctl);
+    }
+    let node = host.arch_timer();
+    let mut info = SourceInfo::new(ID);
+    // The device tree wins: it states a frequency only where the register is known to be wrong or empty.
+    info.nominal = node
+        .as_ref()
+        .and_then(|node| node.clock_frequency_hz)
+        .and_then(|hertz| Frequency::from_hertz(hertz.into()))
+        .map(|frequency| Nominal { frequency, stated_by: StatedBy::DeviceTree });
+    info.width = info.nominal.map_or(Width::new(FEWEST_BITS).expect("56 bits"), |nominal| width(nominal.frequency));
+    info.read_path = ReadPath::Register;
+    info.steady = true;
+    info.counts_in_suspend = node.map(|node| !node.stops_in_suspend);
+    Ok(info)
+}
+
+/// Whether the kernel vouches for the counter: it offers it as the clock source arch_sys_counter.
+fn kernel_verdict(host: &Host) -> KernelVerdict {
+    let sources = host.clock_sources();
+    let current = sources.current.as_deref().unwrap_or("unknown");
+    match (sources.offers("arch_sys_counter"), current) {
+        (None, _) => {
+            KernelVerdict::Unknown("the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned())
+        }
+        (Some(true), "arch_sys_counter") => KernelVerdict::Trusted("it is the kernel's own clock source".to_owned()),
+        (Some(true), current) => {
+            KernelVerdict::Trusted(format!("the kernel offers it as a clock source (and uses {current})"))
+        }
+        (Some(false), current) => {
+            KernelVerdict::Distrusted(format!("the kernel does not offer it as a clock source (and uses {current})"))
+        }
+    }
+}
+
+fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
+    let mut lines = vec![match permission(host) {
+        CounterPermission::Enabled => "PR_GET_TSC: PR_TSC_ENABLE".to_owned(),
+        CounterPermission::Forbidden => "PR_GET_TSC: PR_TSC_SIGSEGV".to_owned(),
+        CounterPermission::Unknown => "PR_GET_TSC: not known to this kernel".to_owned(),
+    }];
+    lines.push(match host.arch_timer() {
+        None => "device tree: no ARM generic timer below the root (or no device tree)".to_owned(),
+        Some(node) => {
+            let frequency = node
+                .clock_frequency_hz
+                .map_or("no clock-frequency".to_owned(), |hertz| format!("clock-frequency {hertz} Hz"));
+            let errata = if node.errata.is_empty() { "no erratum".to_owned() } else { node.errata.join(", ") };
+            format!("device tree: {frequency}; {errata}")
+        }
+    });
+    if let Some(counter) = opened {
+        lines.push(match counter.token.frequency_register() {
+            0 => "CNTFRQ: not written by the firmware".to_owned(),
+            hertz => format!("CNTFRQ: {hertz} Hz"),
+        });
+    }
+    let ecv = host.facts().architecture == Architecture::Aarch64 && host.facts().hwcap2 & HWCAP2_ECV != 0;
+    lines.push(
+        if ecv {
+            "HWCAP2: self-synchronised reads (ECV)"
+        } else {
+            "HWCAP2: no self-synchronised reads, ISB orders them"
+        }
+        .to_owned(),
+    );
+    lines
+}
+
+#[derive(Debug)]
+pub(super) struct ArmCounterBackend;
+
+impl Sealed for ArmCounterBackend {}
+
+impl Backend for ArmCounterBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let opened = host.is_live().then(|| ArmCounter::open(host));
+        let here = is_arm(host.facts().architecture);
+        let evidence =
+            if here { evidence(host, opened.as_ref().and_then(|opened| opened.as_ref().ok())) } else { Vec::new() };
+        vec![ProbeReport {
+            id: ID,
+            description: "ARM generic timer's virtual counter, CNTVCT",
+            availability: opened.map_or_else(|| describe(host), |opened| opened.map(|counter| counter.info)),
+            kernel: if here {
+                kernel_verdict(host)
+            } else {
+                KernelVerdict::Unknown("not a counter of this machine".to_owned())
+            },
+            evidence,
+        }]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        ArmCounter::open(host).map(|counter| Opened::Shared(Box::new(counter)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frequency, width};
+
+    #[test]
+    fn a_counter_has_fifty_six_bits_or_as_many_as_forty_years_take() {
+        let bits = |hertz| width(Frequency::from_hertz(hertz).expect("not zero")).bits();
+        // 19.2 and 54 MHz on a Raspberry Pi, 62.5 MHz under QEMU, 1 GHz from ARMv8.6 on.
+        assert_eq!((bits(19_200_000), bits(54_000_000), bits(62_500_000), bits(1_000_000_000)), (56, 56, 57, 61));
+    }
+}

@@ -1,0 +1,77 @@
+//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM.
+//! Does not decide whether the counter may be read, nor what its frequency is: `source::arm_counter` does.
+
+use core::arch::asm;
+
+/// Proof that CNTVCT_EL0 may be read: no prctl of this thread forbids it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CounterToken {
+    self_synchronised: bool,
+}
+
+impl CounterToken {
+    /// `permitted` says that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2 has ECV.
+    pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Option<Self> {
+        permitted.then_some(Self { self_synchronised })
+    }
+
+    /// The counter, at whatever moment the processor finds convenient.
+    #[inline(always)]
+    pub(crate) fn read(self) -> u64 {
+        let ticks: u64;
+        // SAFETY: touches no memory and no flags. Linux lets EL0 read CNTVCT_EL0 (CNTKCTL_EL1.EL0VCTEN), or traps and emulates the read;
+        // where prctl forbids it (Linux 6.12) it raises SIGSEGV, which is not undefined behaviour, and this token was made only after prctl
+        // said that it is permitted. Arm ARM (DDI 0487), D24.12, CNTVCT_EL0; Linux, Documentation/arch/arm64/legacy_instructions.rst.
+        // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+        unsafe {
+            asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
+        }
+        ticks
+    }
+
+    /// The counter, not before all earlier instructions have completed.
+    ///
+    /// ISB before it, or the self-synchronised view, which is not taken speculatively.
+    #[inline(always)]
+    pub(crate) fn read_start(self) -> u64 {
+        let ticks: u64;
+        if self.self_synchronised {
+            // SAFETY: as `read`; S3_3_C14_C0_6 is CNTVCTSS_EL0, which FEAT_ECV adds, and HWCAP2 says that it is there. Arm ARM
+            // (DDI 0487), D24.12, CNTVCTSS_EL0.
+            // No nomem: the compiler must not move the timed work's memory accesses above this read.
+            unsafe {
+                asm!("mrs {}, S3_3_C14_C0_6", out(reg) ticks, options(nostack, preserves_flags));
+            }
+        } else {
+            // SAFETY: as `read`; ISB is in the base instruction set. Arm ARM (DDI 0487), D12.2, "Synchronization of the counters".
+            // No nomem: as above.
+            unsafe {
+                asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags));
+            }
+        }
+        ticks
+    }
+
+    /// The counter after all earlier instructions have completed, and before any later one begins.
+    #[inline(always)]
+    pub(crate) fn read_end(self) -> u64 {
+        let ticks: u64;
+        // SAFETY: as `read_start`. The second ISB holds back what stands later. No nomem: the compiler must not move the timed work's
+        // memory accesses below this read.
+        unsafe {
+            asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack, preserves_flags));
+        }
+        ticks
+    }
+
+    /// CNTFRQ_EL0: what the firmware wrote there, in hertz; 0 when it wrote nothing.
+    #[expect(clippy::cast_possible_truncation, reason = "bits 63 to 32 are reserved and read as zero")]
+    pub(crate) fn frequency_register(self) -> u32 {
+        let hertz: u64;
+        // SAFETY: touches no memory; the same control bits that open CNTVCT_EL0 open CNTFRQ_EL0. Arm ARM (DDI 0487), D24.12, CNTFRQ_EL0.
+        unsafe {
+            asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nomem, nostack, preserves_flags));
+        }
+        hertz as u32
+    }
+}
