@@ -10,7 +10,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  yes: done, or usable
   1  a negative answer: not usable, or not all could be calibrated
-  2  could not tell, or wrong usage";
+  2  could not tell, or wrong usage
+Ctrl-C ends a measurement early: what was measured is printed.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,20 +45,17 @@ pub(crate) fn after_help(examples: &str) -> String {
 /// The CPU a measurement runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuChoice {
-    /// The one it happens to be on, pinned there.
-    Current,
     /// Wherever the kernel moves it.
     Any,
     /// This one.
     Number(usize),
 }
 
-/// Reads `3`, `any` or `current`.
+/// Reads `3` or `any`.
 pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     match text {
         "any" => Ok(CpuChoice::Any),
-        "current" => Ok(CpuChoice::Current),
-        number => number.parse().map(CpuChoice::Number).map_err(|_| "a CPU's number, `any` or `current`".to_owned()),
+        number => number.parse().map(CpuChoice::Number).map_err(|_| "a CPU's number, or `any`".to_owned()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use hpt_core::{
-    Calibration, Host, Opened, SourceId,
+    Calibration, Host, Opened, SourceId, Unavailable,
     realtime::{Pinned, allowed_cpus},
     source,
     state::{Binding, StateError, Store},
@@ -33,18 +33,22 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(forbidden: std::io::Result<bool>) -> Result<Self, Failure> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The second one ends hpt at once, in case the first is not noticed.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
-                .map_err(Failure::Signals)?;
-        }
         Ok(Self {
             host: Host::live(),
             counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
-            interrupted,
+            interrupted: Arc::default(),
         })
+    }
+
+    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. The
+    /// second one ends hpt at once.
+    pub(crate) fn listen(&self) -> Result<(), Failure> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.interrupted))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupted)))
+                .map_err(Failure::Signals)?;
+        }
+        Ok(())
     }
 
     /// Whether Ctrl-C or SIGTERM asked to end: print what is there.
@@ -65,18 +69,33 @@ impl Context {
         notes
     }
 
+    /// Refuses a name that no source has, with the nearest ones.
+    pub(crate) fn known(&self, name: &str) -> Result<(), Failure> {
+        match source::open(&self.host, name) {
+            Err(reason @ Unavailable::Unknown { .. }) => Err(Failure::Source { name: name.to_owned(), reason }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Opens the sources called `names`, each once.
+    pub(crate) fn open_all(&self, names: &[String]) -> Result<Vec<Opened>, Failure> {
+        let repeated = |index: usize, name: &String| names[..index].contains(name);
+        let once = names.iter().enumerate().filter(|&(index, name)| !repeated(index, name));
+        once.map(|(_, name)| self.open(name)).collect()
+    }
+
     /// Opens the source called `name`.
     pub(crate) fn open(&self, name: &str) -> Result<Opened, Failure> {
         source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })
     }
 
     /// Pins this thread as asked; the guard says where.
-    pub(crate) fn pin(&self, choice: CpuChoice) -> Result<Option<Pinned>, Failure> {
+    pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
         let cpu = match choice {
-            CpuChoice::Any => return Ok(None),
-            CpuChoice::Number(cpu) => cpu,
+            Some(CpuChoice::Any) => return Ok(None),
+            Some(CpuChoice::Number(cpu)) => cpu,
             // The highest allowed one: the kernel's own work and interrupts gather on the lowest.
-            CpuChoice::Current => match allowed_cpus().last() {
+            None => match allowed_cpus().last() {
                 Some(&cpu) => cpu,
                 None => return Ok(None),
             },
@@ -107,16 +126,25 @@ impl Context {
             .map_err(|_| StateError::Corrupt { path, what: "its content is not a list of calibrations" }.into())
     }
 
-    /// Keeps `calibrations` in `store`, beside those of other sources that are still good. Returns the file.
-    pub(crate) fn save(&self, store: &Store, calibrations: &[Calibration]) -> Result<PathBuf, Failure> {
+    /// Keeps `calibrations` in `store`, beside those of other sources that are still good. Returns the file; `None` when there was nothing
+    /// to keep.
+    pub(crate) fn save(&self, store: &Store, calibrations: &[Calibration]) -> Result<Option<PathBuf>, Failure> {
+        if calibrations.is_empty() {
+            return Ok(None);
+        }
         let binding = self.binding()?;
         let replaced = |id: &SourceId| calibrations.iter().any(|calibration| calibration.source == *id);
-        // What is stale, foreign or corrupt is what saving replaces.
-        let mut kept = self.saved(store).unwrap_or_default();
+        let mut kept = match self.saved(store) {
+            // What is stale, foreign or corrupt is what saving replaces. What cannot be read may be good.
+            Err(Failure::State(StateError::Unreadable { path, cause })) => {
+                return Err(StateError::Unreadable { path, cause }.into());
+            }
+            other => other.unwrap_or_default(),
+        };
         kept.retain(|calibration| !replaced(&calibration.source));
         kept.extend_from_slice(calibrations);
         let payload = serde_json::to_vec_pretty(&kept).expect("numbers and names have a JSON form");
         store.save(CALIBRATIONS, &binding, &payload)?;
-        Ok(store.path(CALIBRATIONS))
+        Ok(Some(store.path(CALIBRATIONS)))
     }
 }

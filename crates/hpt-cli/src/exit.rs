@@ -1,6 +1,11 @@
 //! Exit codes, and failures with what helps.
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use crate::render::Answer;
 use hpt_core::{Unavailable, host::CaptureError, realtime::PinError, state::StateError, stopwatch::StopwatchError};
@@ -12,6 +17,11 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
         Answer::No => ExitCode::from(1),
         Answer::Unknown => ExitCode::from(2),
     }
+}
+
+/// Says something on standard error. If nobody listens, there is nobody to tell.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "hpt: {text}");
 }
 
 /// Why a command could not answer.
@@ -60,7 +70,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Says on standard error what happened, why, and what helps.
     pub(crate) fn report(&self) {
-        eprintln!("hpt: {}", self.text());
+        say(&self.text());
     }
 
     /// What happened, why, and what helps.

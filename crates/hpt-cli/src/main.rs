@@ -17,7 +17,7 @@ use clap::Parser;
 use crate::{
     cli::{Cli, Command},
     context::Context,
-    exit::{Failure, code},
+    exit::{Failure, code, say},
     render::Answer,
 };
 
@@ -50,7 +50,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
     }?;
     render::print(&document, cli.format).map_err(Failure::Print)?;
     for warning in &document.warnings {
-        eprintln!("hpt: {warning}");
+        say(warning);
     }
     Ok(document.answer)
 }

@@ -20,8 +20,18 @@
 //! Nothing here works before `main`, starts a thread or keeps state behind your back. Opening a source may fail, with a reason and a
 //! remedy; reading one cannot.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("hpt-core reads Linux's clocks and counters; it runs on Linux only");
+#[cfg(not(all(
+    target_os = "linux",
+    target_endian = "little",
+    any(
+        all(target_arch = "x86_64", target_pointer_width = "64"),
+        all(target_arch = "aarch64", target_pointer_width = "64"),
+        target_arch = "arm"
+    )
+)))]
+compile_error!(
+    "hpt-core reads the clocks and counters of Linux on x86-64, aarch64 and little-endian 32-bit ARM, and runs there only"
+);
 
 pub mod calibrate;
 pub mod clock;

@@ -47,17 +47,12 @@ impl Scale {
         // so remainder * 2^64 fits in 128 bits.
         const FEMTO: u64 = 1_000_000_000_000_000;
         let microhertz = frequency.microhertz();
-        let mut whole = FEMTO / microhertz;
+        let whole = FEMTO / microhertz;
         let remainder = u128::from(FEMTO % microhertz) << 64;
         let microhertz = u128::from(microhertz);
         let rounded = remainder / microhertz + u128::from(remainder % microhertz >= microhertz.div_ceil(2));
-        let fraction = match u64::try_from(rounded) {
-            Ok(fraction) => fraction,
-            Err(_) => {
-                whole += 1;
-                0
-            }
-        };
+        // remainder < µHz < 2^64, so the quotient is at most 2^64 - 2^64/µHz < 2^64 - 1, which rounds to 2^64 - 1 at most.
+        let fraction = u64::try_from(rounded).expect("a remainder is smaller than its divisor");
         Self { whole, fraction }
     }
 
@@ -106,10 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_that_rounds_up_to_one_carries() {
+    fn the_extremes_of_frequency_have_a_scale() {
         // 1e15 / (1e15 + 1) ns a tick is 1 - 1e-15: nearest at 2^-64 is below one, and must not become zero.
         let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
         assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
+        // The fastest rate there is: a remainder as close to its divisor as it can be.
+        let fastest = Scale::of(Frequency::from_microhertz(u64::MAX).expect("not zero"));
+        assert!(fastest.nanoseconds(u64::MAX).abs_diff(1_000_000_000_000_000) <= 1);
         // The slowest rate there is: one tick in a million seconds.
         assert_eq!(Scale::of(Frequency::from_microhertz(1).expect("not zero")).nanoseconds(3), 3_000_000_000_000_000);
     }

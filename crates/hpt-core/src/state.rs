@@ -8,7 +8,7 @@ use std::{
     process,
 };
 
-use crate::host::{BootId, Host};
+use crate::host::{BootId, Host, read_regular_file};
 
 /// The first line of every file. A later layout has another number, and is refused by name.
 const MAGIC: &str = "hpt-state 1";
@@ -128,7 +128,7 @@ impl Store {
     /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
-        let content = fs::read(&path).map_err(|cause| match cause.kind() {
+        let content = read_regular_file(&path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => StateError::Missing { path: path.clone() },
             _ => StateError::Unreadable { path: path.clone(), cause },
         })?;
@@ -141,7 +141,9 @@ impl Store {
 }
 
 fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    // What an earlier process of this number left is removed; what somebody else put in its place is not followed.
+    let _ = fs::remove_file(path);
+    let mut file = File::options().write(true).create_new(true).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }

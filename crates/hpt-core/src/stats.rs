@@ -86,6 +86,7 @@ pub fn median(samples: &mut [u64]) -> Option<u64> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     smallest: u64,
+    largest: u64,
     multiple: u64,
     count: u64,
 }
@@ -97,6 +98,7 @@ impl Steps {
             return;
         }
         self.smallest = if self.count == 0 { step_ticks } else { self.smallest.min(step_ticks) };
+        self.largest = self.largest.max(step_ticks);
         self.multiple = greatest_common_divisor(self.multiple, step_ticks);
         self.count += 1;
     }
@@ -105,6 +107,12 @@ impl Steps {
     #[must_use]
     pub const fn smallest_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.smallest) }
+    }
+
+    /// The largest step seen, in ticks; 0 when the counter never moved. Interrupts and late kernel ticks are in it.
+    #[must_use]
+    pub const fn largest_ticks(&self) -> u64 {
+        self.largest
     }
 
     /// The largest number of ticks of which every step seen is a whole multiple; `None` when the counter

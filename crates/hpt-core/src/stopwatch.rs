@@ -201,10 +201,10 @@ impl Lap {
         Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
-    /// The smallest non-zero lap seen, in nanoseconds rounded up.
+    /// The smallest non-zero lap seen, in nanoseconds rounded down, at least one.
     #[must_use]
-    pub const fn granularity_ns(&self) -> u64 {
-        self.scale.nanoseconds(self.granularity_ticks).saturating_add(1)
+    pub fn granularity_ns(&self) -> u64 {
+        self.scale.nanoseconds(self.granularity_ticks).max(1)
     }
 
     /// Whether the lap is shorter than ten granules, so that it says little: repeat the work within the lap.
@@ -217,7 +217,6 @@ impl Lap {
 impl std::fmt::Display for Lap {
     /// `1234 ns (own cost 18 ns, granularity 10 ns)`, and a word when it is too short.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { .. } = self;
         write!(
             f,
             "{} ns (own cost {} ns, granularity {} ns)",

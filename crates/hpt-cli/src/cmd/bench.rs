@@ -27,6 +27,8 @@ const EXAMPLES: &str = "  \
 
 /// How long a source of unknown rate is calibrated before it times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
+/// A kept calibration whose bound is looser than this is not used.
+const LOOSEST_KEPT_PPM: f64 = 10.0;
 /// A source is watched for its granularity for three of its claimed resolutions, within these limits.
 const SHORTEST_WATCH: Duration = Duration::from_millis(1);
 const LONGEST_WATCH: Duration = Duration::from_millis(40);
@@ -47,8 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = calls)]
     calls: u64,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", default_value = "current", value_parser = cpu_choice, hide_default_value = true, allow_hyphen_values = true)]
-    cpu: CpuChoice,
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
 }
 
 /// Reads `1000000`, `1_000_000` or `1e6`.
@@ -97,18 +99,22 @@ struct Data {
     machine: Machine,
     cpu: Option<usize>,
     stopwatch: SourceId,
+    stopwatch_frequency_hz: f64,
+    stopwatch_frequency_from: &'static str,
+    stopwatch_bound_ppm: Option<f64>,
     interrupted: bool,
     results: Vec<Row>,
     notes: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
     let subjects = subjects(arguments, context)?;
     let pinned = context.pin(arguments.cpu)?;
     let wall = context.open("monotonic-raw")?;
-    let (stopwatch, frequency) = stopwatch(context, wall.as_dyn())?;
-    let instruments =
-        Instruments { wall: wall.as_dyn(), stopwatch: stopwatch.as_dyn(), stopwatch_frequency: frequency };
+    let stopwatch = stopwatch(context, wall.as_dyn())?;
+    let timer = (stopwatch.source.as_dyn(), stopwatch.frequency);
+    let instruments = Instruments { wall: wall.as_dyn(), stopwatch: timer.0, stopwatch_frequency: timer.1 };
     let steps = arguments.calls.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
@@ -120,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             progress.at(arguments.calls.saturating_mul(before).saturating_add(done));
             !context.interrupted()
         });
-        rows.push(row(source, wall.as_dyn(), (stopwatch.as_dyn(), frequency), &cost));
+        rows.push(row(source, wall.as_dyn(), timer, &cost));
         if context.interrupted() {
             break;
         }
@@ -133,7 +139,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         hpt: env!("CARGO_PKG_VERSION"),
         machine: Machine::of(&context.host),
         cpu: pinned.as_ref().map(hpt_core::realtime::Pinned::cpu),
-        stopwatch: stopwatch.as_dyn().info().id.clone(),
+        stopwatch: timer.0.info().id.clone(),
+        stopwatch_frequency_hz: timer.1.hertz_f64(),
+        stopwatch_frequency_from: stopwatch.origin,
+        stopwatch_bound_ppm: stopwatch.bound_ppm,
         interrupted: context.interrupted(),
         results: rows,
         notes: context.notes(),
@@ -146,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 /// The sources asked for; without any, all that are available, and clock_gettime(CLOCK_MONOTONIC) by system call.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
-        return arguments.source.iter().map(|name| context.open(name)).collect();
+        return context.open_all(&arguments.source);
     }
     let names = source::names().into_iter();
     let mut subjects: Vec<Opened> = names.filter_map(|id| source::open(&context.host, id.as_str()).ok()).collect();
@@ -156,25 +165,37 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     Ok(subjects)
 }
 
-/// What times single reads, and how fast it ticks: hpt's choice, by definition, by a calibration kept from this boot, or by one made now.
-fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<(Opened, Frequency), Failure> {
-    let (chosen, _) =
+/// What times single reads.
+struct Stopwatch {
+    source: Opened,
+    frequency: Frequency,
+    /// Where the frequency is from.
+    origin: &'static str,
+    bound_ppm: Option<f64>,
+}
+
+/// hpt's choice, whose rate is by definition, by a good calibration kept from this boot, or by one made now.
+fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
+    let (source, _) =
         source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
-    let info = chosen.as_dyn().info();
+    let info = source.as_dyn().info();
     if let Some(nominal) = info.nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition) {
-        return Ok((chosen, nominal.frequency));
+        return Ok(Stopwatch { source, frequency: nominal.frequency, origin: "definition", bound_ppm: Some(0.0) });
     }
+    let good = |calibration: &Calibration| {
+        calibration.source == info.id
+            && calibration.reference.as_ref() == Some(&reference.info().id)
+            && calibration.bound_ppm().is_some_and(|bound_ppm| bound_ppm <= LOOSEST_KEPT_PPM)
+    };
     let kept = context.store(None).and_then(|store| context.saved(&store)).unwrap_or_default();
-    let kept = kept.into_iter().find(|calibration: &Calibration| calibration.source == info.id);
-    let frequency = match kept {
-        Some(calibration) => calibration.frequency,
+    let (calibration, origin) = match kept.into_iter().find(good) {
+        Some(calibration) => (calibration, "kept"),
         None => {
-            calibrate::calibrate(chosen.as_dyn(), reference, CALIBRATION_WINDOW)
-                .map_err(StopwatchError::NotCalibrated)?
-                .frequency
+            let measured = calibrate::calibrate(source.as_dyn(), reference, CALIBRATION_WINDOW);
+            (measured.map_err(StopwatchError::NotCalibrated)?, "measured")
         }
     };
-    Ok((chosen, frequency))
+    Ok(Stopwatch { source, frequency: calibration.frequency, origin, bound_ppm: calibration.bound_ppm() })
 }
 
 fn row(
@@ -284,6 +305,8 @@ fn page(data: &Data) -> Vec<Block> {
     let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
+    let bound =
+        data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
     let samples = data.results.iter().map(|row| row.single_samples.unwrap_or(0));
     let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
         (fewest, most) if fewest == most => most.to_string(),
@@ -292,8 +315,9 @@ fn page(data: &Data) -> Vec<Block> {
     let summary = format!(
         "user and system: as the kernel accounts them, in steps of up to one of its ticks. × least: to the cheapest; \
          × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \
-         {}{empty}. claims: resolution; steps: granularity. {cpu}. {}",
+         {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity. {cpu}. {}",
         data.stopwatch,
+        data.stopwatch_frequency_from,
         data.machine.line()
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
@@ -364,6 +388,9 @@ mod tests {
             machine: Machine::of(&golden::host()),
             cpu: Some(1),
             stopwatch: hpt_core::SourceId::new("tsc"),
+            stopwatch_frequency_hz: 2.25e9,
+            stopwatch_frequency_from: "kept",
+            stopwatch_bound_ppm: Some(0.0625),
             interrupted: true,
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],

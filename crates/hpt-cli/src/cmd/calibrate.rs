@@ -9,7 +9,7 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, SourceId, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
-    source::{self, Scope, StatedBy},
+    source::{self, Scope},
 };
 use serde::Serialize;
 
@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = window)]
     window: Duration,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", default_value = "current", value_parser = cpu_choice, hide_default_value = true, allow_hyphen_values = true)]
-    cpu: CpuChoice,
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
     /// Keep the result, for this boot of this machine
     #[arg(long)]
     save: bool,
@@ -87,7 +87,7 @@ struct Data {
     measured_now: bool,
     interrupted: bool,
     calibrations: Vec<Row>,
-    saved_to: Option<PathBuf>,
+    saved_to: Option<String>,
     notes: Vec<String>,
 }
 
@@ -97,18 +97,25 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 /// What was kept, or why it is not believed.
 fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    for name in &arguments.source {
+        context.known(name)?;
+    }
     let mut calibrations = context.saved(&context.store(arguments.store.as_deref())?)?;
     if !arguments.source.is_empty() {
         calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
     }
-    let rows: Vec<Row> = calibrations.iter().map(|calibration| measured(calibration, None)).collect();
+    let rows: Vec<Row> = calibrations.iter().map(measured).collect();
     let answer = if rows.is_empty() { Answer::No } else { Answer::Yes };
-    let data = data(context, rows, false);
+    let mut data = data(context, rows, false);
+    if answer == Answer::No {
+        data.notes.push("nothing is kept of these sources; `hpt calibrate --save` keeps what it measures".to_owned());
+    }
     let blocks = page(&data);
     Ok(Document { answer, ..Document::new(&data, "calibrations", blocks) })
 }
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
     let reference = context.open(&arguments.reference)?;
     let sources = sources(arguments, context)?;
     let pinned = context.pin(arguments.cpu)?;
@@ -123,6 +130,16 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
             !context.interrupted()
         })
     };
+    // A thread that is not pinned may have moved and come back.
+    let results: Vec<_> = results
+        .into_iter()
+        .map(|result| {
+            result.map(|mut calibration| {
+                calibration.cpu = calibration.cpu.filter(|_| pinned.is_some());
+                calibration
+            })
+        })
+        .collect();
     drop(pinned);
     let rows =
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
@@ -132,7 +149,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     if arguments.save {
         let saved = context.store(arguments.store.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
-            Ok(path) => data.saved_to = Some(path),
+            Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
             // Nothing is lost: what was measured is printed, and then why it could not be kept.
             Err(failure) => warnings.push(failure),
         }
@@ -150,7 +167,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
 /// The sources asked for; without any, all that are available, count time and are not the reference.
 fn sources(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
-        return arguments.source.iter().map(|name| context.open(name)).collect();
+        return context.open_all(&arguments.source);
     }
     let opened = source::names()
         .into_iter()
@@ -176,7 +193,7 @@ fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
 fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Calibration, CalibrateError>) -> Row {
     let info = source.info();
     match result {
-        Ok(calibration) => measured(calibration, info.nominal.map(|nominal| nominal.stated_by)),
+        Ok(calibration) => measured(calibration),
         Err(failure) => Row {
             source: info.id.clone(),
             reference: Some(reference.info().id.clone()),
@@ -198,7 +215,7 @@ fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Cali
     }
 }
 
-fn measured(calibration: &Calibration, stated_by: Option<StatedBy>) -> Row {
+fn measured(calibration: &Calibration) -> Row {
     Row {
         source: calibration.source.clone(),
         reference: calibration.reference.clone(),
@@ -209,8 +226,8 @@ fn measured(calibration: &Calibration, stated_by: Option<StatedBy>) -> Row {
         slowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
         fastest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
         bound_ppm: calibration.bound_ppm(),
-        nominal_hz: calibration.nominal.map(hpt_core::Frequency::hertz_f64),
-        nominal_stated_by: stated_by.map(StatedBy::name),
+        nominal_hz: calibration.nominal.map(|nominal| nominal.frequency.hertz_f64()),
+        nominal_stated_by: calibration.nominal.map(|nominal| nominal.stated_by.name()),
         error_ppm: calibration.error_ppm(),
         window_ns: Some(calibration.window_ns),
         pairs: Some(calibration.pairs),
@@ -234,7 +251,7 @@ fn page(data: &Data) -> Vec<Block> {
         vec![
             Cell::plain(row.source.as_str()),
             or_dash(row.frequency_hz.map(|hertz| format!("{hertz:.3}"))),
-            or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm)))),
+            or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm))).or(Some("none".to_owned()))),
             or_dash(row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs())))),
             or_dash(row.nominal_stated_by.map(str::to_owned)),
             or_dash(row.pairs.map(|pairs| pairs.to_string())),
@@ -258,7 +275,7 @@ fn page(data: &Data) -> Vec<Block> {
         blocks
             .push(Block::Text("Interrupted: the window was cut short, and the bounds are what it allowed.".to_owned()));
     }
-    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Kept in {} for this boot.", path.display()))));
+    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Kept in {path} for this boot."))));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
 }
@@ -292,8 +309,6 @@ fn figures(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use hpt_core::{
         Frequency, SourceId, TimeSource,
         calibrate::stated,
@@ -337,7 +352,7 @@ mod tests {
             measured_now: true,
             interrupted: false,
             calibrations: rows,
-            saved_to: Some(PathBuf::from("/home/user/.local/state/hpt/calibrations")),
+            saved_to: Some("/home/user/.local/state/hpt/calibrations".to_owned()),
             notes: Vec::new(),
         };
         golden::assert("calibrate", &Document::new(&data, "calibrations", page(&data)));

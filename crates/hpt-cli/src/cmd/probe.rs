@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use hpt_core::{
     Frequency, Host, PosixClock, PosixId, SourceId, Unavailable,
-    host::Facts,
+    host::{Facts, read_regular_file},
     measure::{Granularity, granularity},
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Selection, select, self_test},
 };
@@ -106,11 +106,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let captured = arguments.host.as_deref().map(load).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let wanted = arguments.name.as_deref().or(arguments.source.as_deref());
-    if let Some(name) = wanted
-        && !source::names().iter().any(|id| id.as_str() == name)
-    {
-        let reason = source::open(host, name).err().unwrap_or(Unavailable::Captured);
-        return Err(Failure::Source { name: name.to_owned(), reason });
+    if let Some(name) = wanted {
+        context.known(name)?;
     }
     let mut data = survey(host, context.notes());
     let Some(name) = wanted else {
@@ -130,7 +127,7 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
     struct Data {
         schema: u32,
         kind: &'static str,
-        folder: PathBuf,
+        folder: String,
         files: Vec<File>,
     }
     #[derive(Serialize)]
@@ -144,7 +141,12 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
     fs::write(&path, facts + "\n").map_err(|cause| Failure::Write { path, cause })?;
     let copied = captured.copied.iter().map(|&path| File { path, captured: true });
     let missing = captured.missing.iter().map(|&path| File { path, captured: false });
-    let data = Data { schema: 1, kind: "capture", folder: folder.to_owned(), files: copied.chain(missing).collect() };
+    let data = Data {
+        schema: 1,
+        kind: "capture",
+        folder: folder.to_string_lossy().into_owned(),
+        files: copied.chain(missing).collect(),
+    };
     let lines = data.files.iter().map(|file| {
         let word = if file.captured { Cell::plain("captured") } else { Cell::faint("not on this machine") };
         vec![Cell::plain(file.path), word]
@@ -161,8 +163,8 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
 fn load(folder: &Path) -> Result<Host, Failure> {
     let path = folder.join(FACTS);
     let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
-    let text = fs::read_to_string(&path).map_err(|cause| wrong(cause.into()))?;
-    let facts: Facts = serde_json::from_str(&text).map_err(|cause| wrong(cause.into()))?;
+    let content = read_regular_file(&path).map_err(|cause| wrong(cause.into()))?;
+    let facts: Facts = serde_json::from_slice(&content).map_err(|cause| wrong(cause.into()))?;
     Ok(Host::captured(folder, facts))
 }
 

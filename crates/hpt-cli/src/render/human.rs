@@ -146,8 +146,27 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     text
 }
 
+/// Text that may come from a file of another machine: control characters, which a terminal might obey, are replaced, and words and texts of
+/// no sensible length are cut off.
+fn harmless(text: &str) -> String {
+    const LONGEST_TEXT: usize = 4_000;
+    const LONGEST_WORD: usize = 300;
+    let mut word = 0;
+    let mut kept = String::new();
+    for letter in text.chars().take(LONGEST_TEXT) {
+        word = if letter.is_whitespace() { 0 } else { word + 1 };
+        match word {
+            LONGEST_WORD => kept.push('…'),
+            length if length > LONGEST_WORD => {}
+            _ if letter.is_control() && letter != '\n' => kept.push('\u{fffd}'),
+            _ => kept.push(letter),
+        }
+    }
+    kept
+}
+
 fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
-    let text = comfy_table::Cell::new(&cell.0);
+    let text = comfy_table::Cell::new(harmless(&cell.0));
     match (look.colour, cell.1) {
         (false, _) | (true, Tone::Plain) => text,
         (true, Tone::Good) => text.fg(Color::Green),
@@ -177,7 +196,7 @@ pub(crate) fn short_time(nanoseconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Block, Cell, Column, Look, Table, Tone, render, short_time};
+    use super::{Align, Block, Cell, Column, Look, Table, Tone, harmless, render, short_time};
 
     const PLAIN: Look = Look { width: 40, colour: false };
 
@@ -205,6 +224,13 @@ mod tests {
     fn long_text_wraps_within_the_width() {
         let text = render(&[Block::Text("word ".repeat(40))], PLAIN);
         assert!(text.lines().count() > 4 && text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn text_from_elsewhere_cannot_command_the_terminal_nor_take_for_ever() {
+        assert_eq!(harmless("a\u{1b}[31mb\u{7}"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(harmless(&"x".repeat(900_000)).chars().count(), 300);
+        assert!(harmless(&"x ".repeat(900_000)).chars().count() <= 4_000);
     }
 
     #[test]

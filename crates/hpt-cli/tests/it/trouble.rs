@@ -24,7 +24,7 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["calibrate", "--window", "1"], "100ms"),
         (&["bench", "--cpu", "99999"], "is not one of those this process may use"),
         (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
-        (&["bench", "--cpu", "-1"], "a CPU's number, `any` or `current`"),
+        (&["bench", "--cpu", "-1"], "a CPU's number, or `any`"),
         (&["probe", "tcs"], "did you mean tsc"),
         (&["bench", "--source", "tcs"], "did you mean tsc"),
         (&["calibrate", "--source", "monotonik"], "did you mean monotonic"),
@@ -304,4 +304,87 @@ fn compile(source: &str, library: &std::path::Path) -> bool {
         .arg(file)
         .status()
         .is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_path_that_is_not_text_is_no_trouble() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let odd = folder.path().join(OsStr::from_bytes(b"odd\xff"));
+    for format in ["human", "json", "csv"] {
+        let save = ["calibrate", "--window", "5ms", "--source", "monotonic", "--save", "--format", format, "--store"];
+        let output = hpt().args(save).arg(&odd).output().expect("built");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let output = hpt().args(["probe", "--format", format, "--capture"]).arg(&odd).output().expect("built");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn standard_error_that_cannot_be_written_changes_no_answer() {
+    for (arguments, expected) in
+        [(&["probe", "bogus"][..], 2), (&["calibrate", "--saved"], 2), (&["bench", "--calls", "0"], 2)]
+    {
+        let full = File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
+        let status = hpt().args(arguments).stdout(Stdio::null()).stderr(full).status().expect("built");
+        assert_eq!(status.code(), Some(expected), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_pipe_or_a_device_in_place_of_a_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let kept = folder.path().join("calibrations");
+    let made = Command::new("mkfifo").arg(&kept).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of every system");
+    let output = run(&["calibrate", "--saved", "--store", store]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
+    fs::remove_file(&kept).expect("ours");
+    std::os::unix::fs::symlink("/dev/zero", &kept).expect("ours");
+    assert_eq!(code(&run(&["calibrate", "--saved", "--store", store])), 2);
+
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("facts.json")).expect("ours");
+    assert_eq!(code(&run(&["probe", "--host", store])), 2);
+}
+
+#[test]
+fn a_capture_from_elsewhere_cannot_command_the_terminal() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let facts = fs::read_to_string(host("amd-epyc-zen3-kvm") + "/facts.json").expect("the captured machine is there");
+    let hostile = facts.replace("\"kernel_release\": \"", "\"kernel_release\": \"\\u001b]0;title\\u0007");
+    assert_ne!(facts, hostile);
+    fs::write(folder.path().join("facts.json"), hostile).expect("ours");
+    fs::create_dir(folder.path().join("proc")).expect("ours");
+    fs::write(folder.path().join("proc/cpuinfo"), format!("model name : {}", "x".repeat(900_000))).expect("ours");
+    let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(code(&output), 0);
+    assert!(!stdout(&output).contains(['\u{1b}', '\u{7}']), "{:?}", stdout(&output));
+}
+
+#[test]
+fn a_reference_that_is_no_clock_is_refused_for_what_it_is() {
+    let output = run(&[
+        "calibrate",
+        "--window",
+        "5ms",
+        "--source",
+        "monotonic",
+        "--reference",
+        "thread-cpu",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(code(&output), 2);
+    let failure = json(&output)["calibrations"][0]["failure"].to_string();
+    assert!(failure.contains("counts per thread"), "{failure}");
+}
+
+#[test]
+fn a_name_is_checked_also_where_nothing_is_measured() {
+    let output = run(&["calibrate", "--saved", "--source", "tcs"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("did you mean tsc"), "{}", stderr(&output));
 }

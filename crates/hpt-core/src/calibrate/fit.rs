@@ -153,7 +153,7 @@ mod tests {
 
     const EXACT: Granules = Granules { source_ticks: 0, reference_ns: 0 };
 
-    /// What a source of `microhertz` with granule `granules.source_ticks` shows at `true_fs` femtoseconds, within a bracket that opened
+    /// What a source of `microhertz` with granule `granules.source_ticks` shows at `true_ns` nanoseconds, within a bracket that opened
     /// `early_ns` before and closed `late_ns` after, read from a reference of granule `granules.reference_ns`.
     fn pair(microhertz: u64, true_ns: u64, early_ns: u64, late_ns: u64, granules: Granules) -> Pair {
         let floor = |value: u64, granule: u64| value / granule.max(1) * granule.max(1);
@@ -220,7 +220,13 @@ mod tests {
                     prop_assert!(fitted.slowest <= truth && truth <= fitted.fastest, "{fitted:?} without {truth:?}");
                     prop_assert!(fitted.slowest <= fitted.frequency && fitted.frequency <= fitted.fastest);
                 }
-                Err(error) => prop_assert_eq!(error, FitError::TooShort),
+                Err(error) => {
+                    prop_assert_eq!(error, FitError::TooShort);
+                    // Only where the whole span is a few granules and brackets of either.
+                    let span = pairs[pairs.len() - 1].before_ns - pairs[0].before_ns;
+                    let granule_ns = source_ticks * 1_000_000_000 / hertz + 1;
+                    prop_assert!(span < 4 * (granule_ns + reference_ns + 6_000), "{span} ns were enough");
+                }
             }
         }
 

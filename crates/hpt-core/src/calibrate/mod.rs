@@ -13,11 +13,13 @@ pub use self::{
 };
 use crate::{
     scale::Scale,
-    source::{Pair, Scope, SourceId, TimeSource},
+    source::{Nominal, Reference, Scope, SourceId, SourceInfo, TimeSource},
     sys::process,
     units::Frequency,
 };
 
+/// Pairs in a row without progress of the reference after which it stands still. One that the kernel's tick moves takes hundreds of thousands.
+const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// Rounds of readings below which a window is not over.
 const FEWEST_ROUNDS: u64 = 64;
 
@@ -55,11 +57,12 @@ pub struct Calibration {
     pub reference: Option<SourceId>,
     /// The frequency, in µHz where it is written down.
     pub frequency: Frequency,
-    /// The slowest and the fastest rate that the readings allow: a bound, not a standard uncertainty. `None` where nothing was measured
-    /// and nothing follows from a definition.
+    /// The slowest and the fastest rate that the readings allow: a bound, not a standard uncertainty, as long as both counters run at a
+    /// constant rate and lag by no more than the granule that their back-to-back reads show. `None` where nothing was measured and nothing
+    /// follows from a definition, and for clocks that the kernel's tick moves, which lag as far as the tick is late.
     pub limits: Option<(Frequency, Frequency)>,
-    /// What is stated of the source.
-    pub nominal: Option<Frequency>,
+    /// What is stated of the source, and by whom.
+    pub nominal: Option<Nominal>,
     /// The time between the first and the last reading used, in nanoseconds of the reference.
     pub window_ns: u64,
     /// How many pairs the frequency rests on.
@@ -81,7 +84,7 @@ impl Calibration {
     /// How far the frequency is from what is stated, in parts per million.
     #[must_use]
     pub fn error_ppm(&self) -> Option<f64> {
-        self.nominal.map(|nominal| self.frequency.error_ppm(nominal))
+        self.nominal.map(|nominal| self.frequency.error_ppm(nominal.frequency))
     }
 
     /// The scale from ticks to nanoseconds.
@@ -98,6 +101,17 @@ pub enum CalibrateError {
     /// It counts CPU time, or events, not time.
     #[error("it counts per {}, not time: it has no rate against a clock", .0.name())]
     NotATimeCounter(Scope),
+    /// The reference counts CPU time, or events, not time.
+    #[error("the reference {id} counts per {}, not time; choose one of the kernel's clocks", scope.name())]
+    ReferenceNotATimeCounter {
+        /// The reference.
+        id: SourceId,
+        /// What it counts.
+        scope: Scope,
+    },
+    /// The reference does not move.
+    #[error("the reference {0} stands still")]
+    ReferenceStandsStill(SourceId),
     /// The reference has no stated rate, so its ticks cannot be read as time.
     #[error("the reference {0} has no stated frequency; choose one of the kernel's clocks")]
     ReferenceWithoutRate(SourceId),
@@ -147,10 +161,14 @@ pub fn calibrate_together(
     window: Duration,
     mut keep_going: impl FnMut() -> bool,
 ) -> Vec<Result<Calibration, CalibrateError>> {
+    let all_fail = |reason: CalibrateError| sources.iter().map(|_| Err(reason.clone())).collect();
+    let id = || reference.info().id.clone();
     let Some(reference_scale) = reference.info().nominal_scale() else {
-        let reason = CalibrateError::ReferenceWithoutRate(reference.info().id.clone());
-        return sources.iter().map(|_| Err(reason.clone())).collect();
+        return all_fail(CalibrateError::ReferenceWithoutRate(id()));
     };
+    if let scope @ (Scope::Process | Scope::Thread) = reference.info().scope {
+        return all_fail(CalibrateError::ReferenceNotATimeCounter { id: id(), scope });
+    }
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
     let mut collectors: Vec<_> = sources
         .iter()
@@ -158,22 +176,30 @@ pub fn calibrate_together(
             pair::Collector::new(source.info().width, source.info().nominal.map(|nominal| nominal.frequency), window_ns)
         })
         .collect();
-    let reference_granule = pair::granule_ns(reference, reference_scale);
+    let reference_granule = if is_moved_by_the_tick(reference.info()) {
+        reference_scale.nanoseconds(claimed_ticks(reference.info())).saturating_mul(LATENESS)
+    } else {
+        pair::granule_ns(reference, reference_scale)
+    };
     let granules: Vec<_> = sources
         .iter()
         .map(|source| Granules { source_ticks: granule_ticks(*source), reference_ns: reference_granule })
         .collect();
-    let start_ns = reference_scale.nanoseconds(reference.ticks_end());
+    let mut line = Reference::new(reference);
+    let start_ns = line.now_ns();
     let cpu = process::current_cpu();
     for round in 1_u64.. {
         let mut now_ns = start_ns;
         for (source, collector) in sources.iter().zip(&mut collectors) {
-            let pair = Pair::take(*source, reference, reference_scale);
+            let pair = line.pair(*source);
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
         // A thread that the CPU was taken from may find the window over after one round: it reads on until there is enough to compare.
         let over = now_ns.wrapping_sub(start_ns) >= window_ns && round >= FEWEST_ROUNDS;
+        if line.stood_still_for(REFERENCE_STANDS_STILL) {
+            return all_fail(CalibrateError::ReferenceStandsStill(id()));
+        }
         if sources.is_empty() || over || !keep_going() {
             break;
         }
@@ -202,14 +228,21 @@ fn conclude(
         return Err(CalibrateError::SteppedBack);
     }
     let pairs = collector.pairs();
+    let granules = if is_moved_by_the_tick(info) {
+        Granules { source_ticks: granules.source_ticks.max(collector.largest_step()), ..granules }
+    } else {
+        granules
+    };
     let fitted = fit(&pairs, granules)?;
     Ok(Calibration {
         source: info.id.clone(),
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
-        limits: Some((fitted.slowest, fitted.fastest)),
-        nominal: info.nominal.map(|nominal| nominal.frequency),
+        // A tick may be later than was allowed for: a rate, but no bound.
+        limits: (!is_moved_by_the_tick(info) && !is_moved_by_the_tick(reference.info()))
+            .then_some((fitted.slowest, fitted.fastest)),
+        nominal: info.nominal,
         window_ns: pairs
             .last()
             .zip(pairs.first())
@@ -220,15 +253,29 @@ fn conclude(
     })
 }
 
-/// How far a reading may lag behind what it counts: the granule that back-to-back reads show, or twice the claimed resolution of a clock that the kernel's
-/// tick moves, because a tick may come late.
+/// How far a reading may lag behind what it counts, in ticks: the granule that back-to-back reads show, or a few claimed resolutions of
+/// a clock that the kernel's tick moves.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
-    let info = source.info();
+    if is_moved_by_the_tick(source.info()) {
+        claimed_ticks(source.info()).saturating_mul(LATENESS)
+    } else {
+        pair::granule_ticks(source)
+    }
+}
+
+/// How many of its periods the kernel's tick is taken to be late at most, itself included.
+const LATENESS: u64 = 2;
+
+/// Whether a clock claims to change only every so many ticks.
+fn is_moved_by_the_tick(info: &SourceInfo) -> bool {
+    claimed_ticks(info) > 1
+}
+
+fn claimed_ticks(info: &SourceInfo) -> u64 {
     let claimed = info.claimed_resolution_ns.zip(info.nominal).map_or(0, |(claimed_ns, nominal)| {
-        let ticks = u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000;
-        u64::try_from(ticks).unwrap_or(u64::MAX)
+        u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
     });
-    if claimed > 1 { claimed.saturating_mul(2) } else { pair::granule_ticks(source) }
+    u64::try_from(claimed).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -265,6 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_that_is_no_clock_or_stands_still_is_refused() {
+        let mut info = ManualSource::nanoseconds("cpu time").info().clone();
+        info.scope = Scope::Process;
+        let cpu_time = ManualSource::with_info(info).stepping_by(10);
+        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let refused = calibrate(&source, &cpu_time, Duration::from_micros(10));
+        assert!(matches!(refused, Err(CalibrateError::ReferenceNotATimeCounter { .. })), "{refused:?}");
+        let refused = calibrate(&source, &ManualSource::nanoseconds("still"), Duration::from_micros(10));
+        assert!(matches!(refused, Err(CalibrateError::ReferenceStandsStill(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_clock_that_the_tick_moves_has_a_rate_and_no_bound() {
+        let mut info = ManualSource::nanoseconds("coarse").info().clone();
+        info.claimed_resolution_ns = Some(1_000);
+        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let coarse = ManualSource::with_info(info).stepping_by(100);
+        let calibration = calibrate(&coarse, &reference, Duration::from_millis(10)).expect("both move");
+        assert_eq!(calibration.bound_ppm(), None);
+    }
+
+    #[test]
     fn a_reference_without_a_rate_is_refused() {
         let reference = ManualSource::with_info(SourceInfo::new(SourceId::new("unknown"))).stepping_by(1);
         let source = ManualSource::nanoseconds("source").stepping_by(1);
@@ -284,6 +353,8 @@ mod tests {
             rounds += 1;
             rounds < 10_000
         });
-        assert!(rounds == 10_000 && results.len() == 1);
+        assert_eq!(rounds, 10_000);
+        let (slowest, fastest) = results[0].as_ref().expect("ten thousand rounds").limits.expect("it was measured");
+        assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{slowest} {fastest}");
     }
 }

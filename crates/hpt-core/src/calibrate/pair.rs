@@ -32,6 +32,7 @@ pub(super) struct Collector {
     rough_tick_ns: Option<f64>,
     parts: Vec<Option<Part>>,
     narrowest_ns: Option<u64>,
+    largest_step: u64,
     stepped_back: bool,
 }
 
@@ -53,6 +54,7 @@ impl Collector {
             rough_tick_ns: nominal.map(Frequency::tick_ns_f64),
             parts: (0..PARTS).map(|_| None).collect(),
             narrowest_ns: None,
+            largest_step: 0,
             stepped_back: false,
         }
     }
@@ -68,6 +70,7 @@ impl Collector {
         };
         let step = self.width.signed_difference(self.last_raw, pair.ticks);
         self.stepped_back |= step < 0;
+        self.largest_step = self.largest_step.max(step.unsigned_abs());
         self.last_raw = pair.ticks;
         self.widened = self.widened.wrapping_add_signed(step);
         let pair = Pair { ticks: self.widened, ..pair };
@@ -116,6 +119,11 @@ impl Collector {
     /// The width of the narrowest bracket.
     pub(super) const fn narrowest_ns(&self) -> Option<u64> {
         self.narrowest_ns
+    }
+
+    /// The largest step between two pairs, in ticks.
+    pub(super) const fn largest_step(&self) -> u64 {
+        self.largest_step
     }
 
     /// Whether any reading was smaller than the one before.

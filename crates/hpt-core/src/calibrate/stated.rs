@@ -18,7 +18,7 @@ pub fn stated(info: &SourceInfo) -> Option<Calibration> {
         reference: None,
         frequency: nominal.frequency,
         limits: exact.then_some((nominal.frequency, nominal.frequency)),
-        nominal: Some(nominal.frequency),
+        nominal: Some(nominal),
         window_ns: 0,
         pairs: 0,
         narrowest_ns: None,

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     scale::Scale,
-    source::{SourceId, TimeSource},
+    source::{Pair, Reference, SourceId, TimeSource},
     units::{Frequency, Width},
 };
 
@@ -92,10 +92,9 @@ impl<S: TimeSource> Clock<S> {
     {
         const BRACKETS: usize = 16;
         let mut clock = Self::unanchored(source, frequency)?;
-        let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
-        let take = || crate::source::Pair::take(&clock.source, reference, reference_scale);
-        let narrowest =
-            (0..BRACKETS).map(|_| take()).min_by_key(crate::source::Pair::width_ns).expect("sixteen brackets");
+        let mut reference = Reference::new(reference);
+        let pairs = (0..BRACKETS).map(|_| reference.pair(&clock.source));
+        let narrowest = pairs.min_by_key(Pair::width_ns).expect("sixteen brackets");
         let middle_ns = narrowest.before_ns.wrapping_add(narrowest.width_ns() / 2);
         clock.anchor_ns = middle_ns.wrapping_sub(clock.scale.nanoseconds(narrowest.ticks));
         Ok(clock)

@@ -10,6 +10,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -141,6 +142,22 @@ impl Facts {
     }
 }
 
+/// The content of a regular file, cut off after 1 MiB. A pipe or a device, which might never end or never begin, is refused.
+///
+/// # Errors
+///
+/// Whatever opening or reading it answers, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
+pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
+    // O_NONBLOCK: opening a pipe must not wait for somebody to write into it. It means nothing to a regular file.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    file.take(LARGEST_FILE).read_to_end(&mut content)?;
+    Ok(content)
+}
+
 impl Host {
     /// The machine at hand.
     #[must_use]
@@ -170,11 +187,9 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Whatever opening or reading it answers.
+    /// Whatever opening or reading it answers; anything but a regular file is refused.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        File::open(self.locate(path))?.take(LARGEST_FILE).read_to_end(&mut content)?;
-        Ok(content)
+        read_regular_file(&self.locate(path))
     }
 
     /// The content of a file as text, without what ends it; `None` when it cannot be read.

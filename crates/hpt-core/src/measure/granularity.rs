@@ -3,10 +3,16 @@
 
 use std::time::Duration;
 
-use crate::{scale::Scale, source::TimeSource, stats::Steps, units::Frequency};
+use crate::{
+    source::{Reference, TimeSource},
+    stats::Steps,
+    units::Frequency,
+};
 
 /// Enough steps to know the smallest.
 const ENOUGH_STEPS: u64 = 1_000;
+/// Looks at the reference that see no progress before it is given up.
+const REFERENCE_STANDS_STILL: u32 = 50_000;
 /// Reads between two looks at the reference.
 const READS: u32 = 64;
 
@@ -34,14 +40,15 @@ pub fn granularity(
     longest: Duration,
 ) -> Option<Granularity> {
     let width = source.info().width;
-    let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-    let start_ns = reference_scale.nanoseconds(reference.ticks());
+    let mut reference = Reference::new(reference);
+    let start_ns = reference.now_ns();
     let mut steps = Steps::default();
     let mut previous = source.ticks();
-    while steps.count() < ENOUGH_STEPS
-        && reference_scale.nanoseconds(reference.ticks()).wrapping_sub(start_ns) < longest_ns
-    {
+    while steps.count() < ENOUGH_STEPS && reference.pair(source).after_ns.wrapping_sub(start_ns) < longest_ns {
+        if reference.stood_still_for(REFERENCE_STANDS_STILL) {
+            break;
+        }
         for _ in 0..READS {
             let ticks = source.ticks();
             // A step back is the self-test's affair; here it would be a huge step forward and so never the smallest.

@@ -2,7 +2,10 @@
 //! Draws no conclusion: `self_test` and `calibrate` do.
 
 use super::TimeSource;
-use crate::scale::Scale;
+use crate::{
+    scale::Scale,
+    units::{Frequency, Width},
+};
 
 /// A bracketed reading: the source showed `ticks` at some moment between `before_ns` and `after_ns` of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,23 +19,82 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Takes one: reference, source, reference, each ordered after the one before. The source's read needs no fence behind it, because the
-    /// reference's second read waits for it.
-    #[inline]
-    pub(crate) fn take<S, R>(source: &S, reference: &R, reference_scale: Scale) -> Self
-    where
-        S: TimeSource + ?Sized,
-        R: TimeSource + ?Sized,
-    {
-        let before = reference.ticks_end();
-        let ticks = source.ticks_start();
-        let after = reference.ticks_end();
-        Self { before_ns: reference_scale.nanoseconds(before), ticks, after_ns: reference_scale.nanoseconds(after) }
-    }
-
     /// The width of the bracket, in nanoseconds.
     #[must_use]
     pub const fn width_ns(&self) -> u64 {
         self.after_ns.wrapping_sub(self.before_ns)
+    }
+}
+
+/// A reference whose readings are nanoseconds that do not wrap, as long as it is read more often than it wraps.
+#[derive(Debug)]
+pub(crate) struct Reference<'a, R: ?Sized> {
+    source: &'a R,
+    scale: Scale,
+    width: Width,
+    last_raw: u64,
+    widened: u64,
+    unchanged: u32,
+}
+
+impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
+    /// Begins with what `source` shows now. Its ticks count as nanoseconds where no rate is stated of it.
+    pub(crate) fn new(source: &'a R) -> Self {
+        let info = source.info();
+        let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+        let now = source.ticks_end();
+        Self { source, scale, width: info.width, last_raw: now, widened: now, unchanged: 0 }
+    }
+
+    /// Reads reference, `source`, reference, each ordered after the one before. The source's read needs no fence behind it, because the
+    /// reference's second read waits for it.
+    #[inline]
+    pub(crate) fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
+        let before = self.source.ticks_end();
+        let ticks = source.ticks_start();
+        let after = self.source.ticks_end();
+        self.unchanged = if after == self.last_raw { self.unchanged.saturating_add(1) } else { 0 };
+        Pair { before_ns: self.nanoseconds(before), ticks, after_ns: self.nanoseconds(after) }
+    }
+
+    /// The reference now, in nanoseconds.
+    pub(crate) fn now_ns(&mut self) -> u64 {
+        let now = self.source.ticks_end();
+        self.nanoseconds(now)
+    }
+
+    /// Whether the last `pairs` pairs saw no progress.
+    pub(crate) const fn stood_still_for(&self, pairs: u32) -> bool {
+        self.unchanged >= pairs
+    }
+
+    fn nanoseconds(&mut self, raw: u64) -> u64 {
+        // Signed, so that a clock that is stepped back shows that and not almost a wrap forward.
+        self.widened = self.widened.wrapping_add_signed(self.width.signed_difference(self.last_raw, raw));
+        self.last_raw = raw;
+        self.scale.nanoseconds(self.widened)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reference;
+    use crate::{
+        source::{SourceId, SourceInfo},
+        testing::ManualSource,
+        units::Width,
+    };
+
+    #[test]
+    fn a_narrow_reference_is_followed_across_its_wrap() {
+        let mut info = SourceInfo::new(SourceId::new("narrow"));
+        info.width = Width::BITS_32;
+        let narrow = ManualSource::with_info(info);
+        narrow.set(0xffff_fff0);
+        let mut reference = Reference::new(&narrow);
+        let source = ManualSource::nanoseconds("source");
+        let before = reference.pair(&source).after_ns;
+        narrow.set(0x10);
+        assert_eq!(reference.pair(&source).before_ns - before, 0x20);
     }
 }

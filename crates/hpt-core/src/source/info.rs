@@ -103,6 +103,7 @@ impl Scope {
 
 /// Who states a nominal frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum StatedBy {
     /// It follows from what the source is: a clock that reads in nanoseconds ticks a billion times a second.
@@ -139,6 +140,7 @@ impl StatedBy {
 
 /// A rate that somebody states; not a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nominal {
     /// The rate.
     pub frequency: Frequency,

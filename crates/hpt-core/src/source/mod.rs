@@ -10,6 +10,8 @@ mod select;
 mod self_test;
 mod tsc;
 
+pub(crate) use self::bracket::Reference;
+
 use std::{fmt::Debug, sync::Arc};
 
 pub use self::{

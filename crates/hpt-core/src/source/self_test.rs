@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Pair, Scope, SourceInfo, TimeSource};
+use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
 use crate::{scale::Scale, stats::Steps, units::Frequency};
 
 /// How many reads a timing has, and how many timings are made; the quickest counts.
@@ -11,8 +11,14 @@ const READS: u32 = 64;
 const ROUNDS: usize = 20;
 /// The shortest time over which the rate is looked at, in nanoseconds.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
-/// The longest: a source that has not moved after it stands still.
+/// The longest for a source that moves.
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
+/// A source that has not moved twice after this stands still. The kernel's tick, which moves the coarse clocks, may be late by tens of
+/// milliseconds when the host is busy.
+const PATIENCE_NS: u64 = 250_000_000;
+const FEWEST_STEPS: u64 = 2;
+/// Looks at the reference, with many reads between, that see no progress before it is given up.
+const REFERENCE_STANDS_STILL: u32 = 50_000;
 /// How many times its claimed resolution a source is watched, so that a coarse one moves at least twice.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
 /// A rate further than this from the stated one is another counter, or none: a twentieth, either way.
@@ -41,6 +47,9 @@ pub enum SelfTestFailure {
         /// How long it was watched.
         watched: Duration,
     },
+    /// The clock to test against does not move.
+    #[error("the clock to test it against stands still")]
+    ReferenceStandsStill,
     /// A later reading was smaller.
     #[error("it stepped back from {from_ticks} to {to_ticks}")]
     RunsBackwards {
@@ -67,6 +76,7 @@ impl SelfTestFailure {
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::StandsStill { .. } => Some("another program may have stopped the counter; choose another source"),
+            Self::ReferenceStandsStill => Some("look for a seccomp filter or a sandbox around this process"),
             Self::RunsBackwards { .. } | Self::WrongRate { .. } => {
                 Some("choose another source; a virtual machine's counter may be emulated wrongly")
             }
@@ -84,18 +94,25 @@ where
     S: TimeSource + ?Sized,
     R: TimeSource + ?Sized,
 {
-    let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     let info = source.info();
     let window_ns = info
         .claimed_resolution_ns
         .map_or(SHORTEST_WINDOW_NS, |claimed| claimed.saturating_mul(RESOLUTIONS_TO_WATCH))
         .clamp(SHORTEST_WINDOW_NS, LONGEST_WINDOW_NS);
-    let read_cost_ns = quickest_read_ns(source, reference, reference_scale);
+    let read_cost_ns = quickest_read_ns(source, reference);
 
-    let first = Pair::take(source, reference, reference_scale);
+    let mut reference = Reference::new(reference);
+    let first = reference.pair(source);
     let mut steps = Steps::default();
     let mut last = first;
-    while last.after_ns.wrapping_sub(first.before_ns) < window_ns {
+    loop {
+        let watched_ns = last.after_ns.wrapping_sub(first.before_ns);
+        if watched_ns >= PATIENCE_NS || (watched_ns >= window_ns && steps.count() >= FEWEST_STEPS) {
+            break;
+        }
+        if reference.stood_still_for(REFERENCE_STANDS_STILL) {
+            return Err(SelfTestFailure::ReferenceStandsStill);
+        }
         let mut previous = last.ticks;
         for _ in 0..READS {
             let ticks = source.ticks_end();
@@ -106,18 +123,19 @@ where
             steps.record(info.width.difference(previous, ticks));
             previous = ticks;
         }
-        last = Pair::take(source, reference, reference_scale);
+        last = reference.pair(source);
     }
     let rate = judge(info, &first, &last, &steps)?;
     Ok(SelfTest { read_cost_ns, steps, rate })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few microseconds, for statistics")]
-fn quickest_read_ns<S, R>(source: &S, reference: &R, reference_scale: Scale) -> f64
+fn quickest_read_ns<S, R>(source: &S, reference: &R) -> f64
 where
     S: TimeSource + ?Sized,
     R: TimeSource + ?Sized,
 {
+    let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     let time = || {
         let start = reference.ticks_end();
         source.ticks_repeated(READS);
@@ -146,7 +164,9 @@ fn judge(
     // often the host took the CPU away.
     let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
     let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
-    let step = step.max(claimed_ticks(info));
+    let claimed = claimed_ticks(info);
+    // What the kernel's tick moves lags as far as the tick is late.
+    let step = if claimed > 1 { steps.largest_ticks().max(claimed) } else { step };
     let slowest = Frequency::from_ratio(moved.saturating_sub(step).max(1), longest_ns);
     let fastest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
     let (Some(slowest), Some(fastest)) = (slowest, fastest) else {
@@ -225,6 +245,23 @@ mod tests {
         let verdict =
             judge(&info, &pair(0, u64::from(u32::MAX) - 499, 0), &pair(1_000_000, 500, 1_000_000), &one_tick_steps());
         assert!(verdict.is_ok(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_coarse_clock_whose_tick_is_late_is_not_accused() {
+        let mut info = steady(1_000_000_000);
+        info.claimed_resolution_ns = Some(4_000_000);
+        let mut late = Steps::default();
+        late.record(24_000_000);
+        let verdict = judge(&info, &pair(0, 0, 100), &pair(25_000_000, 24_000_000, 25_000_100), &late);
+        assert!(verdict.is_ok(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_reference_that_stands_still_ends_the_test() {
+        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let still = ManualSource::nanoseconds("still");
+        assert_eq!(self_test(&source, &still), Err(SelfTestFailure::ReferenceStandsStill));
     }
 
     #[test]
