@@ -83,7 +83,9 @@ impl<S: TimeSource> Stopwatch<S> {
         Self {
             scale: Scale::of(frequency),
             own_cost_ticks: median(&mut empty).unwrap_or(0),
-            granularity_ticks: steps.smallest_ticks().unwrap_or_else(|| claimed_ticks(&source)),
+            granularity_ticks: steps
+                .smallest_ticks()
+                .unwrap_or_else(|| source.info().claimed_resolution_ticks().max(1)),
             cpu: process::current_cpu(),
             source,
         }
@@ -150,15 +152,6 @@ impl<S: TimeSource> Stopwatch<S> {
     pub const fn source(&self) -> &S {
         &self.source
     }
-}
-
-/// The granularity of a source that did not move while it was looked at: what it claims.
-fn claimed_ticks<S: TimeSource>(source: &S) -> u64 {
-    let info = source.info();
-    let claimed = info.claimed_resolution_ns.zip(info.nominal).map_or(0, |(claimed_ns, nominal)| {
-        u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
-    });
-    u64::try_from(claimed).unwrap_or(u64::MAX).max(1)
 }
 
 /// What one lap showed.

@@ -13,7 +13,7 @@ pub use self::{
 };
 use crate::{
     scale::Scale,
-    source::{Nominal, Reference, Scope, SourceId, SourceInfo, TimeSource},
+    source::{Nominal, Reference, Scope, SourceId, TimeSource},
     sys::process,
     units::Frequency,
 };
@@ -176,8 +176,8 @@ pub fn calibrate_together(
             pair::Collector::new(source.info().width, source.info().nominal.map(|nominal| nominal.frequency), window_ns)
         })
         .collect();
-    let reference_granule = if is_moved_by_the_tick(reference.info()) {
-        reference_scale.nanoseconds(claimed_ticks(reference.info())).saturating_mul(LATENESS)
+    let reference_granule = if reference.info().is_moved_by_the_tick() {
+        reference_scale.nanoseconds(reference.info().claimed_resolution_ticks()).saturating_mul(LATENESS)
     } else {
         pair::granule_ns(reference, reference_scale)
     };
@@ -228,7 +228,7 @@ fn conclude(
         return Err(CalibrateError::SteppedBack);
     }
     let pairs = collector.pairs();
-    let granules = if is_moved_by_the_tick(info) {
+    let granules = if info.is_moved_by_the_tick() {
         Granules { source_ticks: granules.source_ticks.max(collector.largest_step()), ..granules }
     } else {
         granules
@@ -240,7 +240,7 @@ fn conclude(
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
         // A tick may be later than was allowed for: a rate, but no bound.
-        limits: (!is_moved_by_the_tick(info) && !is_moved_by_the_tick(reference.info()))
+        limits: (!info.is_moved_by_the_tick() && !reference.info().is_moved_by_the_tick())
             .then_some((fitted.slowest, fitted.fastest)),
         nominal: info.nominal,
         window_ns: pairs
@@ -256,8 +256,8 @@ fn conclude(
 /// How far a reading may lag behind what it counts, in ticks: the granule that back-to-back reads show, or a few claimed resolutions of
 /// a clock that the kernel's tick moves.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
-    if is_moved_by_the_tick(source.info()) {
-        claimed_ticks(source.info()).saturating_mul(LATENESS)
+    if source.info().is_moved_by_the_tick() {
+        source.info().claimed_resolution_ticks().saturating_mul(LATENESS)
     } else {
         pair::granule_ticks(source)
     }
@@ -265,18 +265,6 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
 
 /// How many of its periods the kernel's tick is taken to be late at most, itself included.
 const LATENESS: u64 = 2;
-
-/// Whether a clock claims to change only every so many ticks.
-fn is_moved_by_the_tick(info: &SourceInfo) -> bool {
-    claimed_ticks(info) > 1
-}
-
-fn claimed_ticks(info: &SourceInfo) -> u64 {
-    let claimed = info.claimed_resolution_ns.zip(info.nominal).map_or(0, |(claimed_ns, nominal)| {
-        u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
-    });
-    u64::try_from(claimed).unwrap_or(u64::MAX)
-}
 
 #[cfg(test)]
 mod tests {

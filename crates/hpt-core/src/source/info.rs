@@ -201,6 +201,19 @@ impl SourceInfo {
             .or_else(|| self.nominal.map(|nominal| nominal.frequency.tick_ns_f64()))
     }
 
+    /// The claimed resolution in ticks of the stated rate, rounded down; 0 where nothing is claimed.
+    pub(crate) fn claimed_resolution_ticks(&self) -> u64 {
+        let claimed = self.claimed_resolution_ns.zip(self.nominal).map_or(0, |(claimed_ns, nominal)| {
+            u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
+        });
+        u64::try_from(claimed).unwrap_or(u64::MAX)
+    }
+
+    /// Whether it claims to change only every so many ticks: the kernel's tick moves it, and lets it lag as far as the tick is late.
+    pub(crate) fn is_moved_by_the_tick(&self) -> bool {
+        self.claimed_resolution_ticks() > 1
+    }
+
     /// The scale of the stated rate.
     #[must_use]
     pub fn nominal_scale(&self) -> Option<Scale> {

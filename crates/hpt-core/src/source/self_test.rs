@@ -164,9 +164,9 @@ fn judge(
     // often the host took the CPU away.
     let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
     let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
-    let claimed = claimed_ticks(info);
     // What the kernel's tick moves lags as far as the tick is late.
-    let step = if claimed > 1 { steps.largest_ticks().max(claimed) } else { step };
+    let step =
+        if info.is_moved_by_the_tick() { steps.largest_ticks().max(info.claimed_resolution_ticks()) } else { step };
     let slowest = Frequency::from_ratio(moved.saturating_sub(step).max(1), longest_ns);
     let fastest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
     let (Some(slowest), Some(fastest)) = (slowest, fastest) else {
@@ -185,15 +185,6 @@ fn judge(
         }
         _ => Ok((slowest, fastest)),
     }
-}
-
-/// The claimed resolution in ticks: how far a reading may lag behind what it counts.
-fn claimed_ticks(info: &SourceInfo) -> u64 {
-    let Some((claimed_ns, nominal)) = info.claimed_resolution_ns.zip(info.nominal) else {
-        return 0;
-    };
-    let ticks = u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000;
-    u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
