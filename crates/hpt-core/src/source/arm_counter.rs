@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     host::{Architecture, CounterPermission, Host},
-    sys::arch::CounterToken,
+    sys::{
+        arch::CounterToken,
+        clock::{Clock, ClockId, Route},
+    },
     units::{Frequency, Width},
 };
 
@@ -166,6 +169,7 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
         }
     });
     if let Some(counter) = opened {
+        lines.push(cost_line(cost_beside_a_system_call(counter), &host.arch_timer().unwrap_or_default().errata));
         lines.push(match counter.token.frequency_register() {
             0 => "CNTFRQ: not written by the firmware".to_owned(),
             hertz => format!("CNTFRQ: {hertz} Hz"),
@@ -181,6 +185,44 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
         .to_owned(),
     );
     lines
+}
+
+/// Time of a few reads and of as many system calls, in nanoseconds: the quickest of a few rounds each. `None` where no clock answers.
+fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
+    const READS: u32 = 64;
+    const ROUNDS: usize = 5;
+    let clock = Clock::open(ClockId::Monotonic, Route::SystemCall).ok()?;
+    let time = |work: &dyn Fn()| {
+        let start = clock.nanoseconds();
+        work();
+        clock.nanoseconds().wrapping_sub(start)
+    };
+    let reads = || {
+        counter.ticks_repeated(READS);
+    };
+    let calls = || {
+        for _ in 0..READS {
+            std::hint::black_box(clock.nanoseconds());
+        }
+    };
+    let quickest = |work: &dyn Fn()| (0..ROUNDS).map(|_| time(work)).min();
+    quickest(&reads).zip(quickest(&calls))
+}
+
+/// A read that costs half a system call or more enters the kernel: it is trapped and emulated, right but slow, because of an erratum.
+fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
+    match costs {
+        None => "cost of a read: not measured".to_owned(),
+        Some((reads_ns, calls_ns)) if reads_ns >= calls_ns / 2 => {
+            let named = if errata.is_empty() {
+                "an erratum the device tree does not name".to_owned()
+            } else {
+                errata.join(", ")
+            };
+            format!("a read costs at least half a system call: the kernel traps and emulates it ({named})")
+        }
+        Some(_) => "a read costs less than half a system call: it is not trapped".to_owned(),
+    }
 }
 
 #[derive(Debug)]
@@ -218,7 +260,15 @@ impl Backend for ArmCounterBackend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frequency, width};
+    use super::{Frequency, cost_line, width};
+
+    #[test]
+    fn a_trapped_read_shows_by_its_cost_and_names_the_erratum() {
+        assert!(cost_line(Some((9_000, 10_000)), &["fsl,erratum-a008585"]).contains("fsl,erratum-a008585"));
+        assert!(cost_line(Some((9_000, 10_000)), &[]).contains("traps and emulates"));
+        assert!(cost_line(Some((3_000, 10_000)), &[]).contains("not trapped"));
+        assert!(cost_line(None, &[]).contains("not measured"));
+    }
 
     #[test]
     fn a_counter_has_fifty_six_bits_or_as_many_as_forty_years_take() {
