@@ -134,24 +134,6 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Whether the kernel vouches for the counter: it offers it as the clock source arch_sys_counter.
-fn kernel_verdict(host: &Host) -> KernelVerdict {
-    let sources = host.clock_sources();
-    let current = sources.current.as_deref().unwrap_or("unknown");
-    match (sources.offers("arch_sys_counter"), current) {
-        (None, _) => {
-            KernelVerdict::Unknown("the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned())
-        }
-        (Some(true), "arch_sys_counter") => KernelVerdict::Trusted("it is the kernel's own clock source".to_owned()),
-        (Some(true), current) => {
-            KernelVerdict::Trusted(format!("the kernel offers it as a clock source (and uses {current})"))
-        }
-        (Some(false), current) => {
-            KernelVerdict::Distrusted(format!("the kernel does not offer it as a clock source (and uses {current})"))
-        }
-    }
-}
-
 fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     let mut lines = vec![match permission(host) {
         CounterPermission::Enabled => "PR_GET_TSC: PR_TSC_ENABLE".to_owned(),
@@ -245,7 +227,7 @@ impl Backend for ArmCounterBackend {
             description: "ARM generic timer's virtual counter, CNTVCT",
             availability: opened.map_or_else(|| describe(host), |opened| opened.map(|counter| counter.info)),
             kernel: if here {
-                kernel_verdict(host)
+                KernelVerdict::of_clock_source(&host.clock_sources(), "arch_sys_counter")
             } else {
                 KernelVerdict::Unknown("not a counter of this machine".to_owned())
             },

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
-use crate::host::{Architecture, Host};
+use crate::host::{Architecture, ClockSources, Host};
 
 mod sealed {
     pub trait Sealed {}
@@ -59,6 +59,19 @@ pub enum KernelVerdict {
 }
 
 impl KernelVerdict {
+    /// The verdict that the kernel's list of clock sources gives on the one called `name`: a source that it dropped is missing from it.
+    pub(super) fn of_clock_source(sources: &ClockSources, name: &str) -> Self {
+        let current = sources.current.as_deref().unwrap_or("unknown");
+        match sources.offers(name) {
+            None => Self::Unknown("the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned()),
+            Some(true) if current == name => Self::Trusted("it is the kernel's own clock source".to_owned()),
+            Some(true) => Self::Trusted(format!("the kernel offers it as a clock source (and uses {current})")),
+            Some(false) => {
+                Self::Distrusted(format!("the kernel does not offer it as a clock source (and uses {current})"))
+            }
+        }
+    }
+
     /// How the verdict shows, or why there is none.
     #[must_use]
     pub fn evidence(&self) -> &str {

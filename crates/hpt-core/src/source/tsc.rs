@@ -129,23 +129,14 @@ fn runs_at_one_rate(cpu: &Cpu) -> Option<bool> {
 /// Whether the kernel vouches for the TSC. One that it found unstable *disappears* from the list of clock sources.
 fn kernel_verdict(host: &Host) -> KernelVerdict {
     let sources = host.clock_sources();
-    let Some(offered) = sources.offers("tsc") else {
-        return KernelVerdict::Unknown(
-            "the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned(),
-        );
-    };
-    let current = sources.current.as_deref().unwrap_or("unknown");
-    match (offered, current) {
-        (true, "tsc") => KernelVerdict::Trusted("it is the kernel's own clock source".to_owned()),
-        (true, current) => {
-            KernelVerdict::Trusted(format!("the kernel offers it as a clock source (and uses {current})"))
-        }
-        (false, "tsc-early") => {
+    match KernelVerdict::of_clock_source(&sources, "tsc") {
+        KernelVerdict::Distrusted(_) if sources.current.as_deref() == Some("tsc-early") => {
             KernelVerdict::Unknown("the kernel is still calibrating it (clock source tsc-early)".to_owned())
         }
-        (false, current) => KernelVerdict::Distrusted(format!(
-            "the kernel does not offer it as a clock source (and uses {current}): look for \"Marking TSC unstable\" in its log"
-        )),
+        KernelVerdict::Distrusted(evidence) => {
+            KernelVerdict::Distrusted(format!("{evidence}: look for \"Marking TSC unstable\" in its log"))
+        }
+        verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }
 }
 
