@@ -51,7 +51,10 @@ pub use calibrate::Calibration;
 pub use clock::{Clock, Reading};
 pub use host::Host;
 pub use scale::Scale;
-pub use source::{ArmCounter, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc, Unavailable};
+pub use source::{
+    ArmCounter, BcmSystimer, BcmSystimerLow, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc,
+    Unavailable, Widened,
+};
 pub use stats::Spread;
 pub use stopwatch::{Lap, Stopwatch};
 pub use units::{Frequency, Width};

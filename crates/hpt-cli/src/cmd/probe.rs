@@ -132,15 +132,15 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
     }
     #[derive(Serialize)]
     struct File {
-        path: &'static str,
+        path: String,
         captured: bool,
     }
     let captured = context.host.capture(folder)?;
     let facts = serde_json::to_string_pretty(context.host.facts()).expect("facts are numbers and names");
     let path = folder.join(FACTS);
     fs::write(&path, facts + "\n").map_err(|cause| Failure::Write { path, cause })?;
-    let copied = captured.copied.iter().map(|&path| File { path, captured: true });
-    let missing = captured.missing.iter().map(|&path| File { path, captured: false });
+    let copied = captured.copied.into_iter().map(|path| File { path, captured: true });
+    let missing = captured.missing.into_iter().map(|path| File { path, captured: false });
     let data = Data {
         schema: 1,
         kind: "capture",
@@ -149,7 +149,7 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
     };
     let lines = data.files.iter().map(|file| {
         let word = if file.captured { Cell::plain("captured") } else { Cell::faint("not on this machine") };
-        vec![Cell::plain(file.path), word]
+        vec![Cell::plain(file.path.as_str()), word]
     });
     let title = format!("Captured into {}", folder.display());
     let blocks = vec![

@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Host;
+use super::{Host, soc};
 
-/// Every file that hpt reads, apart from the boot identity, which belongs to one boot of one machine.
+/// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
 const PATHS: [&str; 7] = [
     "/proc/cpuinfo",
     "/proc/device-tree/model",
@@ -19,6 +19,9 @@ const PATHS: [&str; 7] = [
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
 
+/// Nodes of the device tree that hpt looks for, by `compatible`.
+const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
+
 /// Lines of /proc/cpuinfo that tell one machine from its sisters.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
@@ -26,9 +29,9 @@ const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// The paths copied, as they are on the machine.
-    pub copied: Vec<&'static str>,
+    pub copied: Vec<String>,
     /// The paths that could not be read.
-    pub missing: Vec<&'static str>,
+    pub missing: Vec<String>,
 }
 
 /// The folder could not be written.
@@ -49,8 +52,8 @@ impl Host {
     /// When `folder` cannot be written. A file the machine does not have is not an error.
     pub fn capture(&self, folder: &Path) -> Result<Captured, CaptureError> {
         let mut captured = Captured { copied: Vec::new(), missing: Vec::new() };
-        for path in PATHS {
-            let Ok(content) = self.read(path) else {
+        for path in self.files_read() {
+            let Ok(content) = self.read(&path) else {
                 captured.missing.push(path);
                 continue;
             };
@@ -61,6 +64,17 @@ impl Host {
             captured.copied.push(path);
         }
         Ok(captured)
+    }
+
+    /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
+    fn files_read(&self) -> Vec<String> {
+        let mut files = PATHS.map(str::to_owned).to_vec();
+        for compatible in NODES {
+            files.extend(self.device_node_files(compatible));
+            let registers = self.device_node(compatible).and_then(|node| node.registers);
+            files.extend(registers.into_iter().flat_map(|region| self.uio_files(region)));
+        }
+        files
     }
 }
 

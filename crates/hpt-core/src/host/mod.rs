@@ -3,8 +3,10 @@
 
 mod capture;
 mod cpu;
+mod device_tree;
 mod kernel;
 mod soc;
+mod uio;
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +16,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use self::soc::SYSTEM_TIMER;
 pub use self::{
     capture::{CaptureError, Captured},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
+    device_tree::{DeviceNode, Region},
     kernel::{BootId, ClockSources},
     soc::ArchTimer,
+    uio::UioWindow,
 };
 use crate::sys::{arch, clock::ClockId, process};
 
@@ -199,6 +204,14 @@ impl Host {
         Some(text.trim_end_matches(['\n', '\0', ' ']).to_owned())
     }
 
+    /// The names of what is in a folder, sorted; none where there is no such folder.
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.locate(path)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
     fn locate(&self, path: &str) -> PathBuf {
         self.root.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
@@ -217,10 +230,8 @@ impl Host {
     #[must_use]
     pub fn arch_timer(&self) -> Option<ArchTimer> {
         const ROOT: &str = "/proc/device-tree";
-        let mut nodes: Vec<_> =
-            std::fs::read_dir(self.locate(ROOT)).ok()?.flatten().map(|entry| entry.file_name()).collect();
-        nodes.sort();
-        let node = nodes.iter().filter_map(|name| Some(format!("{ROOT}/{}", name.to_str()?))).find(|node| {
+        let mut nodes = self.list(ROOT).into_iter().map(|name| format!("{ROOT}/{name}"));
+        let node = nodes.find(|node| {
             self.read(&format!("{node}/compatible")).is_ok_and(|compatible| soc::is_arch_timer(&compatible))
         })?;
         let property = |name: &str| self.read(&format!("{node}/{name}")).ok();

@@ -1,4 +1,4 @@
-//! What the device tree says of the ARM generic timer.
+//! What the device tree says of the timers of a system on a chip.
 //! Parsers only: `Host` opens the files.
 
 /// The node of the ARM generic timer.
@@ -15,6 +15,9 @@ pub struct ArchTimer {
     /// The errata the node names, for which the kernel traps or corrects reads.
     pub errata: Vec<&'static str>,
 }
+
+/// The Broadcom System Timer's `compatible`, on every Raspberry Pi. Linux, Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
+pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
 /// Values of `compatible` that the node may have.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];

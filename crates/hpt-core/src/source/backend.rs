@@ -122,6 +122,20 @@ pub enum Unavailable {
         /// What says so.
         evidence: &'static str,
     },
+    /// The machine has no such device.
+    #[error("the machine has no such device: {evidence}")]
+    NoDevice {
+        /// What says so.
+        evidence: String,
+    },
+    /// The device is there, and this process has no right to read it.
+    #[error("{path}: {right}")]
+    NoRight {
+        /// The file that leads to it.
+        path: String,
+        /// The right that is missing.
+        right: MissingRight,
+    },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
     #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
@@ -150,12 +164,50 @@ pub enum Unavailable {
     },
 }
 
+/// What keeps a process from a device's registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum MissingRight {
+    /// The mode of the file: EACCES.
+    #[error("the file's mode does not let this user open it")]
+    FileMode,
+    /// The capability CAP_SYS_RAWIO.
+    #[error("this process does not have the capability CAP_SYS_RAWIO")]
+    Capability,
+    /// The kernel is locked down: EPERM, for root too.
+    #[error("the kernel is locked down, which keeps it from root too")]
+    Lockdown,
+    /// The kernel keeps this page to itself: EPERM, for root too.
+    #[error("the kernel does not give away this page: a driver claimed it, or it counts as memory (STRICT_DEVMEM)")]
+    Page,
+}
+
+impl MissingRight {
+    /// What helps where it is missing for `path`.
+    fn remedy(self, path: &str) -> String {
+        const WITHOUT_ROOT: &str =
+            "or give a group the right to read this one page by a UIO window (dist/ in hpt's repository)";
+        match self {
+            Self::FileMode if path.starts_with("/dev/uio") => {
+                format!("join the group that may read {path} (`ls -l {path}`), or run as root")
+            }
+            Self::FileMode | Self::Capability => format!("run as root (sudo), {WITHOUT_ROOT}"),
+            Self::Lockdown => {
+                "lockdown comes with Secure Boot or lockdown= on the kernel's command line; choose another source"
+                    .to_owned()
+            }
+            Self::Page => "choose another source, or boot with iomem=relaxed if a driver claimed the page".to_owned(),
+        }
+    }
+}
+
 impl Unavailable {
     /// What helps, where anything does.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::OtherArchitecture { .. } | Self::NoCounter { .. } => None,
+            Self::OtherArchitecture { .. } | Self::NoCounter { .. } | Self::NoDevice { .. } => None,
+            Self::NoRight { path, right } => Some(right.remedy(path)),
             Self::ForbiddenByPrctl => {
                 Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
             }
@@ -178,6 +230,8 @@ impl Unavailable {
         match self {
             Self::OtherArchitecture { .. } => "other-architecture",
             Self::NoCounter { .. } => "no-counter",
+            Self::NoDevice { .. } => "no-device",
+            Self::NoRight { .. } => "no-right",
             Self::ForbiddenByPrctl => "forbidden-by-prctl",
             Self::IllegalInstruction => "illegal-instruction",
             Self::Refused { .. } => "refused",

@@ -1,7 +1,7 @@
 //! What a source says of itself.
 //! Plain values: reads nothing.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use crate::{
     scale::Scale,
@@ -174,6 +174,13 @@ pub struct SourceInfo {
     pub revocable: bool,
 }
 
+/// How long a counter takes to wrap, where that is less than ten years: it is then no clock until it is widened.
+pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration> {
+    const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+    let micros = u128::from(width.mask()) * 1_000_000_000_000 / u128::from(frequency.microhertz());
+    u64::try_from(micros).ok().map(Duration::from_micros).filter(|&wrap| wrap < TEN_YEARS)
+}
+
 impl SourceInfo {
     /// A source of which nothing is known but its name: 64 bits, no stated rate, neither steady nor steered.
     #[must_use]
@@ -212,6 +219,11 @@ impl SourceInfo {
     /// Whether it claims to change only every so many ticks: the kernel's tick moves it, and lets it lag as far as the tick is late.
     pub(crate) fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
+    }
+
+    /// How long it takes to wrap at the stated rate; `None` when that is not stated, or longer than anybody will wait.
+    pub(crate) fn wraps_soon(&self) -> Option<Duration> {
+        self.nominal.and_then(|nominal| wraps_soon(self.width, nominal.frequency))
     }
 
     /// The scale of the stated rate.

@@ -3,31 +3,36 @@
 
 mod arm_counter;
 mod backend;
+mod bcm_systimer;
 mod bracket;
 mod info;
 mod posix;
 mod select;
 mod self_test;
 mod tsc;
+mod widen;
 
-pub(crate) use self::bracket::Reference;
+pub(crate) use self::{bracket::Reference, info::wraps_soon};
 
 use std::{fmt::Debug, sync::Arc};
 
 pub use self::{
     arm_counter::ArmCounter,
-    backend::{Backend, KernelVerdict, Opened, ProbeReport, Unavailable},
+    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
+    bcm_systimer::{BcmSystimer, BcmSystimerLow},
     bracket::Pair,
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     posix::{PosixClock, PosixId, ThreadCpuClock},
     select::{Candidate, Fitness, Selection, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
     tsc::{Tsc, permit_counter},
+    widen::{WidenError, Widened},
 };
 use crate::host::Host;
 
 /// Every kind of source, in the order in which they are listed. A new one stands here and in the modules above.
-pub(crate) const BACKENDS: &[&dyn Backend] = &[&tsc::TscBackend, &arm_counter::ArmCounterBackend, &posix::PosixBackend];
+pub(crate) const BACKENDS: &[&dyn Backend] =
+    &[&tsc::TscBackend, &arm_counter::ArmCounterBackend, &bcm_systimer::BcmSystimerBackend, &posix::PosixBackend];
 
 /// Something that counts at a steady or unsteady rate and can be read.
 ///
@@ -171,6 +176,14 @@ pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {
     let selection = select(candidates);
     let name = selection.chosen().map_or("monotonic", SourceId::as_str);
     Ok((open(host, name)?, selection))
+}
+
+/// `source`, after a self-test against a clock of the kernel: for sources whose registers might be those of something else. A wrong page shows by
+/// its rate, one that does not count by standing still.
+fn tested<S: TimeSource>(source: S) -> Result<S, Unavailable> {
+    let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
+    self_test(&source, &reference).map_err(Unavailable::SelfTest)?;
+    Ok(source)
 }
 
 /// Up to three names that differ from `name` by the fewest letters.

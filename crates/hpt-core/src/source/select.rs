@@ -1,7 +1,7 @@
 //! Which source to use, and why not the others.
 //! Pure: the candidates are examined before they come here.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::{
     KernelVerdict, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, TimeSource, Unavailable, open,
@@ -50,6 +50,8 @@ pub enum Fitness {
     Revocable,
     /// It changes only every so many nanoseconds.
     TooCoarse(f64),
+    /// It wraps this often, and is no clock until it is widened.
+    Wraps(Duration),
     /// The kernel does not vouch for it.
     NotTrusted(KernelVerdict),
     /// It failed the self-test.
@@ -66,6 +68,7 @@ impl fmt::Display for Fitness {
             Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
             Self::Revocable => f.write_str("revocable: the right to read it can be taken away"),
             Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {} ms", resolution_ns / 1e6),
+            Self::Wraps(after) => write!(f, "too narrow: it wraps every {} s", after.as_secs()),
             Self::NotTrusted(verdict) => write!(f, "not trusted: {}", verdict.evidence()),
             Self::Failed(failure) => write!(f, "failed the self-test: {failure}"),
         }
@@ -161,6 +164,8 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     } else if let Some(resolution_ns) = info.resolution_ns().filter(|&resolution_ns| resolution_ns > COARSEST_CHOICE_NS)
     {
         Some(Fitness::TooCoarse(resolution_ns))
+    } else if let Some(after) = info.wraps_soon() {
+        Some(Fitness::Wraps(after))
     } else {
         match &report.kernel {
             KernelVerdict::Trusted(_) => None,
@@ -175,9 +180,12 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
 mod tests {
     use super::{Candidate, Fitness, select};
     use crate::{
-        source::{KernelVerdict, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, Unavailable},
+        source::{
+            KernelVerdict, Nominal, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, StatedBy,
+            Unavailable,
+        },
         stats::Steps,
-        units::Frequency,
+        units::{Frequency, Width},
     };
 
     fn fit(name: &'static str, read_cost_ns: f64) -> Candidate {
@@ -226,6 +234,11 @@ mod tests {
         assert_eq!(loses(|c| change(c, |info| info.steady = false)), Fitness::NotSteady);
         assert_eq!(loses(|c| change(c, |info| info.scope = Scope::Thread)), Fitness::NotSystemWide(Scope::Thread));
         assert_eq!(loses(|c| change(c, |info| info.revocable = true)), Fitness::Revocable);
+        let narrow = |info: &mut SourceInfo| {
+            info.width = Width::BITS_32;
+            info.nominal = Some(Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Program });
+        };
+        assert!(matches!(loses(|c| change(c, narrow)), Fitness::Wraps(after) if after.as_secs() == 4294));
         assert_eq!(loses(|c| change(c, |info| info.claimed_resolution_ns = Some(4_000_000))), Fitness::TooCoarse(4e6));
         assert_eq!(
             loses(|c| c.report.availability = Err(Unavailable::ForbiddenByPrctl)),

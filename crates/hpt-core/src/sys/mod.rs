@@ -4,6 +4,7 @@
 
 pub(crate) mod arch;
 pub(crate) mod clock;
+pub(crate) mod mmio;
 pub(crate) mod process;
 #[cfg_attr(
     not(target_arch = "arm"),

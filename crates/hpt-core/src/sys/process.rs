@@ -1,7 +1,7 @@
 //! What the kernel says of, and does for, the calling thread: prctl, affinity, CPU time, names, auxiliary vector.
 //! Keeps nothing to be restored: `realtime` does.
 
-use std::{io, time::Duration};
+use std::{ffi::CStr, io, time::Duration};
 
 /// `PR_GET_TSC` and `PR_SET_TSC`: whether this thread may execute RDTSC. prctl(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,26 @@ pub(crate) fn hwcap2() -> u64 {
     features.into()
 }
 
+/// The auxiliary vector's AT_PLATFORM: the processor's family, like `x86_64`, `aarch64`, `v6l`, `v7l`.
+pub(crate) fn platform() -> Option<String> {
+    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    let address = unsafe { libc::getauxval(libc::AT_PLATFORM) };
+    if address == 0 {
+        return None;
+    }
+    // SAFETY: the kernel put a string that ends with a zero byte on the initial stack, which lives and stays as it is until the process ends.
+    // getauxval(3), AT_PLATFORM.
+    let platform = unsafe { CStr::from_ptr(address as *const libc::c_char) };
+    platform.to_str().ok().map(str::to_owned)
+}
+
+/// The size of a page of memory, in bytes.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
 /// The C convention: 0 is success, the reason of anything else is in errno.
 fn succeeded(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -123,7 +143,7 @@ fn succeeded(answer: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuSet, current_cpu, kernel_names};
+    use super::{CpuSet, current_cpu, kernel_names, page_size, platform};
 
     #[test]
     fn this_thread_runs_on_a_cpu_it_may_run_on() {
@@ -132,6 +152,12 @@ mod tests {
             assert!(allowed.cpus().any(|allowed| allowed == cpu), "{cpu} not in {allowed:?}");
         }
         allowed.apply().expect("what is allowed may be set again");
+    }
+
+    #[test]
+    fn the_processor_has_a_family_and_pages() {
+        assert!(platform().is_some_and(|platform| !platform.is_empty()));
+        assert!(page_size().is_power_of_two());
     }
 
     #[test]

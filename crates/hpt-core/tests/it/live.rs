@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hpt_core::{
-    Clock, Frequency, Host, Opened, PosixClock, PosixId, Scale, Stopwatch, TimeSource, Tsc, Unavailable,
+    BcmSystimer, BcmSystimerLow, Clock, Frequency, Host, Opened, PosixClock, PosixId, Scale, Stopwatch, TimeSource,
+    Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
     source::{self, ReadPath, Scope, StatedBy, self_test},
     state::{Binding, StateError, Store},
@@ -143,6 +144,53 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     assert!(shown <= u128::from(outer_end - outer_start) + 2_000, "{shown}");
     let scale: Scale = clock.scale();
     assert!(scale.tick_ns_f64() > 0.0);
+}
+
+#[test]
+fn both_forms_of_the_system_timer_are_one_counter() {
+    let host = Host::live();
+    let (wide, low) = match (BcmSystimer::open(&host), BcmSystimerLow::open(&host)) {
+        (Ok(wide), Ok(low)) => (wide, low),
+        (Err(reason), _) | (_, Err(reason)) => return println!("skipped: no System Timer: {reason}"),
+    };
+    for _ in 0..1_000 {
+        let (before, between, after) = (wide.ticks_end(), low.ticks_end(), wide.ticks_end());
+        let since = low.info().width.difference(before & 0xffff_ffff, between);
+        assert!(since <= after - before, "{before} {between} {after}");
+    }
+}
+
+/// Minutes pass in seconds on an emulated board that skips idle time (see boards/).
+#[test]
+#[ignore = "waits for the low word of the System Timer to wrap: up to 72 minutes"]
+fn the_system_timer_carries() {
+    const MARGIN_TICKS: u64 = 50_000;
+    let host = Host::live();
+    let wide = match BcmSystimer::open(&host) {
+        Ok(wide) => wide,
+        Err(reason) => return println!("skipped: no System Timer: {reason}"),
+    };
+    let low = BcmSystimerLow::open(&host).expect("as the other form");
+    let widened = Widened::new(BcmSystimerLow::open(&host).expect("as the other form"), &host).expect("it is steady");
+    let above = wide.ticks() >> 32 << 32;
+    let carry = above + (1 << 32);
+    std::thread::sleep(Duration::from_micros((carry - wide.ticks()).saturating_sub(MARGIN_TICKS)));
+
+    let (mut readings, mut last_wide, mut last_low) = (0_u64, wide.ticks_end(), low.ticks_end());
+    assert!(last_wide < carry, "woke after the carry");
+    while last_wide < carry + MARGIN_TICKS {
+        let extended = widened.ticks_end() + above;
+        let now_low = low.ticks_end();
+        let now_wide = wide.ticks_end();
+        assert!((last_wide..=now_wide).contains(&extended), "{last_wide:#x} {extended:#x} {now_wide:#x}");
+        let step = low.info().width.difference(last_low, now_low);
+        assert!(step < 1 << 31, "the low word went back from {last_low:#x} to {now_low:#x}");
+        let since = low.info().width.difference(extended & 0xffff_ffff, now_low);
+        assert!(since <= now_wide - extended, "{extended:#x} {now_low:#x} {now_wide:#x}");
+        (readings, last_wide, last_low) = (readings + 1, now_wide, now_low);
+    }
+    assert_eq!(widened.guesses(), 0);
+    println!("carried: {readings} readings from below {carry:#x} to {last_wide:#x}, none went back");
 }
 
 #[test]

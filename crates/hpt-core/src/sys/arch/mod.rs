@@ -1,6 +1,8 @@
 //! The door to the instructions: each machine has its own file, and what a machine lacks is a type without values.
 //! Holds no logic.
 
+mod barrier;
+
 #[cfg_attr(target_arch = "x86_64", path = "x86.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "absent_tsc.rs")]
 mod tsc;
@@ -10,5 +12,6 @@ mod tsc;
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "arm")), path = "absent_counter.rs")]
 mod counter;
 
+pub(crate) use barrier::Barrier;
 pub(crate) use counter::CounterToken;
 pub(crate) use tsc::{TscToken, cpuid};

@@ -1,0 +1,262 @@
+//! The device tree: a node found by its `compatible`, and where the processor sees its registers.
+//! Opens no device. Knows what properties mean, not what the device is for.
+
+use super::{Host, soc::cell};
+
+/// Where Linux shows the tree.
+const ROOT: &str = "/proc/device-tree";
+/// Buses below buses that are followed: more than any board has, so that a tree with loops in it ends.
+const DEEPEST: usize = 8;
+
+/// A node of the device tree.
+///
+/// # References
+///
+/// Devicetree Specification v0.4, 2.3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceNode {
+    /// Its path from the root of the tree, like `/soc/timer@7e003000`.
+    pub path: String,
+    /// Its first block of registers; `None` when `reg`, or the `ranges` of a bus above it, cannot be made out.
+    pub registers: Option<Region>,
+    /// `clock-frequency` in hertz.
+    pub clock_frequency_hz: Option<u32>,
+}
+
+#[cfg(test)]
+impl DeviceNode {
+    /// A node that says nothing but where it stands.
+    pub(crate) fn unreachable(path: &str) -> Self {
+        Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
+    }
+}
+
+/// Addresses that the processor sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The first address.
+    pub address: u64,
+    /// Bytes from there.
+    pub length: u64,
+}
+
+/// How many cells of 32 bits the addresses and lengths below a bus have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cells {
+    address: usize,
+    size: usize,
+}
+
+/// A bus on the way from a device to the root: how it counts, and what it says of its children's addresses. The root has no `ranges`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bus {
+    path: String,
+    cells: Cells,
+    ranges: Option<Vec<u8>>,
+}
+
+/// Properties of a bus that say where its children are.
+const OF_A_BUS: [&str; 3] = ["#address-cells", "#size-cells", "ranges"];
+/// Properties that are read of a node.
+const OF_A_NODE: [&str; 3] = ["compatible", "reg", "clock-frequency"];
+
+impl Host {
+    /// The first node, in the order of names, that calls itself `compatible` and that the processor can reach.
+    #[must_use]
+    pub fn device_node(&self, compatible: &str) -> Option<DeviceNode> {
+        let (path, buses) = find(self, compatible)?;
+        let property = |name: &str| self.read(&format!("{ROOT}{path}/{name}")).ok();
+        let registers = property("reg").as_deref().and_then(|reg| locate(reg, &buses));
+        Some(DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path })
+    }
+
+    /// Every file that [`device_node`](Self::device_node) would read of that node and of the buses above it.
+    pub(super) fn device_node_files(&self, compatible: &str) -> Vec<String> {
+        let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
+        let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));
+        of_buses.chain(OF_A_NODE.map(|name| format!("{ROOT}{path}/{name}"))).collect()
+    }
+}
+
+/// The node's path, and the buses from its parent up to the root.
+fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
+    let root = bus(host, String::new())?;
+    search(host, compatible, vec![root])
+}
+
+/// Looks among the children of `buses[0]`, then below those of them that are buses themselves: only a bus with `ranges` leads to anything the
+/// processor can reach.
+fn search(host: &Host, compatible: &str, buses: Vec<Bus>) -> Option<(String, Vec<Bus>)> {
+    let parent = &buses[0].path;
+    let children: Vec<String> =
+        host.list(&format!("{ROOT}{parent}")).into_iter().map(|name| format!("{parent}/{name}")).collect();
+    let named = |path: &&String| {
+        host.read(&format!("{ROOT}{path}/compatible")).is_ok_and(|names| is_compatible(&names, compatible))
+    };
+    if let Some(path) = children.iter().find(named) {
+        return Some((path.clone(), buses));
+    }
+    if buses.len() > DEEPEST {
+        return None;
+    }
+    children.into_iter().find_map(|path| {
+        let bus = bus(host, path).filter(|bus| bus.ranges.is_some())?;
+        let below = std::iter::once(bus).chain(buses.iter().cloned()).collect();
+        search(host, compatible, below)
+    })
+}
+
+/// What a bus says of itself; `None` when its cells cannot be made out.
+fn bus(host: &Host, path: String) -> Option<Bus> {
+    // Devicetree Specification v0.4, 2.3.5: two cells of address and one of size where nothing is said.
+    let cells = |name: &str, unsaid: usize| match host.read(&format!("{ROOT}{path}/{name}")) {
+        Ok(property) => cell(&property).and_then(|cells| usize::try_from(cells).ok()),
+        Err(_) => Some(unsaid),
+    };
+    let cells = Cells { address: cells("#address-cells", 2)?, size: cells("#size-cells", 1)? };
+    let ranges = host.read(&format!("{ROOT}{path}/ranges")).ok();
+    Some(Bus { path, cells, ranges })
+}
+
+/// Whether a `compatible` property, names each ended by a zero byte, has `wanted` among them.
+fn is_compatible(names: &[u8], wanted: &str) -> bool {
+    names.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes())
+}
+
+/// The first entry of `reg`, as the processor sees it. `buses` leads from the node's parent to the root.
+fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
+    let cells = buses.first()?.cells;
+    let (address, rest) = number(reg, cells.address)?;
+    let (length, _) = number(rest, cells.size)?;
+    let mut region = Region { address, length };
+    for step in buses.windows(2) {
+        region.address = translate(region, &step[0], step[1].cells)?;
+    }
+    region.address.checked_add(region.length).map(|_| region)
+}
+
+/// The address that `bus`'s parent, which counts in `parent` cells, has for a region below `bus`.
+///
+/// # References
+///
+/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty where both are the same.
+fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
+    let ranges = bus.ranges.as_deref()?;
+    if ranges.is_empty() {
+        return Some(region.address);
+    }
+    let mut rest = ranges;
+    while !rest.is_empty() {
+        let (child, after_child) = number(rest, bus.cells.address)?;
+        let (above, after_above) = number(after_child, parent.address)?;
+        let (length, after_length) = number(after_above, bus.cells.size)?;
+        rest = after_length;
+        let inside = region.address.checked_sub(child);
+        let fits = |inside: &u64| inside.checked_add(region.length).is_some_and(|end| end <= length);
+        if let Some(inside) = inside.filter(fits) {
+            return above.checked_add(inside);
+        }
+    }
+    None
+}
+
+/// A number of one or two cells at the beginning of a property, and what stands behind it. Longer ones (PCI has three cells) are nothing that a
+/// register of ours is reached by.
+fn number(property: &[u8], cells: usize) -> Option<(u64, &[u8])> {
+    if !(1..=2).contains(&cells) {
+        return None;
+    }
+    let (bytes, rest) = property.split_at_checked(4 * cells)?;
+    Some((bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{Strategy, any, prop_assert, proptest},
+    };
+
+    use super::{Bus, Cells, Region, is_compatible, locate};
+
+    fn cells(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn bus(address: usize, size: usize, ranges: Option<&[u32]>) -> Bus {
+        Bus { path: String::new(), cells: Cells { address, size }, ranges: ranges.map(cells) }
+    }
+
+    const TIMER: [u32; 2] = [0x7e00_3000, 0x1000];
+
+    #[test]
+    fn the_timer_is_found_on_every_generation() {
+        let at = |address| Some(Region { address, length: 0x1000 });
+        let one_cell = |above| [bus(1, 1, Some(&[0x7e00_0000, above, 0x100_0000])), bus(1, 1, None)];
+        assert_eq!(locate(&cells(&TIMER), &one_cell(0x2000_0000)), at(0x2000_3000));
+        assert_eq!(locate(&cells(&TIMER), &one_cell(0x3f00_0000)), at(0x3f00_3000));
+        let bcm2711 = [bus(1, 1, Some(&[0x7e00_0000, 0, 0xfe00_0000, 0x180_0000])), bus(2, 1, None)];
+        assert_eq!(locate(&cells(&TIMER), &bcm2711), at(0xfe00_3000));
+        // Above 4 GiB, and through the second of two ranges.
+        let ranges = [0x4000_0000, 0x10, 0, 0x100_0000, 0x7c00_0000, 0x10, 0x7c00_0000, 0x400_0000];
+        let bcm2712 = [bus(1, 1, Some(&ranges)), bus(2, 2, None)];
+        assert_eq!(locate(&cells(&[0x7c00_3000, 0x1000]), &bcm2712), at(0x10_7c00_3000));
+    }
+
+    #[test]
+    fn every_bus_on_the_way_translates() {
+        let buses = [
+            bus(1, 1, Some(&[0, 0x100, 0x100])),
+            bus(1, 1, Some(&[])),
+            bus(1, 1, Some(&[0, 0x8000, 0x1000])),
+            bus(1, 1, None),
+        ];
+        assert_eq!(locate(&cells(&[0x10, 4]), &buses), Some(Region { address: 0x8110, length: 4 }));
+    }
+
+    #[test]
+    fn what_no_range_holds_is_not_reached() {
+        let reached = |reg: &[u32], ranges| locate(&cells(reg), &[bus(1, 1, ranges), bus(1, 1, None)]);
+        assert_eq!(reached(&TIMER, None), None, "a bus without ranges leads nowhere");
+        assert_eq!(reached(&TIMER, Some(&[0x7f00_0000, 0, 0x1000])), None, "before the range");
+        assert_eq!(reached(&TIMER, Some(&[0x7e00_0000, 0, 0x3000])), None, "behind the range");
+        assert_eq!(reached(&TIMER, Some(&[0x7e00_0000, 0, 0x3ff0])), None, "half in the range");
+        assert_eq!(locate(&cells(&TIMER), &[bus(3, 1, Some(&[])), bus(1, 1, None)]), None, "three cells");
+    }
+
+    #[test]
+    fn a_node_is_known_by_any_of_its_whole_names() {
+        assert!(is_compatible(b"brcm,bcm2711-x\0brcm,bcm2835-system-timer\0", "brcm,bcm2835-system-timer"));
+        assert!(!is_compatible(b"brcm,bcm2835-system-timer-too\0", "brcm,bcm2835-system-timer"));
+        assert!(!is_compatible(b"brcm,bcm2835-system-t", "brcm,bcm2835-system-timer"));
+    }
+
+    fn any_bus() -> impl Strategy<Value = Bus> {
+        let ranges = proptest::option::of(vec(any::<u8>(), 0..64));
+        (0..5_usize, 0..5_usize, ranges).prop_map(|(address, size, ranges)| Bus {
+            path: String::new(),
+            cells: Cells { address, size },
+            ranges,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_tree_is_walked_without_a_panic(reg in vec(any::<u8>(), 0..32), buses in vec(any_bus(), 0..6)) {
+            if let Some(region) = locate(&reg, &buses) {
+                prop_assert!(region.address.checked_add(region.length).is_some());
+            }
+        }
+
+        #[test]
+        fn a_property_cut_off_anywhere_never_gives_another_address(cut_reg in 0..8_usize, cut_ranges in 1..16_usize) {
+            let whole = [0x7e00_0000, 0, 0xfe00_0000, 0x180_0000];
+            let mut cut = bus(1, 1, Some(&whole));
+            cut.ranges.as_mut().expect("it has ranges").truncate(cut_ranges);
+            let root = bus(2, 1, None);
+            prop_assert!(locate(&cells(&TIMER), &[cut, root.clone()]).is_none());
+            prop_assert!(locate(&cells(&TIMER)[..cut_reg], &[bus(1, 1, Some(&whole)), root]).is_none());
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! The Broadcom System Timer of every Raspberry Pi: a microsecond counter in a page of device registers, which is read and never written.
+//! Maps no memory itself: `sys::mmio` does.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed, tested,
+};
+use crate::{
+    host::{Architecture, DeviceNode, Host, Region, SYSTEM_TIMER},
+    sys::{
+        arch::Barrier,
+        mmio::{Registers, Window},
+        process,
+    },
+    units::{Frequency, Width},
+};
+
+const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
+const LOW_ID: SourceId = SourceId::new("bcm-systimer-low");
+
+/// The free-running counter's lower and higher 32 bits, in bytes from the first register. BCM2835 ARM Peripherals, 12.1.
+const LOW: usize = 0x04;
+const HIGH: usize = 0x08;
+/// The registers that are read, and those before them.
+const LENGTH: usize = 0x0c;
+
+/// The kernel's name for it as a clock source, on the boards where the kernel uses it. Linux, drivers/clocksource/bcm2835_timer.c.
+const CLOCK_SOURCE: &str = "timer";
+const MEMORY: &str = "/dev/mem";
+/// The only file of /proc and /sys that says whether the kernel is locked down.
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+/// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
+const CAP_SYS_RAWIO: u64 = 1 << 17;
+
+/// All 64 bits of the Broadcom System Timer, one tick a microsecond.
+///
+/// The two halves are separate registers without a latch. They are read as high, low, high, and again when the high half moved in
+/// between, so that no reading mixes a low half from after a carry with a high half from before it.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may move all of it. [`ticks_start`](TimeSource::ticks_start)
+/// first waits for all that stands earlier, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+///
+/// # References
+///
+/// BCM2835 ARM Peripherals, chapter 12, System Timer.
+#[derive(Debug)]
+pub struct BcmSystimer(Counter<Window>);
+
+/// The low 32 bits of the Broadcom System Timer: one load, the cheapest read there is of it. It wraps every 71.6 minutes;
+/// [`Widened`](super::Widened) makes a clock of it.
+///
+/// # Ordering
+///
+/// As [`BcmSystimer`].
+///
+/// # References
+///
+/// BCM2835 ARM Peripherals, chapter 12, System Timer.
+#[derive(Debug)]
+pub struct BcmSystimerLow(Counter<Window>);
+
+/// Either form, over registers that a test may script.
+#[derive(Debug)]
+struct Counter<R> {
+    registers: R,
+    barrier: Barrier,
+    info: SourceInfo,
+}
+
+impl<R: Registers> Counter<R> {
+    #[inline(always)]
+    fn low(&self) -> u64 {
+        self.registers.read_u32(LOW).into()
+    }
+
+    #[inline(always)]
+    fn wide(&self) -> u64 {
+        let mut high = self.registers.read_u32(HIGH);
+        loop {
+            let low = self.registers.read_u32(LOW);
+            let again = self.registers.read_u32(HIGH);
+            if again == high {
+                return u64::from(high) << 32 | u64::from(low);
+            }
+            // A carry, once in 71 minutes.
+            high = again;
+        }
+    }
+
+    #[inline(always)]
+    fn after_all<T>(&self, read: impl FnOnce(&Self) -> T) -> T {
+        self.barrier.wait();
+        read(self)
+    }
+
+    #[inline(always)]
+    fn between_all<T>(&self, read: impl FnOnce(&Self) -> T) -> T {
+        let ticks = self.after_all(read);
+        self.barrier.wait();
+        ticks
+    }
+}
+
+macro_rules! time_source {
+    ($form:ty, $read:ident) => {
+        impl TimeSource for $form {
+            #[inline(always)]
+            fn ticks(&self) -> u64 {
+                self.0.$read()
+            }
+
+            #[inline(always)]
+            fn ticks_start(&self) -> u64 {
+                self.0.after_all(Counter::$read)
+            }
+
+            #[inline(always)]
+            fn ticks_end(&self) -> u64 {
+                self.0.between_all(Counter::$read)
+            }
+
+            fn info(&self) -> &SourceInfo {
+                &self.0.info
+            }
+        }
+    };
+}
+
+time_source!(BcmSystimer, wide);
+time_source!(BcmSystimerLow, low);
+
+impl BcmSystimer {
+    /// Maps the timer's page, read-only, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds. A UIO window over
+    /// the page is used where there is one that may be opened, else /dev/mem.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: another kind of machine, no such device, the right that is missing, a page that does not count like the timer, or a
+    /// captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{BcmSystimer, Host, TimeSource};
+    ///
+    /// match BcmSystimer::open(&Host::live()) {
+    ///     Ok(timer) => println!("up for {} s", timer.ticks() / 1_000_000),
+    ///     Err(reason) => println!("no System Timer: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let (counter, _) = open(host, WIDE_ID)?;
+        tested(Self(counter))
+    }
+}
+
+impl BcmSystimerLow {
+    /// As [`BcmSystimer::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`BcmSystimer::open`].
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let (counter, _) = open(host, LOW_ID)?;
+        tested(Self(counter))
+    }
+}
+
+/// The timer's place on this machine and what it would be, or why there is none: from files and facts alone.
+fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
+    let have = host.facts().architecture;
+    if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
+        return Err(Unavailable::OtherArchitecture { have });
+    }
+    let Some(node) = host.device_node(SYSTEM_TIMER) else {
+        return Err(Unavailable::NoDevice { evidence: format!("the device tree has no {SYSTEM_TIMER}") });
+    };
+    let Some(registers) = node.registers else {
+        return Err(Unavailable::NoDevice {
+            evidence: format!("the device tree does not say where the registers of {} are", node.path),
+        });
+    };
+    let length = u64::try_from(LENGTH).expect("twelve");
+    if registers.length < length || !registers.address.is_multiple_of(4) {
+        return Err(Unavailable::NoDevice {
+            evidence: format!(
+                "the device tree gives {} {} bytes at {:#x}, which cannot be the timer's registers",
+                node.path, registers.length, registers.address
+            ),
+        });
+    }
+    Ok((info(id, &node), Region { length, ..registers }))
+}
+
+fn info(id: SourceId, node: &DeviceNode) -> SourceInfo {
+    let mut info = SourceInfo::new(id);
+    let stated = node.clock_frequency_hz.and_then(|hertz| Frequency::from_hertz(hertz.into()));
+    info.nominal = Some(stated.map_or(
+        Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Definition },
+        |frequency| Nominal { frequency, stated_by: StatedBy::DeviceTree },
+    ));
+    if info.id == LOW_ID {
+        info.width = Width::BITS_32;
+    }
+    info.read_path = ReadPath::Mmio;
+    info.steady = true;
+    info
+}
+
+fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavailable> {
+    let (info, region) = describe(host, id)?;
+    if !host.is_live() {
+        return Err(Unavailable::Captured);
+    }
+    let (registers, path) = map(host, region)?;
+    let barrier = Barrier::detect(process::platform().as_deref());
+    Ok((Counter { registers, barrier, info }, path))
+}
+
+/// The registers and the file they are mapped from: a UIO window where one may be opened, else /dev/mem.
+fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
+    let page = process::page_size();
+    let length = usize::try_from(region.length).expect("a few bytes");
+    let within = |bytes: u64| usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let mut refused = None;
+    if let Some(window) = host.uio_window(region) {
+        let path = Path::new("/dev").join(&window.device);
+        // uio-howto: map N begins N pages into the file, whatever the device's address.
+        let mapped = within(region.address - window.region.address)
+            .and_then(|start| Window::map(&path, page * u64::from(window.map), start, length));
+        match mapped {
+            Ok(window) => return Ok((window, path)),
+            Err(error) => refused = Some((path, error)),
+        }
+    }
+    let path = PathBuf::from(MEMORY);
+    let page_address = region.address & !(page - 1);
+    within(region.address - page_address)
+        .and_then(|start| Window::map(&path, page_address, start, length))
+        .map(|window| (window, path))
+        .map_err(|error| match refused {
+            // The window was made so that this would work: its own refusal is the one to cure.
+            Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
+            }
+            _ => diagnose(host, &error),
+        })
+}
+
+/// Which right is missing, by what the kernel checks in its order: the file's mode, the capability, lockdown, the page itself.
+///
+/// # References
+///
+/// Linux, drivers/char/mem.c, `open_port` and `mmap_mem`.
+fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
+    let missing = |right| Unavailable::NoRight { path: MEMORY.to_owned(), right };
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
+            evidence: format!(
+                "{MEMORY} is not there: a kernel without CONFIG_DEVMEM, or a container without the device"
+            ),
+        },
+        Some(libc::EACCES) => missing(MissingRight::FileMode),
+        Some(libc::EPERM) => {
+            missing(right_behind_eperm(host.text("/proc/self/status").as_deref(), host.text(LOCKDOWN).as_deref()))
+        }
+        _ => Unavailable::Refused { reason: format!("{MEMORY}: {error}") },
+    }
+}
+
+fn right_behind_eperm(status: Option<&str>, lockdown: Option<&str>) -> MissingRight {
+    let effective = status
+        .and_then(|status| status.lines().find_map(|line| line.strip_prefix("CapEff:")))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    if effective.is_some_and(|set| set & CAP_SYS_RAWIO == 0) {
+        return MissingRight::Capability;
+    }
+    // The mode in force stands in brackets: "none [integrity] confidentiality".
+    match lockdown {
+        Some(modes) if !modes.contains("[none]") => MissingRight::Lockdown,
+        _ => MissingRight::Page,
+    }
+}
+
+fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
+    let Some(node) = host.device_node(SYSTEM_TIMER) else {
+        return vec![format!("device tree: no {SYSTEM_TIMER} on any bus that the processor can reach")];
+    };
+    let place = node.registers.map_or("its registers cannot be made out".to_owned(), |registers| {
+        format!("registers at {:#x}", registers.address)
+    });
+    let mut lines = vec![format!("device tree: {} is {SYSTEM_TIMER}; {place}", node.path)];
+    let window = node.registers.and_then(|registers| host.uio_window(registers));
+    lines.push(window.map_or("UIO: no window over these registers".to_owned(), |window| {
+        format!("UIO: map {} of /dev/{} ({}) shows these registers", window.map, window.device, window.name)
+    }));
+    lines.extend(opened.map(|path| format!("mapped read-only from {}", path.display())));
+    lines
+}
+
+fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
+    let opened = host.is_live().then(|| open(host, id.clone()));
+    let path = opened.as_ref().and_then(|opened| opened.as_ref().ok()).map(|(_, path)| path);
+    let described = describe(host, id.clone());
+    let here = matches!(host.facts().architecture, Architecture::Arm | Architecture::Aarch64);
+    ProbeReport {
+        evidence: if here { evidence(host, path) } else { Vec::new() },
+        kernel: verdict(host, here),
+        availability: match opened {
+            None => described.map(|(info, _)| info),
+            Some(opened) => opened.map(|(counter, _)| counter.info),
+        },
+        id,
+        description,
+    }
+}
+
+/// A kernel that does not offer the timer as a clock source has no driver for it, or a better counter: that is no word against it.
+fn verdict(host: &Host, here: bool) -> KernelVerdict {
+    if !here {
+        return KernelVerdict::Unknown("not a counter of this machine".to_owned());
+    }
+    match KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE) {
+        KernelVerdict::Distrusted(_) => {
+            KernelVerdict::Unknown("the kernel does not use it as a clock source, and so says nothing of it".to_owned())
+        }
+        verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct BcmSystimerBackend;
+
+impl Sealed for BcmSystimerBackend {}
+
+impl Backend for BcmSystimerBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![WIDE_ID, LOW_ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        vec![
+            report(host, WIDE_ID, "Broadcom System Timer, both words (64 bits)"),
+            report(host, LOW_ID, "Broadcom System Timer, low word (32 bits)"),
+        ]
+    }
+
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+        if *id == LOW_ID {
+            BcmSystimerLow::open(host).map(|timer| Opened::Shared(Box::new(timer)))
+        } else {
+            BcmSystimer::open(host).map(|timer| Opened::Shared(Box::new(timer)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::RefCell,
+        collections::VecDeque,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{Barrier, Counter, HIGH, LOW, LOW_ID, MissingRight, Registers, WIDE_ID, info, right_behind_eperm};
+    use crate::{
+        host::Host,
+        source::{SelfTestFailure, SourceId, SourceInfo, TimeSource, self_test},
+        units::Frequency,
+    };
+
+    /// Answers as scripted, and insists on the order.
+    #[derive(Debug)]
+    struct Scripted(RefCell<VecDeque<(usize, u32)>>);
+
+    impl Registers for Scripted {
+        fn read_u32(&self, offset: usize) -> u32 {
+            let (expected, value) = self.0.borrow_mut().pop_front().expect("no further read was expected");
+            assert_eq!(offset, expected);
+            value
+        }
+    }
+
+    /// Device registers that move by true time, which every read takes some of.
+    #[derive(Debug)]
+    struct Moving<'a> {
+        now_ns: &'a AtomicU64,
+        ticks_per_ms: u64,
+        read_ns: u64,
+    }
+
+    impl Registers for Moving<'_> {
+        fn read_u32(&self, offset: usize) -> u32 {
+            let now_ns = self.now_ns.fetch_add(self.read_ns, Ordering::Relaxed);
+            let ticks = u128::from(now_ns) * u128::from(self.ticks_per_ms) / 1_000_000;
+            let half = if offset == HIGH { ticks >> 32 } else { ticks };
+            u32::try_from(half & u128::from(u32::MAX)).expect("masked")
+        }
+    }
+
+    #[derive(Debug)]
+    struct Wide<'a>(Counter<Moving<'a>>);
+    time_source!(Wide<'_>, wide);
+    #[derive(Debug)]
+    struct Low<'a>(Counter<Moving<'a>>);
+    time_source!(Low<'_>, low);
+
+    /// The clock of the same world.
+    #[derive(Debug)]
+    struct WorldClock<'a>(&'a AtomicU64, SourceInfo);
+
+    impl TimeSource for WorldClock<'_> {
+        fn ticks(&self) -> u64 {
+            self.0.fetch_add(50, Ordering::Relaxed)
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.1
+        }
+    }
+
+    fn counter<R: Registers>(registers: R, id: SourceId) -> Counter<R> {
+        let node = crate::host::DeviceNode::unreachable("/soc/timer");
+        Counter { registers, barrier: Barrier::detect(None), info: info(id, &node) }
+    }
+
+    fn moving(now_ns: &AtomicU64, ticks_per_ms: u64) -> Moving<'_> {
+        Moving { now_ns, ticks_per_ms, read_ns: 100 }
+    }
+
+    fn scripted(reads: &[(usize, u32)]) -> Counter<Scripted> {
+        counter(Scripted(RefCell::new(reads.iter().copied().collect())), WIDE_ID)
+    }
+
+    #[test]
+    fn a_carry_between_the_words_is_read_again() {
+        // The low word wrapped after the high one was read: together they would be 71 minutes late.
+        let late = scripted(&[(HIGH, 6), (LOW, 3), (HIGH, 7), (LOW, 4), (HIGH, 7)]);
+        assert_eq!(late.wide(), 7 << 32 | 4);
+        // The high word moved after the low one was read: with the second high word it would be 71 minutes early.
+        let early = scripted(&[(HIGH, 6), (LOW, u32::MAX), (HIGH, 7), (LOW, 0), (HIGH, 7)]);
+        assert_eq!(early.wide(), 7 << 32);
+        let quiet = scripted(&[(HIGH, 6), (LOW, u32::MAX), (HIGH, 6)]);
+        assert_eq!(quiet.wide(), 6 << 32 | 0xffff_ffff);
+    }
+
+    #[test]
+    fn the_low_form_is_one_read() {
+        assert_eq!(scripted(&[(LOW, 0x8000_0001)]).low(), 0x8000_0001);
+    }
+
+    proptest! {
+        #[test]
+        fn no_reading_is_torn_or_goes_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
+            let now_ns = AtomicU64::new((carry << 32) * 1_000 - before_ns);
+            let timer = Wide(counter(Moving { read_ns, ..moving(&now_ns, 1_000) }, WIDE_ID));
+            let mut last = 0;
+            for _ in 0..60 {
+                let earliest = now_ns.load(Ordering::Relaxed) / 1_000;
+                let ticks = timer.ticks();
+                let latest = now_ns.load(Ordering::Relaxed) / 1_000;
+                prop_assert!((earliest..=latest).contains(&ticks) && ticks >= last, "{earliest} {ticks} {latest}");
+                last = ticks;
+            }
+        }
+    }
+
+    #[test]
+    fn the_timer_passes_its_self_test_also_across_a_wrap() {
+        for start_ns in [0, (1_u64 << 32) * 1_000 - 300_000] {
+            let now_ns = AtomicU64::new(start_ns);
+            let clock = WorldClock(&now_ns, crate::testing::ManualSource::nanoseconds("world").info().clone());
+            self_test(&Wide(counter(moving(&now_ns, 1_000), WIDE_ID)), &clock).expect("both words");
+            now_ns.store(start_ns, Ordering::Relaxed);
+            self_test(&Low(counter(moving(&now_ns, 1_000), LOW_ID)), &clock).expect("the low word");
+        }
+    }
+
+    #[test]
+    fn another_page_is_found_out() {
+        let now_ns = AtomicU64::new(0);
+        let clock = WorldClock(&now_ns, crate::testing::ManualSource::nanoseconds("world").info().clone());
+        let stuck = self_test(&Low(counter(moving(&now_ns, 0), LOW_ID)), &clock);
+        assert!(matches!(stuck, Err(SelfTestFailure::StandsStill { .. })), "{stuck:?}");
+        let another = self_test(&Low(counter(moving(&now_ns, 250_000), LOW_ID)), &clock);
+        assert!(matches!(another, Err(SelfTestFailure::WrongRate { stated: Frequency::MEGAHERTZ, .. })), "{another:?}");
+    }
+
+    #[test]
+    fn the_right_that_is_missing_is_named() {
+        let plain = Some("Name:\tx\nCapEff:\t0000000000000000\n");
+        let root = Some("Name:\tx\nCapEff:\t000001ffffffffff\n");
+        assert_eq!(right_behind_eperm(plain, Some("[none] integrity confidentiality")), MissingRight::Capability);
+        assert_eq!(right_behind_eperm(root, Some("none [integrity] confidentiality")), MissingRight::Lockdown);
+        assert_eq!(right_behind_eperm(root, Some("[none] integrity confidentiality")), MissingRight::Page);
+        assert_eq!(right_behind_eperm(None, None), MissingRight::Page);
+    }
+
+    #[test]
+    fn a_captured_machine_is_not_opened() {
+        let host = Host::captured("/nonexistent", crate::host::Facts::live());
+        assert!(super::BcmSystimer::open(&host).is_err());
+    }
+}

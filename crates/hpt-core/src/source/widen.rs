@@ -1,0 +1,453 @@
+//! A narrow counter as one of 64 bits: the system's clock tells how often it wrapped.
+//! For steady counters only; one that stops or changes its rate cannot be followed this way.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    time::Duration,
+};
+
+use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
+use crate::{
+    host::Host,
+    scale::Scale,
+    units::{Frequency, Width},
+};
+
+/// How far the counter and the system's clock may drift apart: each nanosecond counts for one in this many. The kernel bends its clock
+/// by 500 ppm at most, and a quartz that is off by as much again is broken.
+const ONE_IN: u64 = 1_000;
+/// How late a clock that the kernel's tick moves may be: ten times what was seen on a loaded machine.
+const TICK_LATENESS: Duration = Duration::from_millis(250);
+/// Below this half of a wrap, a clock that the kernel's tick moves would leave too little room.
+const COARSE_FROM: Duration = Duration::from_secs(10);
+
+/// A steady narrow counter with 64 bits, for instance [`BcmSystimerLow`](super::BcmSystimerLow) or a 24-bit ACPI timer.
+///
+/// A reading takes one of the counter between two of a clock of the system. The clock says which wrap it is, and may be wrong by almost half
+/// a wrap in doing so; the counter says the rest, so that readings are as fine as the counter's own. Where the thread was stopped between
+/// them for long, all are taken again.
+///
+/// # Error
+///
+/// None, as long as it is read once in a [`horizon`](Self::horizon), for which the two may drift apart by one part in a thousand: more than a
+/// hundred wraps. After that the number of wraps is the clock's best guess; readings go on from there, still forwards, and
+/// [`guesses`](Self::guesses) counts it.
+///
+/// # Ordering
+///
+/// Those of the counter.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{BcmSystimerLow, Clock, Host, TimeSource, Widened};
+///
+/// let host = Host::live();
+/// if let Ok(low) = BcmSystimerLow::open(&host) {
+///     let wide = Widened::new(low, &host)?;
+///     let rate = wide.info().nominal.expect("the System Timer states its rate").frequency;
+///     let clock = Clock::new(wide, rate)?;
+///     println!("{:?}", clock.now());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Widened<S, R = PosixClock> {
+    source: S,
+    reference: R,
+    info: SourceInfo,
+    narrow: Width,
+    /// Ticks of the counter for each nanosecond of the reference.
+    ticks_per_ns: Scale,
+    ns_per_reference_tick: Scale,
+    /// Since its anchor, the wraps can be told for this long.
+    horizon_ns: u64,
+    /// A reading that took longer is taken again.
+    patience_ns: u64,
+    anchors: Anchors,
+    guesses: AtomicU64,
+}
+
+/// Why a counter cannot be widened.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WidenError {
+    /// Its rate changes, so that the time that passed does not tell its wraps.
+    #[error("{0} is not steady: the time that passed does not tell how often it wrapped")]
+    NotSteady(SourceId),
+    /// Nobody states its rate, or one below 56 kHz.
+    #[error("nobody states a rate of {0} that its wraps could be told by")]
+    NoRate(SourceId),
+    /// It wraps within the lateness of the clock that should tell its wraps.
+    #[error("{source_id} wraps every {wraps_after:?}: no clock of the system is sure to tell its wraps")]
+    TooNarrow {
+        /// The counter.
+        source_id: SourceId,
+        /// How long it takes to wrap.
+        wraps_after: Duration,
+    },
+    /// The system's clock cannot be read.
+    #[error("the system's clock cannot tell the wraps")]
+    NoClock(#[source] Unavailable),
+}
+
+impl<S: TimeSource> Widened<S> {
+    /// Widens `source` by a clock of the system: `CLOCK_BOOTTIME` where the counter runs in suspend, else `CLOCK_MONOTONIC_COARSE`, the cheapest,
+    /// or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`WidenError`].
+    pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
+        let half_ns = half_a_wrap_ns(source.info())?;
+        let clock = match source.info().counts_in_suspend {
+            Some(true) => PosixId::Boottime,
+            _ if half_ns >= nanoseconds(COARSE_FROM) => PosixId::MonotonicCoarse,
+            _ => PosixId::Monotonic,
+        };
+        let reference = PosixClock::open(host, clock).map_err(WidenError::NoClock)?;
+        Self::by(source, reference)
+    }
+}
+
+impl<S: TimeSource, R: TimeSource> Widened<S, R> {
+    /// Widens `source` by any clock that does not wrap, has a stated rate (else its ticks are nanoseconds) and counts whenever the source does.
+    ///
+    /// # Errors
+    ///
+    /// [`WidenError`].
+    pub fn by(source: S, reference: R) -> Result<Self, WidenError> {
+        let narrow = source.info().width;
+        let half_ns = half_a_wrap_ns(source.info())?;
+        let lateness_ns = if reference.info().is_moved_by_the_tick() { nanoseconds(TICK_LATENESS) } else { 0 };
+        let Some(room_ns) = half_ns.checked_sub(lateness_ns).filter(|&room_ns| room_ns >= ONE_IN) else {
+            let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
+            return Err(WidenError::TooNarrow { source_id: source.info().id.clone(), wraps_after });
+        };
+        let mut info = source.info().clone();
+        info.id = SourceId::from(format!("{}-widened", info.id));
+        info.width = Width::BITS_64;
+        let widened = Self {
+            narrow,
+            ticks_per_ns: ticks_per_ns(source.info())?,
+            ns_per_reference_tick: reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ)),
+            // One half of the room for a thread that is stopped, the other for what the two drift apart.
+            patience_ns: room_ns / 2,
+            horizon_ns: (room_ns / 2).saturating_mul(ONE_IN),
+            anchors: Anchors::default(),
+            guesses: AtomicU64::new(0),
+            source,
+            reference,
+            info,
+        };
+        widened.anchors.replace(Anchor { ticks: widened.source.ticks(), reference_ns: widened.reference_ns() });
+        Ok(widened)
+    }
+
+    /// How often it was not read for so long that the number of wraps had to be guessed.
+    pub fn guesses(&self) -> u64 {
+        self.guesses.load(Ordering::Relaxed)
+    }
+
+    /// Since its last reading, the wraps can be told for this long at least.
+    pub fn horizon(&self) -> Duration {
+        Duration::from_nanos(self.horizon_ns / 2)
+    }
+
+    #[inline]
+    fn reference_ns(&self) -> u64 {
+        self.ns_per_reference_tick.nanoseconds(self.reference.ticks())
+    }
+
+    #[inline]
+    fn read(&self, counter: impl Fn(&S) -> u64) -> u64 {
+        let mut before_ns = self.reference_ns();
+        loop {
+            let narrow_ticks = counter(&self.source);
+            let after_ns = self.reference_ns();
+            if after_ns.wrapping_sub(before_ns) <= self.patience_ns {
+                return self.widen(narrow_ticks, after_ns);
+            }
+            before_ns = after_ns;
+        }
+    }
+
+    #[inline]
+    fn widen(&self, narrow_ticks: u64, reference_ns: u64) -> u64 {
+        let anchor = self.anchors.current();
+        let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
+        let elapsed_ticks = self.ticks_per_ns.nanoseconds(elapsed_ns.unsigned_abs());
+        // Before the anchor, when another thread moved it after this one took its readings.
+        let expected = if elapsed_ns < 0 {
+            anchor.ticks.wrapping_sub(elapsed_ticks)
+        } else {
+            anchor.ticks.wrapping_add(elapsed_ticks)
+        };
+        // Of all the readings that end in these bits, the one nearest to what is expected.
+        let ticks = expected.wrapping_add_signed(self.narrow.signed_difference(expected, narrow_ticks));
+        if elapsed_ns.unsigned_abs() > self.horizon_ns / 2 {
+            self.go_on_from(Anchor { ticks, reference_ns }, anchor);
+        }
+        ticks
+    }
+
+    #[cold]
+    fn go_on_from(&self, next: Anchor, last: Anchor) {
+        let guessed = next.reference_ns.wrapping_sub(last.reference_ns).cast_signed() > self.horizon_ns.cast_signed();
+        if self.anchors.replace(next) && guessed {
+            self.guesses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: TimeSource, R: TimeSource> TimeSource for Widened<S, R> {
+    #[inline]
+    fn ticks(&self) -> u64 {
+        self.read(S::ticks)
+    }
+
+    #[inline]
+    fn ticks_start(&self) -> u64 {
+        self.read(S::ticks_start)
+    }
+
+    #[inline]
+    fn ticks_end(&self) -> u64 {
+        self.read(S::ticks_end)
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("a few seconds")
+}
+
+fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
+    if !info.steady {
+        return Err(WidenError::NotSteady(info.id.clone()));
+    }
+    let scale = info.nominal_scale().ok_or_else(|| WidenError::NoRate(info.id.clone()))?;
+    Ok(scale.nanoseconds(info.width.mask() / 2))
+}
+
+/// A scale turns ticks of a rate into nanoseconds; one of the inverse rate turns nanoseconds into ticks.
+fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
+    // Microhertz and nanoseconds a tick: their product is 10^15, so the inverse of f is 10^30 / f, which fits from 55.5 kHz on.
+    const SQUARE: u128 = 1_000_000_000_000_000_000_000_000_000_000;
+    let inverse = info.nominal.map(|nominal| SQUARE / u128::from(nominal.frequency.microhertz()));
+    inverse
+        .and_then(|microhertz| u64::try_from(microhertz).ok())
+        .and_then(Frequency::from_microhertz)
+        .map(Scale::of)
+        .ok_or_else(|| WidenError::NoRate(info.id.clone()))
+}
+
+/// A reading, and the reference at that moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Anchor {
+    ticks: u64,
+    reference_ns: u64,
+}
+
+/// The anchor in force, which any thread may read or replace without waiting.
+///
+/// Two slots and a generation, whose last bit says which slot is in force. A replacement fills the other slot and then moves the generation on,
+/// so a reader is disturbed only when two replacements happen during its reading, which the generation shows.
+#[derive(Debug, Default)]
+struct Anchors {
+    generation: AtomicU32,
+    slots: [Slot; 2],
+    being_replaced: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    ticks: AtomicU64,
+    reference_ns: AtomicU64,
+}
+
+impl Anchors {
+    #[inline]
+    fn current(&self) -> Anchor {
+        loop {
+            let generation = self.generation.load(Ordering::Acquire);
+            let slot = &self.slots[(generation & 1) as usize];
+            let anchor = Anchor {
+                ticks: slot.ticks.load(Ordering::Relaxed),
+                reference_ns: slot.reference_ns.load(Ordering::Relaxed),
+            };
+            // Pairs with the fence in `replace`: who saw a later slot sees the later generation.
+            fence(Ordering::Acquire);
+            if self.generation.load(Ordering::Relaxed) == generation {
+                return anchor;
+            }
+        }
+    }
+
+    /// Whether `next` is in force now; not when another thread is replacing it at this moment, or put a later one there.
+    fn replace(&self, next: Anchor) -> bool {
+        if self.being_replaced.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let generation = self.generation.load(Ordering::Relaxed);
+        let last = self.slots[(generation & 1) as usize].reference_ns.load(Ordering::Relaxed);
+        let later = generation == 0 || next.reference_ns.wrapping_sub(last).cast_signed() > 0;
+        if later {
+            fence(Ordering::Release);
+            let slot = &self.slots[(generation.wrapping_add(1) & 1) as usize];
+            slot.ticks.store(next.ticks, Ordering::Relaxed);
+            slot.reference_ns.store(next.reference_ns, Ordering::Relaxed);
+            self.generation.store(generation.wrapping_add(1), Ordering::Release);
+        }
+        self.being_replaced.store(false, Ordering::Release);
+        later
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        time::Duration,
+    };
+
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{WidenError, Widened};
+    use crate::{
+        source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
+        units::{Frequency, Width},
+    };
+
+    /// True time in nanoseconds, seen as a counter of any width and rate.
+    #[derive(Debug)]
+    struct Seen<'a> {
+        now_ns: &'a AtomicU64,
+        ticks_per_second: u64,
+        info: SourceInfo,
+    }
+
+    impl TimeSource for Seen<'_> {
+        fn ticks(&self) -> u64 {
+            let ticks =
+                u128::from(self.now_ns.load(Ordering::Relaxed)) * u128::from(self.ticks_per_second) / 1_000_000_000;
+            u64::try_from(ticks & u128::from(self.info.width.mask())).expect("masked")
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    fn seen(now_ns: &AtomicU64, width_bits: u8, stated_hertz: u64, really_hertz: u64) -> Seen<'_> {
+        let mut info = SourceInfo::new(SourceId::new("seen"));
+        info.width = Width::new(width_bits).expect("1 to 64");
+        info.steady = true;
+        info.nominal =
+            Frequency::from_hertz(stated_hertz).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
+        Seen { now_ns, ticks_per_second: really_hertz, info }
+    }
+
+    fn clock(now_ns: &AtomicU64) -> Seen<'_> {
+        seen(now_ns, 64, 1_000_000_000, 1_000_000_000)
+    }
+
+    proptest! {
+        /// Whatever the width and rate, a few hundred ppm off, and however long it is not read within its horizon: the reading is the true one.
+        #[test]
+        fn no_wrap_is_lost(
+            start_ns in 0..1_u64 << 40,
+            bits in 24..=40_u8,
+            (hertz, off_ppm) in (100_000..4_000_000_000_u64, 0..900_u64),
+            waits in proptest::collection::vec(0.0..1.0_f64, 1..20),
+        ) {
+            let now_ns = AtomicU64::new(start_ns);
+            let really = hertz + hertz * off_ppm / 1_000_000;
+            let Ok(widened) = Widened::by(seen(&now_ns, bits, hertz, really), clock(&now_ns)) else { return Ok(()) };
+            let truth = seen(&now_ns, 64, hertz, really);
+            let above = truth.ticks().wrapping_sub(widened.ticks());
+            for wait in waits {
+                let longest_ns = u64::try_from(widened.horizon().as_nanos()).unwrap_or(u64::MAX).min(1 << 50);
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
+                now_ns.fetch_add((longest_ns as f64 * wait) as u64, Ordering::Relaxed);
+                prop_assert_eq!(truth.ticks().wrapping_sub(widened.ticks()), above);
+            }
+            prop_assert_eq!(widened.guesses(), 0);
+        }
+
+        /// Never backwards, whatever happens, when time is not.
+        #[test]
+        fn readings_go_forwards_also_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
+            let now_ns = AtomicU64::new(0);
+            let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_581_000), clock(&now_ns)).expect("it can be widened");
+            let mut last = widened.ticks();
+            for wait in waits {
+                now_ns.fetch_add(u64::from(wait) << 14, Ordering::Relaxed);
+                let now = widened.ticks();
+                assert!(now >= last, "{last} then {now}");
+                last = now;
+            }
+        }
+    }
+
+    #[test]
+    fn a_guess_is_counted() {
+        let now_ns = AtomicU64::new(0);
+        let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_579_545), clock(&now_ns)).expect("it can be widened");
+        widened.ticks();
+        now_ns.fetch_add(u64::try_from(widened.horizon().as_nanos()).expect("hours") * 3, Ordering::Relaxed);
+        widened.ticks();
+        assert_eq!(widened.guesses(), 1);
+        now_ns.fetch_add(1_000_000_000, Ordering::Relaxed);
+        widened.ticks();
+        assert_eq!(widened.guesses(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_widened_is_refused_by_name() {
+        let now_ns = AtomicU64::new(0);
+        let mut unsteady = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
+        unsteady.info.steady = false;
+        assert!(matches!(Widened::by(unsteady, clock(&now_ns)), Err(WidenError::NotSteady(_))));
+        let mut rateless = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
+        rateless.info.nominal = None;
+        assert!(matches!(Widened::by(rateless, clock(&now_ns)), Err(WidenError::NoRate(_))));
+        let slow = seen(&now_ns, 32, 32_768, 32_768);
+        assert!(matches!(Widened::by(slow, clock(&now_ns)), Err(WidenError::NoRate(_))));
+        let mut late = clock(&now_ns);
+        late.info.claimed_resolution_ns = Some(4_000_000);
+        let quick = seen(&now_ns, 24, 54_000_000, 54_000_000);
+        let expected = Duration::from_millis(310);
+        match Widened::by(quick, late) {
+            Err(WidenError::TooNarrow { wraps_after, .. }) => assert!(wraps_after.abs_diff(expected).as_millis() < 2),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn many_threads_read_one_line_of_time() {
+        let now_ns = AtomicU64::new(0);
+        let widened = Widened::by(seen(&now_ns, 8, 1_000_000_000, 1_000_000_000), clock(&now_ns));
+        // 8 bits at 1 GHz: half a wrap is 127 ns, less than the smallest room.
+        assert!(matches!(widened, Err(WidenError::TooNarrow { .. })));
+        let widened =
+            Widened::by(seen(&now_ns, 16, 1_000_000_000, 1_000_000_000), clock(&now_ns)).expect("it can be widened");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    for _ in 0..100_000 {
+                        // 400 ms in all: the anchor moves every 8 ms, and a thread that is stopped for long reads again.
+                        now_ns.fetch_add(1_000, Ordering::Relaxed);
+                        let now = widened.ticks();
+                        assert!(now >= last, "{last} then {now}");
+                        last = now;
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! A device's registers, mapped read-only.
+//! Knows no device: where its registers are and what they mean is for `source`.
+
+use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Registers of 32 bits that can be read; so that a test can script them.
+pub(crate) trait Registers {
+    /// The register `offset` bytes after the first.
+    ///
+    /// # Panics
+    ///
+    /// When `offset` is not that of a register: a mistake in the program.
+    fn read_u32(&self, offset: usize) -> u32;
+}
+
+/// A device's registers in this process's memory. There is no way to write to them.
+#[derive(Debug)]
+pub(crate) struct Window {
+    map: MmapRaw,
+    /// Where the registers begin in the map, and how many bytes they have.
+    start: usize,
+    length: usize,
+}
+
+impl Window {
+    /// Maps what `path` offers from `offset` on, which must be a multiple of the page size, and shows `length` bytes that begin
+    /// `start` bytes after it.
+    ///
+    /// # Errors
+    ///
+    /// What opening or mapping answers; [`io::ErrorKind::InvalidInput`] for a `start` that is not that of a register.
+    pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
+        let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
+        // O_SYNC: the memory of a device is mapped uncached anyway; this asks for it where a kernel would not. Linux, drivers/char/mem.c.
+        let file = File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)?;
+        let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(&file)?;
+        Ok(Self { map, start, length })
+    }
+}
+
+impl Registers for Window {
+    #[inline(always)]
+    fn read_u32(&self, offset: usize) -> u32 {
+        assert!(
+            offset.is_multiple_of(4) && offset + 4 <= self.length,
+            "no register of 32 bits begins {offset} bytes after the first"
+        );
+        let first = self.map.as_ptr();
+        // SAFETY: `start + length` bytes are mapped, and the assertion keeps the whole register within them. pointer::add.
+        let register = unsafe { first.add(self.start + offset) };
+        // SAFETY: the address is mapped for as long as `self.map` lives, readable, and aligned to four bytes: the map begins at a page, `start`
+        // and `offset` are multiples of four. No reference to it is ever made; volatile, because a device moves it. ptr::read_volatile.
+        unsafe { register.cast::<u32>().read_volatile() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::{Registers, Window};
+
+    fn file(content: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(content).expect("it can be written");
+        file
+    }
+
+    #[test]
+    fn registers_are_read_where_they_are() {
+        let content: Vec<u8> = (0..=255).cycle().take(8192).collect();
+        let file = file(&content);
+        let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
+        assert_eq!(window.read_u32(0), u32::from_le_bytes([8, 9, 10, 11]));
+        assert_eq!(window.read_u32(8), u32::from_le_bytes([16, 17, 18, 19]));
+    }
+
+    #[test]
+    #[should_panic(expected = "no register of 32 bits begins 12 bytes after the first")]
+    fn a_register_past_the_end_is_not_read() {
+        let file = file(&[0; 8192]);
+        let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
+        window.read_u32(12);
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_an_error() {
+        let file = file(&[0; 8192]);
+        assert!(Window::map(file.path(), 0, 2, 4).is_err());
+        assert!(Window::map(file.path(), 0, usize::MAX - 3, 8).is_err());
+        assert!(Window::map(std::path::Path::new("/nonexistent"), 0, 0, 4).is_err());
+    }
+}
