@@ -202,6 +202,9 @@ mod tests {
         let ranges = [0x4000_0000, 0x10, 0, 0x100_0000, 0x7c00_0000, 0x10, 0x7c00_0000, 0x400_0000];
         let bcm2712 = [bus(1, 1, Some(&ranges)), bus(2, 2, None)];
         assert_eq!(locate(&cells(&[0x7c00_3000, 0x1000]), &bcm2712), at(0x10_7c00_3000));
+        // Later trees of the same machine have one range for all.
+        let bcm2712 = [bus(1, 1, Some(&[0, 0x10, 0, 0x8000_0000])), bus(2, 2, None)];
+        assert_eq!(locate(&cells(&[0x7c00_3000, 0x1000]), &bcm2712), at(0x10_7c00_3000));
     }
 
     #[test]

@@ -6,6 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use proptest::{
+    collection::vec,
+    prelude::{any, prop_assert, proptest},
+};
+
 use hpt_core::{
     Host, Unavailable,
     host::Facts,
@@ -141,7 +146,7 @@ fn the_arm_counter_is_there_on_arm_machines_only() {
         let availability = report(&name, "arm-counter").availability;
         assert_eq!(
             availability.is_ok(),
-            name.contains("aarch64") || name.contains("armv7"),
+            ["aarch64", "armv7", "raspberry-pi"].iter().any(|arm| name.contains(arm)),
             "{name}: {availability:?}"
         );
     }
@@ -150,4 +155,96 @@ fn the_arm_counter_is_there_on_arm_machines_only() {
     assert_eq!((nominal.frequency.hertz(), nominal.stated_by), (54_000_000, StatedBy::DeviceTree));
     assert_eq!((stated.counts_in_suspend, stated.width.bits()), (Some(false), 56));
     assert!(matches!(report("derived-aarch64-device-tree", "arm-counter").kernel, KernelVerdict::Trusted(_)));
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("readable").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// A copy of a captured machine's device tree, to be spoilt.
+fn copy_of_the_tree(name: &str) -> (tempfile::TempDir, Host) {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    let original = folder().join(name);
+    for file in files(&original.join("proc/device-tree")) {
+        let target = copy.path().join(file.strip_prefix(&original).expect("below it"));
+        fs::create_dir_all(target.parent().expect("a folder")).expect("it can be made");
+        fs::copy(&file, target).expect("it can be copied");
+    }
+    let host = Host::captured(copy.path(), host(name).facts().clone());
+    (copy, host)
+}
+
+const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
+
+fn machines_with_a_system_timer() -> Vec<String> {
+    all().into_iter().filter(|name| host(name).device_node(SYSTEM_TIMER).is_some()).collect()
+}
+
+#[test]
+fn the_system_timer_of_a_raspberry_pi_5_lies_above_four_gigabytes() {
+    let node = host("derived-raspberry-pi-5").device_node(SYSTEM_TIMER).expect("the board has one");
+    let registers = node.registers.expect("its buses translate");
+    assert_eq!((registers.address, registers.length), (0x10_7c00_3000, 0x1000));
+    assert_eq!((node.path.as_str(), node.clock_frequency_hz), ("/soc@107c000000/timer@7c003000", Some(1_000_000)));
+    let described = report("derived-raspberry-pi-5", "bcm-systimer").availability.expect("it would be there");
+    assert_eq!((described.width.bits(), described.steady), (64, true));
+}
+
+#[test]
+fn a_device_tree_cut_off_at_any_byte_gives_the_right_address_or_none() {
+    for name in machines_with_a_system_timer() {
+        let whole = host(&name).device_node(SYSTEM_TIMER).expect("it has one").registers;
+        let (copy, spoilt) = copy_of_the_tree(&name);
+        assert_eq!(spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers), whole, "{name}");
+        for file in files(copy.path()) {
+            let content = fs::read(&file).expect("readable");
+            for length in 0..content.len() {
+                fs::write(&file, &content[..length]).expect("writable");
+                // `ranges` without content is a statement of its own: the bus translates nothing.
+                let cut_ranges = length == 0 && file.ends_with("ranges");
+                let found = spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers);
+                assert!(
+                    found.is_none() || found == whole || cut_ranges,
+                    "{name}: {found:?} at {length} of {}",
+                    file.display()
+                );
+                assert_eq!(source::probe(&spoilt).len(), source::names().len());
+            }
+            fs::remove_file(&file).expect("it was there");
+            let _ = spoilt.device_node(SYSTEM_TIMER);
+            fs::write(&file, content).expect("writable");
+        }
+    }
+}
+
+#[test]
+fn a_device_tree_without_an_end_is_left() {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    let bus = copy.path().join("proc/device-tree/soc");
+    fs::create_dir_all(&bus).expect("it can be made");
+    fs::write(bus.join("ranges"), []).expect("writable");
+    std::os::unix::fs::symlink(".", bus.join("soc")).expect("a link can be made");
+    assert_eq!(Host::captured(copy.path(), Facts::live()).device_node(SYSTEM_TIMER), None);
+}
+
+proptest! {
+    /// Any bytes anywhere in the properties: an answer, never a panic.
+    #[test]
+    fn a_device_tree_of_any_bytes_is_walked(
+        machine in any::<proptest::sample::Index>(),
+        changes in vec((any::<proptest::sample::Index>(), vec(any::<u8>(), 0..24)), 1..4),
+    ) {
+        let names = machines_with_a_system_timer();
+        let (copy, spoilt) = copy_of_the_tree(machine.get::<String>(&names));
+        let files = files(copy.path());
+        for (file, content) in changes {
+            fs::write(file.get(&files), content).expect("writable");
+        }
+        if let Some(region) = spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers) {
+            prop_assert!(region.address.checked_add(region.length).is_some());
+        }
+        prop_assert!(source::probe(&spoilt).len() == source::names().len());
+    }
 }
