@@ -129,7 +129,7 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
     }
     match &ours {
         Ok(ours) => contenders.extend(ours.contenders()),
-        Err(reason) => skip("hpt Tsc and Clock<Tsc>", reason.to_string()),
+        Err(reason) => skip("hpt: the counter and its clock", reason.to_string()),
     }
     contenders.extend(rivals::rivals());
     let fence = Fence::detect();

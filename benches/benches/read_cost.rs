@@ -8,7 +8,7 @@ use hpt_core::Host;
 
 fn main() {
     let host = Host::live();
-    let ours = common::or_say("hpt Tsc and Clock<Tsc>", Ours::open(&host));
+    let ours = common::or_say("hpt: the counter and its clock", Ours::open(&host));
     let mut contenders = common::or_say(bare::Counter::PLAIN, rivals::bare(&host)).unwrap_or_default();
     contenders.extend(ours.iter().flat_map(Ours::contenders));
     contenders.extend(rivals::rivals());

@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use hpt_core::{
-    Clock, Host, Opened, PosixClock, PosixId, TimeSource, Tsc, Unavailable,
+    Clock, Host, Opened, PosixClock, PosixId, TimeSource, Unavailable,
     calibrate::{self, CalibrateError},
     clock::ClockError,
     source,
@@ -15,11 +15,30 @@ use crate::contender::{Contender, Gives, Group};
 /// For how long the counter is calibrated: the scale's value has no part in what a read costs.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
 
-/// The TSC in all the ways in which it can be reached.
+/// The processor's own counter, and what its ways are called in tables.
+#[cfg(target_arch = "x86_64")]
+mod native {
+    pub(super) use hpt_core::Tsc as Native;
+
+    pub(super) const TICKS: &str = "hpt Tsc::ticks";
+    pub(super) const NOW: &str = "hpt Clock<Tsc>::now";
+    pub(super) const NOW_START: &str = "hpt Clock<Tsc>::now_start";
+}
+#[cfg(not(target_arch = "x86_64"))]
+mod native {
+    pub(super) use hpt_core::ArmCounter as Native;
+
+    pub(super) const TICKS: &str = "hpt ArmCounter::ticks";
+    pub(super) const NOW: &str = "hpt Clock<ArmCounter>::now";
+    pub(super) const NOW_START: &str = "hpt Clock<ArmCounter>::now_start";
+}
+use native::Native;
+
+/// The processor's counter in all the ways in which it can be reached.
 #[derive(Debug)]
 pub struct Ours {
-    tsc: Tsc,
-    clock: Clock<Tsc>,
+    counter: Native,
+    clock: Clock<Native>,
     boxed: Box<dyn TimeSource>,
     opened: Opened,
 }
@@ -40,46 +59,46 @@ pub enum OursError {
 }
 
 impl Ours {
-    /// Opens the TSC, and calibrates it for 10 ms.
+    /// Opens the processor's counter, and calibrates it for 10 ms.
     ///
     /// # Errors
     ///
-    /// [`OursError`] where the machine has no TSC or does not let it be read.
+    /// [`OursError`] where the machine has none or does not let it be read.
     pub fn open(host: &Host) -> Result<Self, OursError> {
-        let tsc = Tsc::open(host)?;
+        let counter = Native::open(host)?;
         let reference = PosixClock::open(host, PosixId::MonotonicRaw)?;
-        let frequency = calibrate::calibrate(&tsc, &reference, CALIBRATION_WINDOW)?.frequency;
-        let clock = Clock::new(tsc.clone(), frequency)?;
+        let frequency = calibrate::calibrate(&counter, &reference, CALIBRATION_WINDOW)?.frequency;
+        let clock = Clock::new(counter.clone(), frequency)?;
         // Through black_box, so that the compiler cannot know which source stands behind the pointer.
-        let boxed = black_box(Box::new(tsc.clone()) as Box<dyn TimeSource>);
-        let opened = black_box(source::open(host, tsc.info().id.as_str())?);
-        Ok(Self { tsc, clock, boxed, opened })
+        let boxed = black_box(Box::new(counter.clone()) as Box<dyn TimeSource>);
+        let opened = black_box(source::open(host, counter.info().id.as_str())?);
+        Ok(Self { counter, clock, boxed, opened })
     }
 
     /// The clock, and the source by its own type and through `dyn`.
     #[must_use]
     pub fn contenders(&self) -> Vec<Contender<'_>> {
-        let Self { tsc, clock, .. } = self;
+        let Self { counter, clock, .. } = self;
         vec![
-            ours("hpt Tsc::ticks", Gives::Ticks, || tsc.ticks()),
+            ours(native::TICKS, Gives::Ticks, || counter.ticks()),
             self.through_dyn(),
-            ours("hpt Clock<Tsc>::now", Gives::Nanoseconds, || clock.now()),
-            ours("hpt Clock<Tsc>::now_start", Gives::Nanoseconds, || clock.now_start()),
+            ours(native::NOW, Gives::Nanoseconds, || clock.now()),
+            ours(native::NOW_START, Gives::Nanoseconds, || clock.now_start()),
         ]
     }
 
     /// Every way in which a program may hold a source.
     #[must_use]
     pub fn by_every_way(&self) -> Vec<Contender<'_>> {
-        let Self { tsc, clock, boxed, opened } = self;
+        let Self { counter, clock, boxed, opened } = self;
         vec![
-            ours("hpt Tsc::ticks", Gives::Ticks, || tsc.ticks()),
-            ours("hpt S: TimeSource", Gives::Ticks, || ticks_of(tsc)),
-            ours("hpt &S: TimeSource", Gives::Ticks, move || ticks_of(&tsc)),
+            ours(native::TICKS, Gives::Ticks, || counter.ticks()),
+            ours("hpt S: TimeSource", Gives::Ticks, || ticks_of(counter)),
+            ours("hpt &S: TimeSource", Gives::Ticks, move || ticks_of(&counter)),
             self.through_dyn(),
             ours("hpt Box<dyn TimeSource>", Gives::Ticks, || ticks_of(boxed)),
             ours("hpt Opened::as_dyn", Gives::Ticks, || opened.as_dyn().ticks()),
-            ours("hpt Clock<Tsc>::now", Gives::Nanoseconds, || clock.now()),
+            ours(native::NOW, Gives::Nanoseconds, || clock.now()),
         ]
     }
 
