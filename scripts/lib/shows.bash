@@ -1,0 +1,231 @@
+# What an emulated board can be asked to show. Each has two functions: guest_NAME prints what the guest does, in the words of boards/init, and
+# judge_NAME looks at what came of it. Sourced by scripts/test-boards, with the board's file read and `answers`, the folder of its answers.
+
+# Nothing below may take the word of the board for what it is: these bounds are this file's own.
+RATE_TOLERANCE=0.03
+
+# wrong TEXT: one line for each thing that is not as it must be.
+wrong() { echo "$1" >>"$answers/wrong"; }
+
+# shown TEXT: words for the table, if there are any.
+shown() { if [[ -n $1 ]]; then echo "$1" >>"$answers/shown"; fi; }
+
+# ended STEP: it ran, and ended with exit code 0, without a panic.
+ended() {
+    local status
+    if [[ ! -e $answers/$1.status ]]; then
+        wrong "$1: the board did not get to its end"
+        return 1
+    fi
+    status=$(<"$answers/$1.status")
+    if ((status > 128)); then
+        wrong "$1: ended by signal $((status - 128))"
+    elif ((status != 0)); then
+        wrong "$1: exit code $status, not 0: $(tail -n 1 -- "$answers/$1.err")"
+    fi
+    if grep -q 'panicked at' -- "$answers/$1.out" "$answers/$1.err"; then wrong "$1: it panicked"; fi
+    ((status == 0))
+}
+
+# holds STEP WHAT FILTER: the JSON that the step printed is so, by jq; the board's file is in its variables.
+holds() {
+    jq --exit-status --arg system_timer "$system_timer" --arg arm_counter "$arm_counter" --arg clock_source "$clock_source" \
+        --argjson tolerance "$RATE_TOLERANCE" "
+        def source(\$id): .sources[] | select(.id == \$id);
+        def near(\$wanted): (. / \$wanted - 1) | fabs <= \$tolerance;
+        $3" "$answers/$1.out" >/dev/null 2>"$answers/jq.err" || wrong "$1: not so: $2 $(head -n 1 -- "$answers/jq.err")"
+}
+
+# counters: the sources whose rate the board's file tells, with commas, or else a clock that every kernel has.
+counters() {
+    local sources=''
+    if [[ $system_timer != none ]]; then sources+=,bcm-systimer,bcm-systimer-low; fi
+    if [[ $arm_counter != none ]]; then sources+=,arm-counter; fi
+    sources=${sources#,}
+    echo "${sources:-monotonic}"
+}
+
+# --- machine: it is the board it is meant to be, and the kernel is well at the end. Asked of every board. ---------------
+
+guest_machine() {
+    echo "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"
+    echo 'step clock_source cat /sys/devices/system/clocksource/clocksource0/current_clocksource'
+}
+
+judge_machine() {
+    if ended compatible && ! grep -qFx -- "$compatible" "$answers/compatible.out"; then
+        wrong "the device tree is that of $(paste -s -d ' ' "$answers/compatible.out"), not of $compatible"
+    fi
+    if ended clock_source && ! grep -qFx -- "$clock_source" "$answers/clock_source.out"; then
+        wrong "the kernel's clock source is $(<"$answers/clock_source.out"), not $clock_source"
+    fi
+    if ended kernel && grep -E 'undefined instruction|Internal error|Oops|BUG:|Unable to handle kernel' -- "$answers/kernel.out" >"$answers/oops"; then
+        wrong "the kernel says: $(head -n 1 -- "$answers/oops")"
+    fi
+}
+
+# --- probe: every source is told of, as root and as a plain user --------------------------------------------------------
+
+guest_probe() {
+    local build
+    for build in "${builds[@]}"; do
+        echo "step $build.probe hpt-$build probe --format json"
+        echo "step $build.probe-plain as plain hpt-$build probe --format json"
+        echo "step $build.probe-human hpt-$build probe"
+    done
+}
+
+judge_probe() {
+    local build step
+    for build in "${builds[@]}"; do
+        ended "$build.probe-human" || true
+        for step in "$build.probe" "$build.probe-plain"; do
+            ended "$step" || continue
+            holds "$step" 'a probe of a live machine' '.kind == "probe" and .machine.live'
+            holds "$step" "clock source $clock_source" '.machine.clock_source == $clock_source'
+            holds "$step" 'a source is chosen' '.choice.source != null'
+            holds "$step" 'a source that cannot be used has a reason' 'all(.sources[]; .available or (.reason_kind != null and .reason != null))'
+            if [[ $arm_counter == none ]]; then
+                holds "$step" 'no arm-counter' 'source("arm-counter").available | not'
+            else
+                holds "$step" "arm-counter at $arm_counter Hz" 'source("arm-counter") | .available and .frequency_hz == ($arm_counter | tonumber)'
+            fi
+        done
+        if [[ $system_timer == none ]]; then
+            for step in "$build.probe" "$build.probe-plain"; do
+                holds "$step" 'no System Timer, because there is no such node' \
+                    'source("bcm-systimer", "bcm-systimer-low") | .reason_kind == "no-device" and (.reason | contains("device tree has no"))'
+            done
+            shown 'no System Timer'
+        else
+            holds "$build.probe" "bcm-systimer at $system_timer" \
+                'source("bcm-systimer") | .available and .width_bits == 64 and any(.evidence[]; endswith("registers at " + $system_timer))'
+            holds "$build.probe" "bcm-systimer-low at $system_timer" \
+                'source("bcm-systimer-low") | .available and .width_bits == 32 and any(.evidence[]; endswith("registers at " + $system_timer))'
+            holds "$build.probe-plain" 'the System Timer is refused to a plain user, with what helps' \
+                'source("bcm-systimer", "bcm-systimer-low") | (.available | not) and .reason_kind == "no-right" and .remedy != null'
+            shown "System Timer at $system_timer"
+        fi
+    done
+}
+
+# --- rates: the counters tick as fast as they must ----------------------------------------------------------------------
+
+guest_rates() {
+    local build sources
+    sources=$(counters)
+    for build in "${builds[@]}"; do
+        echo "step $build.rates hpt-$build calibrate --window 300ms --format json --source $sources"
+    done
+}
+
+judge_rates() {
+    local build
+    for build in "${builds[@]}"; do
+        ended "$build.rates" || continue
+        holds "$build.rates" 'all were calibrated' '(.calibrations | length > 0) and all(.calibrations[]; .calibrated)'
+        if [[ $system_timer != none ]]; then
+            holds "$build.rates" 'the System Timer runs at 1 MHz' \
+                '[.calibrations[] | select(.source | startswith("bcm-systimer")) | .frequency_hz | near(1e6)] | length == 2 and all'
+        fi
+        if [[ $arm_counter != none ]]; then
+            holds "$build.rates" "arm-counter runs at $arm_counter Hz" \
+                '[.calibrations[] | select(.source == "arm-counter") | .frequency_hz | near($arm_counter | tonumber)] | length == 1 and all'
+        fi
+        shown "$(jq -r '.calibrations[] | select(.source | . == "bcm-systimer" or . == "arm-counter") |
+            "\(.source) \(.frequency_hz / 1e4 | round / 100) MHz"' "$answers/$build.rates.out" | paste -s -d , | sed 's/,/, /g')"
+    done
+}
+
+# --- bench: every source that is there can be read over and over --------------------------------------------------------
+
+guest_bench() {
+    local build
+    for build in "${builds[@]}"; do echo "step $build.bench hpt-$build bench --calls 2000 --format json"; done
+}
+
+judge_bench() {
+    local build wanted
+    for build in "${builds[@]}"; do
+        ended "$build.bench" || continue
+        wanted=$(counters)
+        holds "$build.bench" 'every source was read to the end' '(.results | length >= 10) and all(.results[]; .complete)'
+        holds "$build.bench" "read were $wanted" "(\"$wanted\" / \",\") - [.results[].id] == []"
+    done
+}
+
+# --- live: the library's own live tests ---------------------------------------------------------------------------------
+
+guest_live() {
+    local build
+    for build in "${builds[@]}"; do echo "step $build.live it-$build live:: --show-output"; done
+}
+
+judge_live() {
+    local build
+    for build in "${builds[@]}"; do
+        ended "$build.live" || { grep -E '^test .* FAILED$' -- "$answers/$build.live.out" >>"$answers/wrong" || true; continue; }
+        if ! grep -qE '^test result: ok\. [1-9]' -- "$answers/$build.live.out"; then wrong "$build.live: no test passed"; fi
+        if [[ $system_timer != none ]] && grep -q '^skipped: no System Timer' -- "$answers/$build.live.out"; then
+            wrong "$build.live: skipped a test of the System Timer"
+        fi
+        shown "$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1 live tests/p' "$answers/$build.live.out")"
+    done
+}
+
+# --- uio: a plain user reads the System Timer through a UIO window ------------------------------------------------------
+
+guest_uio() {
+    local build
+    echo 'step uio-modules insmod /modules/uio.ko'
+    echo "step uio-device insmod /modules/uio_systimer.ko address=$system_timer"
+    echo 'chown root:plain /dev/uio0'
+    echo 'chmod 0440 /dev/uio0'
+    echo 'step uio cat /sys/class/uio/uio0/name /sys/class/uio/uio0/maps/map0/addr'
+    for build in "${builds[@]}"; do
+        echo "step $build.uio as plain hpt-$build probe bcm-systimer --format json"
+        echo "step $build.uio-rates as plain hpt-$build calibrate --window 300ms --format json --source bcm-systimer"
+    done
+}
+
+judge_uio() {
+    local build name='' address=''
+    ended uio-modules || return 0
+    ended uio-device || return 0
+    if ended uio; then
+        { read -r name && read -r address; } <"$answers/uio.out" || true
+        if [[ $name != hpt-systimer ]] || ((address != system_timer)); then wrong "uio: $name at $address"; fi
+    fi
+    for build in "${builds[@]}"; do
+        if ended "$build.uio"; then
+            holds "$build.uio" 'the plain user maps the System Timer from /dev/uio0' \
+                'source("bcm-systimer") | .available and any(.evidence[]; . == "mapped read-only from /dev/uio0")'
+        fi
+        if ended "$build.uio-rates"; then
+            holds "$build.uio-rates" 'the System Timer runs at 1 MHz by UIO' '[.calibrations[].frequency_hz | near(1e6)] == [true]'
+        fi
+    done
+    shown 'by UIO too'
+}
+
+# --- carry: the System Timer's low word wraps under a program -----------------------------------------------------------
+
+guest_carry() {
+    local build
+    for build in "${builds[@]}"; do
+        # A program waits for the next carry of the one and only timer: one after another.
+        echo "step $build.carry it-$build --ignored --exact live::the_system_timer_carries --show-output"
+    done
+}
+
+judge_carry() {
+    local build
+    for build in "${builds[@]}"; do
+        ended "$build.carry" || continue
+        if grep -E '^carried: ' -- "$answers/$build.carry.out" >"$answers/carried"; then
+            shown "$(sed 's/ readings.*/ readings/' "$answers/carried") across a wrap"
+        else
+            wrong "$build.carry: nothing was carried: $(grep -m 1 -E '^skipped|^test result' -- "$answers/$build.carry.out" || echo 'it said nothing')"
+        fi
+    done
+}
