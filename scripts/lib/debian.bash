@@ -92,7 +92,7 @@ debian_unpack() {
 }
 
 # Lists that are out of date name files that the mirror no longer has.
-debian_download() {
+debian_download() (
     cd -- "$2" || return
     apt-get download -qq "$1" || { debian_update && apt-get download -qq "$1"; }
-}
+)

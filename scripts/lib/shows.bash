@@ -18,7 +18,7 @@ ended() {
         return 1
     fi
     status=$(<"$answers/$1.status")
-    if ((status > 128)); then
+    if ((status > 128 && status < 192)); then
         wrong "$1: ended by signal $((status - 128))"
     elif ((status != 0)); then
         wrong "$1: exit code $status, not 0: $(tail -n 1 -- "$answers/$1.err")"
