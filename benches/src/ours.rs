@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use hpt_core::{
-    Clock, Host, Opened, PosixClock, PosixId, TimeSource, Unavailable,
+    Clock, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
     calibrate::{self, CalibrateError},
     clock::ClockError,
     source,
@@ -84,6 +84,8 @@ impl Ours {
             self.through_dyn(),
             ours(native::NOW, Gives::Nanoseconds, || clock.now()),
             ours(native::NOW_START, Gives::Nanoseconds, || clock.now_start()),
+            ours("hpt Instant::now_unordered", Gives::Nanoseconds, Instant::now_unordered),
+            ours("hpt Instant::now", Gives::Nanoseconds, Instant::now),
         ]
     }
 

@@ -48,7 +48,7 @@ pub mod testing;
 mod units;
 
 pub use calibrate::Calibration;
-pub use clock::{Clock, Reading};
+pub use clock::{Clock, Instant, Reading};
 pub use host::Host;
 pub use scale::Scale;
 pub use source::{

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
+    clock::{Instant, Now},
+    scale::Scale,
     source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
     units::Frequency,
 };
@@ -67,5 +69,13 @@ impl TimeSource for ManualSource {
 
     fn info(&self) -> &SourceInfo {
         &self.info
+    }
+}
+
+impl Now for ManualSource {
+    /// The reading, by the rate that the source states; else its ticks are nanoseconds.
+    fn now(&self) -> Instant {
+        let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+        Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))
     }
 }

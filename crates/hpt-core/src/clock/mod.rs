@@ -1,6 +1,16 @@
-//! Clocks: a source, a scale and an anchor.
-//! Calibrates nothing: the scale comes from `calibrate`.
+//! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter.
+//! Calibrates nothing for a fixed scale: that comes from `calibrate`.
 
 mod fixed;
+mod follower;
+mod following;
+mod instant;
+mod published;
+mod segment;
+mod system;
 
-pub use self::fixed::{Clock, ClockError, Reading};
+pub use self::{
+    fixed::{Clock, ClockError, Reading},
+    instant::{Instant, Now},
+    system::{SourceRefused, Status, SystemClock, prime, source, status, use_source},
+};

@@ -12,6 +12,8 @@ mod self_test;
 mod tsc;
 mod widen;
 
+#[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "for ARM's own clock"))]
+pub(crate) use self::arm_counter::has_self_synchronised_reads;
 pub(crate) use self::{bracket::Reference, info::wraps_soon};
 
 use std::{fmt::Debug, sync::Arc};

@@ -5,6 +5,7 @@
 pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod mmio;
+pub(crate) mod native;
 pub(crate) mod process;
 #[cfg_attr(
     not(target_arch = "arm"),

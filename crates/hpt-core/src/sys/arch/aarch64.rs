@@ -15,6 +15,17 @@ impl CounterToken {
         permitted.then_some(Self { self_synchronised })
     }
 
+    /// A copy of the token that `sys::native` was given: only there may it be made.
+    #[inline(always)]
+    pub(in crate::sys) const fn installed(own_bit: bool) -> Self {
+        Self { self_synchronised: own_bit }
+    }
+
+    /// What this token knows beyond its existence: whether reads are self-synchronised.
+    pub(in crate::sys) const fn own_bit(self) -> bool {
+        self.self_synchronised
+    }
+
     /// The counter, at whatever moment the processor finds convenient.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {

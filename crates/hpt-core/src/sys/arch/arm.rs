@@ -32,6 +32,18 @@ impl CounterToken {
         lives.then_some(token)
     }
 
+    /// A copy of the token that `sys::native` was given: only there may it be made.
+    #[inline(always)]
+    pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
+        Self { made_by_detect: PhantomData }
+    }
+
+    /// What this token knows beyond its existence: nothing.
+    #[expect(clippy::unused_self, reason = "on another machine it knows something")]
+    pub(in crate::sys) const fn own_bit(self) -> bool {
+        false
+    }
+
     /// The counter, at whatever moment the processor finds convenient.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {

@@ -23,6 +23,18 @@ impl TscToken {
         (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
     }
 
+    /// A copy of the token that `sys::native` was given: only there may it be made.
+    #[inline(always)]
+    pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
+        Self { made_by_detect: PhantomData }
+    }
+
+    /// What this token knows beyond its existence: nothing.
+    #[expect(clippy::unused_self, reason = "on another machine it knows something")]
+    pub(in crate::sys) const fn own_bit(self) -> bool {
+        false
+    }
+
     /// The counter, at whatever moment the processor finds convenient.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {

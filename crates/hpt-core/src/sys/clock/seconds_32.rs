@@ -5,7 +5,10 @@
 //! clock_gettime64 (Linux 5.1) is used, and on kernels before that the old call, whose truncated seconds are read as unsigned:
 //! right until 2106.
 
-use core::mem::transmute;
+use core::{
+    mem::transmute,
+    sync::atomic::{AtomicPtr, Ordering},
+};
 
 use super::Route;
 
@@ -40,7 +43,8 @@ pub(super) enum Reader {
 
 impl Reader {
     pub(super) fn find(route: Route) -> Self {
-        if let (Route::Library, Some(address)) = (route, lookup(c"__clock_gettime64")) {
+        static GETTIME: Symbol = Symbol::new(c"__clock_gettime64");
+        if let (Route::Library, Some(address)) = (route, GETTIME.address()) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettime64>(address) });
         }
@@ -80,7 +84,8 @@ pub(super) enum DayReader {
 
 impl DayReader {
     pub(super) fn find(route: Route) -> Self {
-        if let (Route::Library, Some(address)) = (route, lookup(c"__gettimeofday64")) {
+        static GETTIMEOFDAY: Symbol = Symbol::new(c"__gettimeofday64");
+        if let (Route::Library, Some(address)) = (route, GETTIMEOFDAY.address()) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) });
         }
@@ -109,11 +114,28 @@ impl DayReader {
     }
 }
 
-/// The address of a symbol of the C library, if it has it.
-fn lookup(symbol: &core::ffi::CStr) -> Option<*mut libc::c_void> {
-    // SAFETY: `symbol` is a NUL-terminated string that outlives the call. dlsym(3).
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) };
-    (!address.is_null()).then_some(address)
+/// A symbol of the C library, looked up when it is first asked for.
+struct Symbol {
+    name: &'static core::ffi::CStr,
+    found: AtomicPtr<libc::c_void>,
+}
+
+impl Symbol {
+    const fn new(name: &'static core::ffi::CStr) -> Self {
+        Self { name, found: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Its address, if the library has it.
+    fn address(&self) -> Option<*mut libc::c_void> {
+        let found = self.found.load(Ordering::Relaxed);
+        if !found.is_null() {
+            return Some(found);
+        }
+        // SAFETY: the name is a NUL-terminated string that outlives the call. dlsym(3).
+        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) };
+        self.found.store(address, Ordering::Relaxed);
+        (!address.is_null()).then_some(address)
+    }
 }
 
 /// The C library's timespec, whose members have 32 bits or 64, as nanoseconds.

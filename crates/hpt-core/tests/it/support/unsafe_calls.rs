@@ -1,5 +1,5 @@
-//! The one file of these tests that may use `unsafe`: a forked child in which the counter is forbidden.
-#![expect(unsafe_code, reason = "fork, prctl and waitpid have no safe form")]
+//! The one file of these tests that may use `unsafe`: forked children, one of them with the counter forbidden, and a signal handler.
+#![expect(unsafe_code, reason = "fork, prctl, waitpid and signal handlers have no safe form")]
 
 /// How a child ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,3 +40,45 @@ pub(crate) fn with_the_counter_forbidden(work: impl FnOnce() -> u8) -> Option<Ch
 
 /// The child's word that prctl does not know the call.
 const NOT_KNOWN: u8 = 99;
+
+/// Runs `work` in a forked child and says how the child ended.
+pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
+    // SAFETY: as in `with_the_counter_forbidden`.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            let code = work();
+            // SAFETY: ends the child at once, without the parent's exit handlers. _exit(2).
+            unsafe { libc::_exit(code.into()) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is live, `child` is a child of this process. waitpid(2).
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(waited, child, "waitpid: {}", std::io::Error::last_os_error());
+            if libc::WIFSIGNALED(status) {
+                ChildEnd::Killed(libc::WTERMSIG(status))
+            } else {
+                ChildEnd::Exited(libc::WEXITSTATUS(status))
+            }
+        }
+    }
+}
+
+/// From now on, until the process ends, `handler` is called by a signal every `every_us` microseconds, in whichever thread the kernel chooses. `handler`
+/// must only do what a signal handler may.
+pub(crate) fn interrupt_every(every_us: u16, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: sigaction consists of integers, a set of signals and an address, for which zero is a value.
+    let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: `action` is live, and by this function's contract its handler does only what is async-signal-safe. sigaction(2).
+    let answer = unsafe { libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(answer, 0);
+    let every = libc::timeval { tv_sec: 0, tv_usec: every_us.into() };
+    let timer = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: `timer` is live; the old value is not asked for. setitimer(2).
+    let answer = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+    assert_eq!(answer, 0);
+}

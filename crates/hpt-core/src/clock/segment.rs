@@ -1,0 +1,199 @@
+//! A stretch of a counter's ticks as nanoseconds, and which stretch should follow it.
+//! Pure: reads nothing and keeps nothing.
+
+/// A line from the counter's ticks to nanoseconds, from its first tick to its last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The first tick.
+    pub base_ticks: u64,
+    /// The nanoseconds there.
+    pub base_ns: u64,
+    /// Nanoseconds a tick, with 32 binary places.
+    pub slope: u64,
+    /// How many ticks it has: below 2^32, and so few that their product with the slope is below 2^64.
+    pub ticks: u64,
+}
+
+/// A reading of the counter between two of the reference, as a point and its width.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// The counter.
+    pub ticks: u64,
+    /// The reference at the middle of the bracket.
+    pub ns: u64,
+    /// The bracket's width.
+    pub width_ns: u64,
+}
+
+/// How fast the counter ticks, as the points of some time told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    /// Nanoseconds a tick, with 32 binary places.
+    pub slope: u64,
+    /// How far the slope may be off, in parts per billion: the brackets at both ends over what lies between them.
+    pub uncertainty_ppb: u64,
+}
+
+/// The shortest segment, and the shortest time from which a rate is told.
+pub(crate) const SHORTEST_NS: u64 = 100_000;
+/// The longest: what the reference may change its rate by in that time (500 ppm on Linux, kernel/time/ntp.c `MAXFREQ`) is half a microsecond.
+pub(crate) const LONGEST_NS: u64 = 1_000_000;
+/// A point is good for a segment for so long after it was taken.
+pub(crate) const OLDEST_NS: u64 = 20_000;
+/// What the rate's uncertainty may add up to in a segment.
+const BUDGET_NS: u64 = 10;
+/// The reference's rate changes by no more than this between two segments: twice 500 ppm, and as much again for a counter that follows the temperature.
+pub(crate) const LARGEST_CHANGE_PPB: u64 = 1_100_000;
+const BILLION: u64 = 1_000_000_000;
+
+impl Segment {
+    /// The nanoseconds at `ticks`, where the segment has them.
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below `ticks`, which is below 2^32: the low halves tell the difference"
+    )]
+    pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
+        if ticks.wrapping_sub(self.base_ticks) >= self.ticks {
+            return None;
+        }
+        // The low halves alone: they are there sooner than the whole, and nothing else stands between the counter and the result.
+        let past = (ticks as u32).wrapping_sub(self.base_ticks as u32) as u64;
+        Some(self.base_ns + ((past * self.slope) >> 32))
+    }
+
+    /// What no reading of it exceeds.
+    pub(crate) const fn end_ns(&self) -> u64 {
+        self.base_ns + ((self.ticks * self.slope) >> 32)
+    }
+
+    /// The line at `ticks`, also before and after the segment.
+    #[cfg(test)]
+    pub(crate) fn extended_to(&self, ticks: u64) -> u64 {
+        let past = ticks.wrapping_sub(self.base_ticks).cast_signed();
+        let ns = (i128::from(past) * i128::from(self.slope)) >> 32;
+        self.base_ns.wrapping_add_signed(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
+    }
+
+    /// The segment that begins at `point`, tells the reference's time from there on at `rate`, and is nowhere below `floor_ns`, which the segment
+    /// before it may have shown. What it is ahead by in the beginning is gone at its end, or halved.
+    pub(crate) fn following(point: Point, rate: Rate, floor_ns: u64) -> Self {
+        let ticks = rate.ticks_in(length_ns(rate.uncertainty_ppb));
+        let slope = rate.slope.max(1);
+        let ahead_ns = floor_ns.saturating_sub(point.ns);
+        // Over the whole length, but not slower than half.
+        let less = (u128::from(ahead_ns) << 32) / u128::from(ticks);
+        let slope = slope - u64::try_from(less).unwrap_or(u64::MAX).min(slope / 2);
+        Self { base_ticks: point.ticks, base_ns: point.ns.max(floor_ns), slope, ticks }
+    }
+}
+
+/// How long a segment is whose rate is that uncertain.
+pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
+    (BUDGET_NS * BILLION / uncertainty_ppb.max(1)).clamp(SHORTEST_NS, LONGEST_NS)
+}
+
+impl Point {
+    /// The same point where an answer by the reference itself was `slowest_ns`. If that came later, a segment from the middle of the bracket might begin
+    /// below it, by half the bracket and by what the reference can gain while the point is young; from this one it does not.
+    pub(crate) fn seen_after(self, slowest_ns: u64) -> Self {
+        const GAIN_NS: u64 = OLDEST_NS * LARGEST_CHANGE_PPB / BILLION + 1;
+        if slowest_ns <= self.ns { self } else { Self { ns: self.ns + self.width_ns.div_ceil(2) + GAIN_NS, ..self } }
+    }
+}
+
+impl Rate {
+    /// How many ticks there are in so many nanoseconds, few enough to be a segment's.
+    pub(crate) fn ticks_in(self, nanoseconds: u64) -> u64 {
+        let ticks = (u128::from(nanoseconds) << 32) / u128::from(self.slope.max(1));
+        u64::try_from(ticks).unwrap_or(u64::MAX).clamp(1, u64::from(u32::MAX))
+    }
+
+    /// The rate between two points; `None` when they are too near, in the wrong order, or tell a rate that no counter has.
+    pub(crate) fn between(earlier: Point, later: Point) -> Option<Self> {
+        let elapsed_ns = later.ns.checked_sub(earlier.ns).filter(|&elapsed_ns| elapsed_ns >= SHORTEST_NS)?;
+        let ticks = later.ticks.checked_sub(earlier.ticks).filter(|&ticks| ticks > 0)?;
+        let slope = u64::try_from((u128::from(elapsed_ns) << 32) / u128::from(ticks)).ok()?;
+        // From 1 MHz to 16 GHz, so that a millisecond of ticks times the slope is below 2^64.
+        let sensible = (1 << 28)..=(1001 << 32);
+        let uncertainty_ppb = (earlier.width_ns + later.width_ns).saturating_mul(BILLION) / elapsed_ns;
+        sensible.contains(&slope).then_some(Self { slope, uncertainty_ppb })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{LONGEST_NS, Point, Rate, SHORTEST_NS, Segment};
+
+    fn slope(hertz: u64) -> u64 {
+        u64::try_from((1_000_000_000_u128 << 32) / u128::from(hertz)).expect("below 2^64")
+    }
+
+    proptest! {
+        /// The line is what integer arithmetic says it is, to a nanosecond, rises, and ends where it says.
+        #[test]
+        fn a_segment_is_its_line(
+            base_ticks in proptest::prelude::any::<u64>(),
+            base_ns in 0..u64::MAX / 2,
+            hertz in 1_000_000..6_000_000_000_u64,
+            uncertainty_ppb in 0..1_000_000_u64,
+            (part, step) in (0.0..1.0_f64, 1..1_000_u64),
+        ) {
+            let point = Point { ticks: base_ticks, ns: base_ns, width_ns: 30 };
+            let segment = Segment::following(point, Rate { slope: slope(hertz), uncertainty_ppb }, 0);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
+            let past = (segment.ticks as f64 * part) as u64;
+            let ns = segment.at(base_ticks.wrapping_add(past)).expect("within it");
+            let exact = base_ns + u64::try_from(u128::from(past) * 1_000_000_000 / u128::from(hertz)).expect("a millisecond");
+            prop_assert!(ns.abs_diff(exact) <= 1 && ns <= segment.end_ns());
+            if let Some(later) = segment.at(base_ticks.wrapping_add(past + step)) {
+                prop_assert!(later >= ns);
+            }
+            prop_assert!(segment.at(base_ticks.wrapping_sub(1)).is_none());
+            prop_assert!(segment.at(base_ticks.wrapping_add(segment.ticks)).is_none());
+            prop_assert!(segment.end_ns() - base_ns <= LONGEST_NS + 1_001);
+            prop_assert!(segment.extended_to(base_ticks.wrapping_add(past)) == ns);
+        }
+
+        /// What it is ahead by shrinks; it never begins below the floor.
+        #[test]
+        fn a_lead_is_absorbed_without_a_step_back(
+            hertz in 1_000_000..6_000_000_000_u64,
+            ahead_ns in 0..3_000_000_u64,
+        ) {
+            let point = Point { ticks: 77, ns: 1_000_000_000, width_ns: 30 };
+            let floor_ns = point.ns + ahead_ns;
+            let segment = Segment::following(point, Rate { slope: slope(hertz), uncertainty_ppb: 1_000 }, floor_ns);
+            prop_assert!(segment.base_ns == floor_ns);
+            let true_end = point.ns + LONGEST_NS;
+            let left = segment.end_ns().saturating_sub(true_end);
+            prop_assert!(left <= ahead_ns.saturating_sub(LONGEST_NS / 2) + 1_001, "{left} of {ahead_ns}");
+        }
+    }
+
+    #[test]
+    fn an_uncertain_rate_makes_short_segments() {
+        let point = Point { ticks: 0, ns: 0, width_ns: 30 };
+        let length = |uncertainty_ppb| {
+            let segment = Segment::following(point, Rate { slope: slope(1_000_000_000), uncertainty_ppb }, 0);
+            segment.end_ns()
+        };
+        assert_eq!(length(600_000), SHORTEST_NS);
+        assert_eq!(length(50_000), 200_000);
+        assert_eq!(length(0), LONGEST_NS);
+    }
+
+    #[test]
+    fn a_rate_takes_two_points_apart() {
+        let point = |ticks, ns| Point { ticks, ns, width_ns: 30 };
+        let rate = Rate::between(point(1_000, 0), point(3_001_000, 1_000_000)).expect("a millisecond at 3 GHz");
+        assert_eq!((rate.slope, rate.uncertainty_ppb), (slope(3_000_000_000), 60_000));
+        assert_eq!(Rate::between(point(0, 0), point(300, 99_999)), None, "too near");
+        assert_eq!(Rate::between(point(300, 0), point(0, 1_000_000)), None, "backwards");
+        assert_eq!(Rate::between(point(0, 0), point(0, 1_000_000)), None, "stands still");
+        assert_eq!(Rate::between(point(0, 0), point(100, 1_000_000)), None, "slower than 1 MHz");
+        assert_eq!(Rate::between(point(0, 0), point(1 << 40, 1_000_000)), None, "faster than any");
+    }
+}

@@ -1,0 +1,452 @@
+//! The system's clock: `CLOCK_MONOTONIC`, told by a counter between readings of the kernel's own.
+//! Starts no thread, does nothing before it is first asked, waits for nobody.
+//!
+//! The counter is extrapolated along a segment of at most a millisecond. Who asks after its end takes one bracketed pair of counter and
+//! kernel's clock and makes the next segment; who asks at the same moment, or when anything is in doubt, is answered by the kernel's clock.
+
+use std::{
+    fs::File,
+    io::Read,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    following::{Following, Instruments, begin_anew},
+    instant::{Instant, Now},
+    published::{NATIVE, NOBODY, Published},
+    segment::{LONGEST_NS, SHORTEST_NS, length_ns},
+};
+use crate::{
+    host::{CounterPermission, Host},
+    source::{self, Opened, Scope, SourceId, SourceInfo, TimeSource, Unavailable},
+    sys::{
+        clock::{Clock, ClockId, Route},
+        native::{self, Native},
+    },
+};
+
+/// Sources other than the processor's counter that a process may use one after another.
+const MOST_SOURCES: usize = 16;
+
+/// What answers: nothing is decided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a source of `SOURCES`.
+static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
+const UNDECIDED: usize = NOBODY;
+const KERNEL: usize = 1;
+const FIRST_SOURCE: usize = NATIVE + 1;
+
+static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
+/// Who changes the source; no reader waits for it.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+#[cfg(target_arch = "x86_64")]
+const NATIVE_ID: SourceId = SourceId::new("tsc");
+#[cfg(not(target_arch = "x86_64"))]
+const NATIVE_ID: SourceId = SourceId::new("arm-counter");
+const KERNEL_ID: SourceId = SourceId::new("monotonic");
+
+/// Nanoseconds of `CLOCK_MONOTONIC` now: an ordered read, never below an earlier one, on whichever thread that was.
+#[inline(always)]
+pub(super) fn now_ns() -> u64 {
+    if let Some((native, words)) = native::installed()
+        && let ticks = native.read_start()
+        && let Some(segment) = Published::new(words).native_segment()
+        && let Some(ns) = segment.at(ticks)
+    {
+        return ns;
+    }
+    slow_now_ns()
+}
+
+/// As `now_ns`, but the processor may take the reading earlier than it stands in the program.
+#[inline(always)]
+pub(super) fn now_unordered_ns() -> u64 {
+    if let Some((native, words)) = native::installed()
+        && let ticks = native.read()
+        && let Some(segment) = Published::new(words).native_segment()
+        && let Some(ns) = segment.at(ticks)
+    {
+        return ns;
+    }
+    slow_now_ns()
+}
+
+#[cold]
+#[inline(never)]
+fn slow_now_ns() -> u64 {
+    loop {
+        let answer = match following() {
+            Some(following) => following.now_ns(),
+            None => kernel_now_ns(),
+        };
+        if let Some(ns) = answer {
+            return ns;
+        }
+    }
+}
+
+/// The kernel's clock, where no counter is used; not below what a counter showed before. `None` when a counter came into use meanwhile: from then on
+/// answers are noted.
+fn kernel_now_ns() -> Option<u64> {
+    let published = Published::new(native::words().0);
+    let (state, segment, whose) = published.segment();
+    let ns = monotonic().nanoseconds().max(segment.end_ns());
+    // A counter's segment may still be open, and its end in the future.
+    let undisturbed = whose == NOBODY && published.is_still(state) && MODE.load(Ordering::Acquire) == KERNEL;
+    undisturbed.then_some(ns)
+}
+
+fn monotonic() -> Clock {
+    kernels_clock(ClockId::Monotonic)
+}
+
+/// A clock of the kernel, by system call where the vDSO would read a counter that this thread must not.
+pub(super) fn kernels_clock(clock: ClockId) -> Clock {
+    static ROUTE: AtomicUsize = AtomicUsize::new(0);
+    let route = match ROUTE.load(Ordering::Relaxed) {
+        1 => Route::Library,
+        2 => Route::SystemCall,
+        _ => {
+            let forbidden = CounterPermission::of_this_thread() == CounterPermission::Forbidden;
+            ROUTE.store(1 + usize::from(forbidden), Ordering::Relaxed);
+            if forbidden { Route::SystemCall } else { Route::Library }
+        }
+    };
+    Clock::unasked(clock, route)
+}
+
+/// The counter with this number, beside the kernel's clock.
+#[derive(Clone, Copy, Debug)]
+struct InUse {
+    number: usize,
+    counter: Counter,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Counter {
+    Native(Native),
+    Source(&'static (dyn TimeSource + Send + Sync)),
+}
+
+impl Instruments for InUse {
+    #[inline]
+    fn ticks(self) -> u64 {
+        match self.counter {
+            Counter::Native(native) => native.read_start(),
+            Counter::Source(source) => source.ticks_start(),
+        }
+    }
+
+    fn clock_ns(self) -> u64 {
+        monotonic().nanoseconds()
+    }
+
+    fn are_in_use(self) -> bool {
+        MODE.load(Ordering::Acquire) == self.number
+    }
+}
+
+/// The counter in use; `None` where the kernel's clock is the answer.
+fn in_use() -> Option<InUse> {
+    let mut number = MODE.load(Ordering::Acquire);
+    if number == UNDECIDED {
+        number = decide();
+    }
+    let counter = match number {
+        KERNEL => return None,
+        NATIVE => Counter::Native(native::installed()?.0),
+        number => Counter::Source(SOURCES[number - FIRST_SOURCE].get()?.as_ref()),
+    };
+    Some(InUse { number, counter })
+}
+
+fn following() -> Option<Following<'static, InUse>> {
+    let instruments = in_use()?;
+    let (words, wiped_on_fork) = native::words();
+    // Where a fork wipes the words no owner is left behind, and the process need not be asked for its number.
+    let name = if wiped_on_fork { 1 } else { std::process::id().into() };
+    let number = instruments.number;
+    Some(Following { instruments, number, published: Published::new(words), name, others_are_dead: !wiped_on_fork })
+}
+
+/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock.
+/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
+#[cold]
+fn decide() -> usize {
+    let native = trusted_native();
+    let mode = if native.is_some() { NATIVE } else { KERNEL };
+    if let Some(native) = native {
+        native::install(native, native::words().0);
+    }
+    // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
+    match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => mode,
+        Err(decided) => decided,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn trusted_native() -> Option<Native> {
+    /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol. 3B, 18.17.1.
+    const INVARIANT: u32 = 1 << 8;
+    let leaf = |leaf| crate::sys::arch::cpuid(leaf, 0);
+    let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
+        && leaf(0x8000_0007).is_some_and(|[_, _, _, edx]| edx & INVARIANT != 0);
+    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
+    if invariant && kernel_offers(NATIVE_ID.as_str()) { Native::detect(permitted) } else { None }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn trusted_native() -> Option<Native> {
+    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
+    let self_synchronised = source::has_self_synchronised_reads(crate::sys::process::hwcap2());
+    if kernel_offers("arch_sys_counter") { Native::detect(permitted, self_synchronised) } else { None }
+}
+
+/// Whether the kernel has a clock source of this name on its list. What it found unstable it drops.
+fn kernel_offers(name: &str) -> bool {
+    let mut list = [0; 256];
+    let read = File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource")
+        .and_then(|mut file| file.read(&mut list));
+    read.is_ok_and(|length| list[..length].split(u8::is_ascii_whitespace).any(|offered| offered == name.as_bytes()))
+}
+
+/// How good the system's clock is at the moment.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// What tells the time: `tsc`, `arm-counter`, another source by [`use_source`], or `monotonic`, the kernel's clock itself.
+    pub source: SourceId,
+    /// Why it is that source.
+    pub reason: &'static str,
+    /// The width of the last bracket taken of counter and kernel's clock; `None` before the first.
+    pub last_bracket: Option<Duration>,
+    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, the rate's uncertainty and a sudden change of the kernel's rate by
+    /// 500 ppm over the longest segment. Zero where the kernel's clock answers.
+    pub bound: Duration,
+    /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
+    pub frequency_error_ppm: Option<f64>,
+    /// How often the counter was held against the kernel's clock.
+    pub anchorings: u64,
+    /// How often the kernel's clock was found to run at another rate than before.
+    pub rate_changes: u64,
+    /// How often one of the two had jumped (suspend, migration, a counter that was reset), so that all was learned anew.
+    pub jumps: u64,
+    /// How often a bracket was too wide to be used.
+    pub refused_brackets: u64,
+}
+
+/// Why [`use_source`] did not take a source. What told the time before still does.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceRefused {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Only the thread that opened it may read it.
+    #[error("{0} belongs to one thread")]
+    ThreadBound(SourceId),
+    /// It can be stepped, or its rate changes.
+    #[error("{0} is not steady")]
+    NotSteady(SourceId),
+    /// It counts CPU time or events, or each core has its own.
+    #[error("{source_id} counts per {}, not for the whole system", scope.name())]
+    NotSystemWide {
+        /// The source.
+        source_id: SourceId,
+        /// Whose time it counts.
+        scope: Scope,
+    },
+    /// Somebody else can take away the right to read it.
+    #[error("the right to read {0} can be taken away while it is in use")]
+    Revocable(SourceId),
+    /// A millisecond must have at least a thousand ticks, and the reading may not wrap for years.
+    #[error("{0} is too coarse or too narrow; a narrow one can be widened")]
+    TooCoarse(SourceId),
+    /// It did not behave like a counter.
+    #[error("{source_id} failed the self-test: {failure}")]
+    SelfTest {
+        /// The source.
+        source_id: SourceId,
+        /// What it did.
+        failure: source::SelfTestFailure,
+    },
+    /// This process changed its source too often.
+    #[error("a process can use {MOST_SOURCES} sources one after another, not more")]
+    TooMany,
+}
+
+/// The source that tells the time, and why. Decides if nothing was decided yet.
+pub fn source() -> (SourceId, &'static str) {
+    let _ = in_use();
+    match MODE.load(Ordering::Acquire) {
+        NATIVE => (NATIVE_ID, "the processor's own counter, steady, and offered by the kernel as a clock source"),
+        index if index >= FIRST_SOURCE => {
+            let id = SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone());
+            (id, "the program asked for it")
+        }
+        _ => {
+            (KERNEL_ID, "no counter of this processor is steady, permitted and offered by the kernel as a clock source")
+        }
+    }
+}
+
+/// How good the system's clock is at the moment.
+pub fn status() -> Status {
+    let (source, reason) = source();
+    let following = following();
+    let follower = following.map(Following::remembered).unwrap_or_default();
+    let bracket_ns = follower.last().map(|point| point.width_ns);
+    let bound_ns = match (bracket_ns, follower.rate()) {
+        (Some(width_ns), Some(rate)) => {
+            let uncertain_ns = length_ns(rate.uncertainty_ppb) * rate.uncertainty_ppb / 1_000_000_000;
+            // 500 ppm: one part in two thousand.
+            width_ns / 2 + uncertain_ns + LONGEST_NS / 2_000 + 1
+        }
+        _ => 0,
+    };
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    let measured_hertz = follower.rate().map(|rate| 1e9 * (1_u64 << 32) as f64 / rate.slope as f64);
+    let stated = source::open(&Host::live(), source.as_str()).ok().and_then(|opened| opened.as_dyn().info().nominal);
+    Status {
+        frequency_error_ppm: measured_hertz
+            .zip(stated)
+            .map(|(measured, stated)| (measured / stated.frequency.hertz_f64() - 1.0) * 1e6),
+        source,
+        reason,
+        last_bracket: bracket_ns.map(Duration::from_nanos),
+        bound: Duration::from_nanos(bound_ns),
+        anchorings: follower.followed,
+        rate_changes: follower.rate_changes,
+        jumps: follower.jumps,
+        refused_brackets: following.map_or(0, Following::refused),
+    }
+}
+
+/// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
+pub fn prime() {
+    let start = monotonic().nanoseconds();
+    loop {
+        now_ns();
+        let learned = following().is_none_or(|following| following.remembered().rate().is_some());
+        if learned || monotonic().nanoseconds().wrapping_sub(start) > 20 * SHORTEST_NS {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// From now on `opened` tells the time, in all threads and without a step back. [`SourceId`] `monotonic` puts the kernel's clock itself in its place. Takes a few
+/// milliseconds; not for signal handlers.
+///
+/// # Errors
+///
+/// [`SourceRefused`] for a source that is not steady, system-wide and fine enough, that can be taken away, or that fails its self-test.
+pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
+    let source = match opened {
+        Opened::Shared(source) => source,
+        Opened::ThreadBound(source) => return Err(SourceRefused::ThreadBound(source.info().id.clone())),
+    };
+    let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = source.info().id.clone();
+    let mode = if id == KERNEL_ID {
+        KERNEL
+    } else {
+        suits(source.info())?;
+        tested(source.as_ref())?;
+        if id == NATIVE_ID { NATIVE } else { registered(source)? }
+    };
+    let native = if mode == NATIVE { Some(permitted_native()?) } else { None };
+    change_to(mode, native);
+    drop(changing);
+    Ok(())
+}
+
+fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
+    let id = || info.id.clone();
+    if info.scope != Scope::System {
+        Err(SourceRefused::NotSystemWide { source_id: id(), scope: info.scope })
+    } else if !info.steady {
+        Err(SourceRefused::NotSteady(id()))
+    } else if info.revocable {
+        Err(SourceRefused::Revocable(id()))
+    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 1_000.5) {
+        Err(SourceRefused::TooCoarse(id()))
+    } else {
+        Ok(())
+    }
+}
+
+fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
+    let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
+    let failed = |failure| SourceRefused::SelfTest { source_id: source.info().id.clone(), failure };
+    source::self_test(source, &reference).map(|_| ()).map_err(failed)
+}
+
+/// The place of a source in the list: its own from an earlier time, or a new one.
+fn registered(source: Box<dyn TimeSource + Send + Sync>) -> Result<usize, SourceRefused> {
+    let mut source = Some(source);
+    for (index, place) in SOURCES.iter().enumerate() {
+        let id = source.as_ref().map(|source| source.info().id.clone());
+        let taken = place.get_or_init(|| source.take().expect("only one place takes it"));
+        if source.is_none() || Some(&taken.info().id) == id.as_ref() {
+            return Ok(FIRST_SOURCE + index);
+        }
+    }
+    Err(SourceRefused::TooMany)
+}
+
+fn permitted_native() -> Result<Native, SourceRefused> {
+    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
+    #[cfg(target_arch = "x86_64")]
+    let native = Native::detect(permitted);
+    #[cfg(not(target_arch = "x86_64"))]
+    let native = Native::detect(permitted, source::has_self_synchronised_reads(crate::sys::process::hwcap2()));
+    native.ok_or(SourceRefused::Unavailable(Unavailable::IllegalInstruction))
+}
+
+/// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
+fn change_to(mode: usize, native: Option<Native>) {
+    let old = following();
+    let published = Published::new(native::words().0);
+    // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
+    while !published.own(old.map_or(1, |old| old.name)) {
+        std::thread::yield_now();
+    }
+    if let Some(old) = old {
+        // A millisecond at most; a counter that stands still or jumped is not waited for any longer than that.
+        let start = monotonic().nanoseconds();
+        let (_, last, _) = published.segment();
+        while last.at(old.instruments.ticks()).is_some()
+            && monotonic().nanoseconds().wrapping_sub(start) < 2 * LONGEST_NS
+        {
+            std::hint::spin_loop();
+        }
+    }
+    begin_anew(published);
+    // The processor's counter is there before the mode says so, and until it no longer does.
+    match native {
+        Some(native) => {
+            native::install(native, native::words().0);
+            MODE.store(mode, Ordering::Release);
+        }
+        None => {
+            MODE.store(mode, Ordering::Release);
+            native::remove();
+        }
+    }
+    published.disown();
+}
+
+/// The system's clock as a value, for code that takes any clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Now for SystemClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}

@@ -1,0 +1,124 @@
+//! The counter that this program reads by an instruction of its own, once it is known that it may, and the words beside it that tell the time by it.
+//! Does not decide whether that counter is fit: `clock::system` does.
+
+use std::{
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+
+use super::process;
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use super::arch::CounterToken as Native;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use super::arch::TscToken as Native;
+
+/// Words that all threads share. Zero is where each begins.
+pub(crate) type Words = [AtomicU64; 64];
+
+/// What `install` was given, as one pointer: to the words, with the token's own bit in the pointer's lowest.
+static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+
+/// The token and the words that were installed last, unless they were removed.
+#[inline(always)]
+pub(crate) fn installed() -> Option<(Native, &'static Words)> {
+    // Acquire: who sees the pointer sees what was written to the words before it was installed.
+    let packed = INSTALLED.load(Ordering::Acquire);
+    if packed.is_null() {
+        return None;
+    }
+    // Only where a token has a bit of its own is there one to clear.
+    let words = if cfg!(target_arch = "aarch64") { packed.map_addr(|address| address & !1) } else { packed };
+    // SAFETY: a pointer that is not null was made in `install`, of a reference to words that live for ever; only its lowest bit was set, which the
+    // alignment leaves free, and it is cleared again here. pointer, "Pointer to reference conversion".
+    let words = unsafe { &*words };
+    // The pointer is there, so a token was installed: a copy of it may be used like the token itself.
+    Some((Native::installed(packed.addr() & 1 == 1), words))
+}
+
+/// From now on every thread may find `native`, which proves that the counter may be read, and `words`.
+pub(crate) fn install(native: Native, words: &'static Words) {
+    let bit = usize::from(native.own_bit());
+    let packed = ptr::from_ref(words).cast_mut().map_addr(|address| address | bit);
+    INSTALLED.store(packed, Ordering::Release);
+}
+
+/// From now on no thread finds anything; one that found it already goes on with it.
+pub(crate) fn remove() {
+    INSTALLED.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// The words of this process, and whether a forked child finds them zero again: in a page of their own where the kernel can do that, else in the
+/// program's memory.
+pub(crate) fn words() -> (&'static Words, bool) {
+    static IN_THE_PROGRAM: Words = [const { AtomicU64::new(0) }; 64];
+    static PAGE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        let made = words_wiped_on_fork().unwrap_or(&IN_THE_PROGRAM);
+        let made = ptr::from_ref(made).cast_mut();
+        // Who comes second uses the first one's page and leaves its own unused.
+        page = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made,
+            Err(first) => first,
+        };
+    }
+    // SAFETY: `PAGE` only ever holds null, which was excluded, or a reference to words that live for ever. pointer, "Pointer to reference conversion".
+    let words = unsafe { &*page };
+    (words, !ptr::eq(words, &raw const IN_THE_PROGRAM))
+}
+
+/// Words in a page of their own, which are zero again in a forked child; `None` where the kernel cannot do that (before 4.14).
+fn words_wiped_on_fork() -> Option<&'static Words> {
+    let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
+    // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program. mmap(2).
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the whole range was mapped just now and nobody else knows of it; private and anonymous, as MADV_WIPEONFORK asks. madvise(2).
+    let advised = unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) };
+    if advised != 0 {
+        // SAFETY: the range was mapped just now and is used by nobody. munmap(2).
+        let _ = unsafe { libc::munmap(page, length) };
+        return None;
+    }
+    // SAFETY: the page is large enough, aligned to more than eight bytes, zero (a value of AtomicU64), never unmapped, and only ever reached through
+    // this reference. mmap(2); pointer, "Pointer to reference conversion".
+    Some(unsafe { &*page.cast::<Words>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::words_wiped_on_fork;
+    use crate::sys::trial;
+
+    #[test]
+    fn a_child_finds_zeros() {
+        let Some(words) = words_wiped_on_fork() else {
+            return println!("skipped: this kernel does not know MADV_WIPEONFORK");
+        };
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        words[5].store(7, Ordering::Relaxed);
+        let child_sees_zero = trial::survives(|| {
+            if words[5].load(Ordering::Relaxed) != 0 {
+                std::process::abort();
+            }
+        });
+        if cfg!(target_arch = "x86_64") {
+            assert!(child_sees_zero);
+        }
+        assert_eq!(words[5].load(Ordering::Relaxed), 7);
+    }
+}

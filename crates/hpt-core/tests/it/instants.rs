@@ -1,0 +1,206 @@
+//! Instants of the machine at hand: never backwards, and within the stated bound of the kernel's clock. Never how long something takes.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use hpt_core::{
+    Host, Instant, Opened, PosixClock, PosixId, SourceId, TimeSource,
+    clock::{self, SourceRefused},
+    source,
+    testing::ManualSource,
+};
+
+use crate::support::unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden};
+
+/// A bracket of the width that is just accepted, over the shortest baseline.
+const WHILE_LEARNING_NS: u128 = 40_000;
+
+fn kernel() -> PosixClock {
+    PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it")
+}
+
+/// By how many nanoseconds an instant lies outside of the kernel's readings around it.
+fn outside(kernel: &PosixClock, read: impl Fn() -> Instant) -> u64 {
+    let before_ns = kernel.ticks_end();
+    let ns = read().as_nanoseconds();
+    let after_ns = kernel.ticks_end();
+    before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns))
+}
+
+#[test]
+fn every_reading_is_within_the_stated_bound_from_the_first_on() {
+    let kernel = kernel();
+    for round in 0..20 {
+        let outside_ns = (0..2_000).map(|_| outside(&kernel, Instant::now)).max().expect("some");
+        // What the first segments are off by, while another test changes the source; the stated bound is less.
+        let bound = clock::status().bound.as_nanos().max(WHILE_LEARNING_NS);
+        assert!(u128::from(outside_ns) <= bound, "{outside_ns} ns, stated {bound}");
+        // Pauses longer than any segment.
+        thread::sleep(Duration::from_millis(round));
+    }
+    let unordered_ns = outside(&kernel, Instant::now_unordered);
+    assert!(unordered_ns <= 2_000, "{unordered_ns}");
+}
+
+/// Hands readings over between threads as fast as they can.
+fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
+    let last_ns = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..readings {
+                        let handed_ns = last_ns.load(Ordering::Acquire);
+                        let now_ns = Instant::now().as_nanoseconds();
+                        assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
+                        last_ns.fetch_max(now_ns, Ordering::Release);
+                    }
+                })
+            })
+            .collect();
+        meanwhile();
+        for worker in workers {
+            worker.join().expect("no reading went back");
+        }
+    });
+}
+
+#[test]
+fn eight_threads_never_see_time_go_back() {
+    hand_over(8, 50_000, || ());
+}
+
+#[test]
+fn time_does_not_go_back_while_its_source_changes() {
+    let host = Host::live();
+    let (before, _) = clock::source();
+    hand_over(3, 200_000, || {
+        for name in ["monotonic", before.as_str(), "monotonic", before.as_str()] {
+            let opened = source::open(&host, name).expect("it was used before");
+            clock::use_source(opened).expect("it was used before");
+            assert_eq!(clock::source().0.as_str(), name);
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let outside_ns = outside(&kernel(), Instant::now);
+    assert!(u128::from(outside_ns) <= WHILE_LEARNING_NS, "{outside_ns}");
+}
+
+#[test]
+fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
+    let host = Host::live();
+    let (before, _) = clock::source();
+    let refused = |name| {
+        let opened = source::open(&host, name).expect("every kernel has it");
+        clock::use_source(opened).expect_err("it cannot tell the time")
+    };
+    assert!(matches!(refused("realtime"), SourceRefused::NotSteady(_)));
+    assert!(matches!(refused("thread-cpu"), SourceRefused::ThreadBound(_)));
+    assert!(matches!(refused("process-cpu"), SourceRefused::NotSystemWide { .. }));
+    assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
+    let still = Opened::Shared(Box::new(ManualSource::nanoseconds("still")));
+    assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
+    assert_ne!(clock::source().0, SourceId::new("still"));
+    let _ = before;
+}
+
+#[test]
+fn a_forked_child_goes_on() {
+    let kernel = kernel();
+    for _ in 0..20 {
+        let _ = Instant::now();
+        let end = in_a_child(|| {
+            let mut last = Instant::from_nanoseconds(0);
+            for _ in 0..2_000 {
+                let now = Instant::now();
+                if now < last || outside(&kernel, Instant::now) > 10_000 {
+                    return 1;
+                }
+                last = now;
+            }
+            0
+        });
+        assert_eq!(end, ChildEnd::Exited(0));
+    }
+}
+
+static LATEST_NS: AtomicU64 = AtomicU64::new(0);
+static IN_HANDLER: AtomicU64 = AtomicU64::new(0);
+static WENT_BACK: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn read_in_a_handler(_signal: libc::c_int) {
+    let latest_ns = LATEST_NS.load(Ordering::Acquire);
+    let now_ns = Instant::now().as_nanoseconds();
+    if now_ns < latest_ns {
+        WENT_BACK.store(true, Ordering::Relaxed);
+    }
+    LATEST_NS.fetch_max(now_ns, Ordering::Release);
+    IN_HANDLER.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_signal_handler_may_read_it() {
+    // In a child, which has one thread: the handler interrupts the reading itself.
+    let end = in_a_child(|| {
+        interrupt_every(50, read_in_a_handler);
+        while IN_HANDLER.load(Ordering::Relaxed) < 500 {
+            let latest_ns = LATEST_NS.load(Ordering::Acquire);
+            let now_ns = Instant::now().as_nanoseconds();
+            if now_ns < latest_ns || WENT_BACK.load(Ordering::Relaxed) {
+                return 1;
+            }
+            LATEST_NS.fetch_max(now_ns, Ordering::Release);
+        }
+        0
+    });
+    assert_eq!(end, ChildEnd::Exited(0));
+}
+
+/// In a process of its own, because what is decided first stays decided.
+#[test]
+fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
+    const ALONE: &str = "HPT_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "instants::with_the_counter_forbidden_an_instant_is_the_kernels_clock";
+        let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
+        let mut words = runner.split_whitespace().map(std::ffi::OsString::from).collect::<Vec<_>>();
+        words.push(std::env::current_exe().expect("this program is a file").into());
+        let output = std::process::Command::new(&words[0])
+            .args(&words[1..])
+            .args(["--exact", name, "--show-output"])
+            .env(ALONE, "1")
+            .output()
+            .expect("this program can be run again");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("1 passed"), "{said}");
+        return said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    }
+    let end = with_the_counter_forbidden(|| {
+        let first = Instant::now();
+        let second = Instant::now();
+        u8::from(clock::source().0.as_str() != "monotonic" || second < first || first.as_nanoseconds() == 0)
+    });
+    match end {
+        None => println!("skipped: this kernel does not know PR_SET_TSC"),
+        Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
+    }
+}
+
+#[test]
+fn the_status_says_what_was_done() {
+    clock::prime();
+    for _ in 0..3 {
+        let _ = Instant::now();
+        thread::sleep(Duration::from_millis(3));
+    }
+    let status = clock::status();
+    assert!(!status.reason.is_empty());
+    // Another test may be changing the source at this moment.
+    if status.anchorings > 0 {
+        assert!(status.bound > Duration::ZERO && status.last_bracket.is_some(), "{status:?}");
+    }
+}
