@@ -65,7 +65,8 @@ debian_update() {
 
 # debian_depends PACKAGE PATTERN: the dependency of PACKAGE whose name matches, for names that carry a version.
 debian_depends() {
-    apt-cache depends "$1" | sed -n 's/^ *Depends: //p' | grep -m 1 -E -- "$2" || {
+    # Without a cache, as containers are set up, each question takes seconds.
+    apt-cache -o Dir::Cache::pkgcache=pkgcache.bin depends "$1" | sed -n 's/^ *Depends: //p' | grep -m 1 -E -- "$2" || {
         echo "the mirror has no $1 that depends on $2" >&2
         return 1
     }
