@@ -1,5 +1,7 @@
 # What an emulated board can be asked to show. Each has two functions: guest_NAME prints what the guest does, in the words of boards/init, and
 # judge_NAME looks at what came of it. Sourced by scripts/test-boards, with the board's file read and `answers`, the folder of its answers.
+# What the board's file says comes from scripts/test-boards, and $ in a filter is jq's.
+# shellcheck disable=SC2016,SC2154
 
 # An emulator's counters follow the host's clock, and a busy host lets it lag.
 RATE_TOLERANCE=0.03
@@ -50,7 +52,7 @@ counters() {
 # --- machine: it is the board it is meant to be, and the kernel is well at the end. Asked of every board. ---------------
 
 guest_machine() {
-    echo "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"
+    printf '%s\n' "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"
     echo 'step clock_source cat /sys/devices/system/clocksource/clocksource0/current_clocksource'
 }
 
