@@ -1,0 +1,220 @@
+//! The system clock of hpt-core under a scheduler that tries every order: its own source files, with loom's atomics in place of the machine's.
+//! Has no code of the clock itself, only a world for it: what a reading of the world returns, and what must hold of the answers.
+
+#[path = "../../hpt-core/src/clock/follower.rs"]
+mod follower;
+#[expect(dead_code, reason = "the model changes no source")]
+#[path = "../../hpt-core/src/clock/following.rs"]
+mod following;
+#[expect(dead_code, reason = "the model has no processor with a counter of its own")]
+#[path = "../../hpt-core/src/clock/published.rs"]
+mod published;
+#[path = "../../hpt-core/src/clock/segment.rs"]
+mod segment;
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use loom::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use self::{
+    following::{Following, Instruments},
+    published::{NATIVE, Published},
+    segment::{LONGEST_NS, SHORTEST_NS, Segment},
+};
+
+/// Reading the counter takes so long.
+const STEP_NS: u64 = 1_000;
+/// Reading the clock takes longer. What it shows is true at the beginning: a point taken between two readings is behind by two steps, so that a
+/// slow answer is above the line that is made of it.
+const CLOCK_STEP_NS: u64 = 5 * STEP_NS;
+/// A clock that was sped up and is slowed down again leaves a line ahead of it, so that the next one has to begin above its point.
+const AHEAD_NS: u64 = CLOCK_STEP_NS;
+
+/// True time, which moves when it is looked at, and the words of the clock.
+struct World {
+    now_ns: AtomicU64,
+    words: [AtomicU64; 64],
+    handed_ns: AtomicU64,
+    runs_ahead: AtomicBool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            now_ns: AtomicU64::new(1_000_000_000),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            handed_ns: AtomicU64::new(0),
+            runs_ahead: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets time pass and says when that began. Relaxed: reading a counter orders nothing else, but all see one line of time.
+    fn wait(&self, ns: u64) -> u64 {
+        self.now_ns.fetch_add(ns, Ordering::Relaxed)
+    }
+
+    /// As the program's own: the counter, then the segment; and if that has no answer, the long way.
+    fn now_ns(&self) -> u64 {
+        let published = Published::new(&self.words);
+        let ticks = self.ticks();
+        if let Some(segment) = published.native_segment()
+            && let Some(ns) = segment.at(ticks)
+        {
+            return ns;
+        }
+        let following = Following { instruments: self, number: NATIVE, published, name: 1, others_are_dead: false };
+        following.now_ns().expect("no other instruments are used")
+    }
+
+    /// Reads, after what was handed over, and hands over what was read.
+    fn read_and_hand_over(&self) {
+        let handed_ns = self.handed_ns.load(Ordering::Acquire);
+        let now_ns = self.now_ns();
+        assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
+        self.handed_ns.fetch_max(now_ns, Ordering::Release);
+    }
+
+    /// Follows the clock alone until a few steps are left of a segment.
+    fn until_the_end_is_near(&self) {
+        for _ in 0..8 {
+            self.read_and_hand_over();
+            self.wait(LONGEST_NS / 4);
+        }
+        self.read_and_hand_over();
+        let segment = self.segment();
+        let end_ns = segment.end_ns();
+        let now_ns = self.now_ns.load(Ordering::Relaxed);
+        assert!(now_ns < end_ns, "a segment was just begun");
+        // The line is behind true time by two steps, or as far ahead as the clock.
+        let ahead_ns = if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { AHEAD_NS } else { 0 };
+        self.wait((end_ns - now_ns).saturating_sub(CLOCK_STEP_NS + ahead_ns));
+    }
+
+    fn segment(&self) -> Segment {
+        Published::new(&self.words).segment().1
+    }
+}
+
+impl Instruments for &World {
+    fn ticks(self) -> u64 {
+        // 2 GHz, and another epoch.
+        self.wait(STEP_NS) * 2 + 12_345
+    }
+
+    fn clock_ns(self) -> u64 {
+        let began_ns = self.wait(CLOCK_STEP_NS);
+        if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { began_ns + AHEAD_NS } else { began_ns }
+    }
+
+    fn are_in_use(self) -> bool {
+        true
+    }
+}
+
+fn in_every_order(preemptions: usize, world: impl Fn() -> World + Sync + Send + 'static, work: fn(&World)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.max_branches = 20_000;
+    model.check(move || {
+        let world = Arc::new(world());
+        let other = Arc::clone(&world);
+        let thread = thread::spawn(move || work(&other));
+        work(&world);
+        thread.join().expect("nothing went back");
+    });
+}
+
+/// Two threads where a segment ends: fast, slow and fast answers in every order.
+pub fn where_a_segment_ends() {
+    in_every_order(
+        3,
+        || {
+            let world = World::new();
+            world.until_the_end_is_near();
+            world
+        },
+        |world| {
+            for _ in 0..3 {
+                world.read_and_hand_over();
+            }
+        },
+    );
+}
+
+/// Two threads where a segment ends that was ahead of the clock.
+pub fn where_a_segment_ends_that_was_ahead() {
+    in_every_order(
+        2,
+        || {
+            let world = World::new();
+            world.runs_ahead.store(true, std::sync::atomic::Ordering::Relaxed);
+            world.until_the_end_is_near();
+            world.runs_ahead.store(false, std::sync::atomic::Ordering::Relaxed);
+            world
+        },
+        |world| {
+            world.read_and_hand_over();
+            world.read_and_hand_over();
+        },
+    );
+}
+
+/// A reader while two segments come into force one after the other: it sees one of the three, whole.
+pub fn one_segment_at_a_time() {
+    loom::model(|| {
+        let world = Arc::new(World::new());
+        let other = Arc::clone(&world);
+        let line = |n| Segment { base_ticks: n, base_ns: n, slope: n, ticks: n };
+        let writer = thread::spawn(move || {
+            let published = Published::new(&other.words);
+            assert!(published.own(1));
+            for n in 1..=2 {
+                assert!(published.put_in_force(NATIVE, |_| Some(line(n))));
+            }
+            published.disown();
+        });
+        if let Some(seen) = Published::new(&world.words).native_segment() {
+            assert!((0..=2).any(|n| seen == line(n)), "{seen:?}");
+        }
+        writer.join().expect("the writer is alone");
+    });
+}
+
+/// Two threads while the rate is learned: slow answers, then the first segment.
+pub fn while_the_rate_is_learned() {
+    in_every_order(
+        3,
+        || {
+            let world = World::new();
+            world.read_and_hand_over();
+            world.wait(SHORTEST_NS);
+            world
+        },
+        |world| {
+            for _ in 0..3 {
+                world.read_and_hand_over();
+            }
+        },
+    );
+}
+
+/// Two threads after a pause of many segments.
+pub fn when_nobody_asked_for_long() {
+    in_every_order(
+        3,
+        || {
+            let world = World::new();
+            world.until_the_end_is_near();
+            world.wait(10 * LONGEST_NS);
+            world
+        },
+        |world| {
+            for _ in 0..3 {
+                world.read_and_hand_over();
+            }
+        },
+    );
+}

@@ -1,0 +1,26 @@
+//! No answer is below an earlier one, in whatever order two threads meet. Each test tries thousands of orders: with optimisation, seconds.
+
+#[test]
+fn a_segment_is_read_whole() {
+    hpt_model::one_segment_at_a_time();
+}
+
+#[test]
+fn nothing_goes_back_where_a_segment_ends() {
+    hpt_model::where_a_segment_ends();
+}
+
+#[test]
+fn nothing_goes_back_where_a_segment_ends_that_was_ahead() {
+    hpt_model::where_a_segment_ends_that_was_ahead();
+}
+
+#[test]
+fn nothing_goes_back_while_the_rate_is_learned() {
+    hpt_model::while_the_rate_is_learned();
+}
+
+#[test]
+fn nothing_goes_back_when_nobody_asked_for_long() {
+    hpt_model::when_nobody_asked_for_long();
+}
