@@ -49,6 +49,9 @@ counters() {
     echo "${sources:-monotonic}"
 }
 
+# counters_for_all: of those, the ones that a plain user may read as well.
+counters_for_all() { if [[ $arm_counter != none ]]; then echo arm-counter; else echo monotonic; fi; }
+
 # --- machine: it is the board it is meant to be, and the kernel is well at the end. Asked of every board. ---------------
 
 guest_machine() {
@@ -76,6 +79,8 @@ guest_probe() {
         echo "step $build.probe hpt-$build probe --format json"
         echo "step $build.probe-plain as plain hpt-$build probe --format json"
         echo "step $build.probe-human hpt-$build probe"
+        # One line of words each: the job is read by a shell.
+        echo "step $build.capture sh -c 'hpt-$build probe --capture $build >&2 && tar -c $build | gzip | base64'"
     done
 }
 
@@ -95,6 +100,12 @@ judge_probe() {
                 holds "$step" "arm-counter at $arm_counter Hz" 'source("arm-counter") | .available and .frequency_hz == ($arm_counter | tonumber)'
             fi
         done
+        # What hpt reads there, as a folder beside the answers: see boards/README.md.
+        if ended "$build.capture" && base64 -d <"$answers/$build.capture.out" | tar -xz -C "$answers"; then
+            [[ -e $answers/$build/facts.json ]] || wrong "$build.capture: there are no facts"
+        else
+            wrong "$build.capture: no archive"
+        fi
         if [[ $system_timer == none ]]; then
             for step in "$build.probe" "$build.probe-plain"; do
                 holds "$step" 'no System Timer, because there is no such node' \
@@ -120,6 +131,7 @@ guest_rates() {
     sources=$(counters)
     for build in "${builds[@]}"; do
         echo "step $build.rates hpt-$build calibrate --window 300ms --format json --source $sources"
+        echo "step $build.rates-plain as plain hpt-$build calibrate --window 100ms --format json --source $(counters_for_all)"
     done
 }
 
@@ -127,6 +139,9 @@ judge_rates() {
     local build
     for build in "${builds[@]}"; do
         ended "$build.rates" || continue
+        if ended "$build.rates-plain"; then
+            holds "$build.rates-plain" 'a plain user calibrates as well' '(.calibrations | length > 0) and all(.calibrations[]; .calibrated)'
+        fi
         holds "$build.rates" 'all were calibrated' '(.calibrations | length > 0) and all(.calibrations[]; .calibrated)'
         if [[ $system_timer != none ]]; then
             holds "$build.rates" 'the System Timer runs at 1 MHz' \
@@ -145,7 +160,10 @@ judge_rates() {
 
 guest_bench() {
     local build
-    for build in "${builds[@]}"; do echo "step $build.bench hpt-$build bench --calls 2000 --format json"; done
+    for build in "${builds[@]}"; do
+        echo "step $build.bench hpt-$build bench --calls 2000 --format json"
+        echo "step $build.bench-plain as plain hpt-$build bench --calls 500 --format json --source $(counters_for_all),realtime"
+    done
 }
 
 judge_bench() {
@@ -154,7 +172,10 @@ judge_bench() {
         ended "$build.bench" || continue
         wanted=$(counters)
         holds "$build.bench" 'every source was read to the end' '(.results | length >= 10) and all(.results[]; .complete)'
-        holds "$build.bench" "read were $wanted" "(\"$wanted\" / \",\") - [.results[].id] == []"
+        holds "$build.bench" "read were $wanted, beside clock_gettime" "(\"$wanted,monotonic\" / \",\") - [.results[].id] == []"
+        if ended "$build.bench-plain"; then
+            holds "$build.bench-plain" 'a plain user measures as well' '(.results | length == 2) and all(.results[]; .complete)'
+        fi
     done
 }
 
@@ -162,7 +183,7 @@ judge_bench() {
 
 guest_live() {
     local build
-    for build in "${builds[@]}"; do echo "step $build.live it-$build live:: --show-output"; done
+    for build in "${builds[@]}"; do echo "step $build.live it-$build live:: instants:: --show-output"; done
 }
 
 judge_live() {
