@@ -135,7 +135,7 @@ impl Follower {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 

@@ -68,7 +68,7 @@ impl Segment {
     }
 
     /// The line at `ticks`, also before and after the segment.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn extended_to(&self, ticks: u64) -> u64 {
         let past = ticks.wrapping_sub(self.base_ticks).cast_signed();
         let ns = (i128::from(past) * i128::from(self.slope)) >> 32;
@@ -121,7 +121,7 @@ impl Rate {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
