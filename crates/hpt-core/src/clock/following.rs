@@ -158,3 +158,222 @@ pub(crate) fn begin_anew(published: Published<'_>) {
         published.of_owner(word).store(0, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::{cell::Cell, sync::atomic::AtomicU64};
+
+    use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
+
+    use super::{Following, Instruments};
+    use crate::clock::published::{NATIVE, Published};
+
+    /// A machine: true time, a counter of it, and a clock that a daemon bends. Reading either takes some of the time.
+    struct Machine {
+        true_ns: Cell<f64>,
+        clock_ns: Cell<f64>,
+        ticks: Cell<f64>,
+        hertz: Cell<f64>,
+        bent_ppm: Cell<f64>,
+        words: [AtomicU64; 64],
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            Self {
+                true_ns: Cell::new(0.0),
+                clock_ns: Cell::new(7e12),
+                ticks: Cell::new(3e15),
+                hertz: Cell::new(2.25e9),
+                bent_ppm: Cell::new(0.0),
+                words: std::array::from_fn(|_| AtomicU64::new(0)),
+            }
+        }
+
+        fn wait(&self, ns: f64) {
+            self.true_ns.set(self.true_ns.get() + ns);
+            self.clock_ns.set(self.clock_ns.get() + ns * (1.0 + self.bent_ppm.get() / 1e6));
+            self.ticks.set(self.ticks.get() + ns * self.hertz.get() / 1e9);
+        }
+
+        fn following(&self) -> Following<'_, &Self> {
+            let published = Published::new(&self.words);
+            Following { instruments: self, number: NATIVE, published, name: 1, others_are_dead: false }
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.following().now_ns().expect("no other instruments are used")
+        }
+
+        /// The time, and how far it is from the clock.
+        fn look(&self) -> (u64, u64) {
+            let before_ns = self.whole(&self.clock_ns);
+            let ns = self.now_ns();
+            let after_ns = self.whole(&self.clock_ns);
+            (ns, before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns)))
+        }
+
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hours, in nanoseconds")]
+        fn whole(&self, of: &Cell<f64>) -> u64 {
+            of.get() as u64
+        }
+    }
+
+    impl Instruments for &Machine {
+        fn ticks(self) -> u64 {
+            self.wait(5.0);
+            let ticks = self.whole(&self.ticks);
+            self.wait(5.0);
+            ticks
+        }
+
+        fn clock_ns(self) -> u64 {
+            self.wait(10.0);
+            let ns = self.whole(&self.clock_ns);
+            self.wait(10.0);
+            ns
+        }
+
+        fn are_in_use(self) -> bool {
+            true
+        }
+    }
+
+    /// What may happen to a machine.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Wait(f64),
+        Bend(f64),
+        /// The counter runs at another rate: a migrated machine.
+        OtherRate(f64),
+        /// Suspended: the clock stands, the counter runs on.
+        Suspend(f64),
+        /// Suspended: the clock stands, and the counter begins again somewhere before.
+        SuspendAndReset,
+        /// By more than a segment: what a counter does inside of one nobody can see.
+        CounterBack(f64),
+    }
+
+    impl Event {
+        fn happen(self, machine: &Machine) {
+            match self {
+                Self::Wait(ns) => machine.wait(ns),
+                Self::Bend(ppm) => machine.bent_ppm.set(ppm),
+                Self::OtherRate(hertz) => machine.hertz.set(hertz),
+                Self::Suspend(ns) => machine.ticks.set(machine.ticks.get() + ns * machine.hertz.get() / 1e9),
+                Self::SuspendAndReset => machine.ticks.set(machine.ticks.get() / 2.0),
+                Self::CounterBack(ns) => {
+                    machine.ticks.set((machine.ticks.get() - ns * machine.hertz.get() / 1e9).max(0.0))
+                }
+            }
+        }
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            10 => (0.0..3e5_f64).prop_map(Event::Wait),
+            3 => (0.0..2e6_f64).prop_map(Event::Wait),
+            1 => Just(Event::Wait(1e10)),
+            1 => (-500.0..500.0_f64).prop_map(Event::Bend),
+            1 => (1e9..4e9_f64).prop_map(Event::OtherRate),
+            1 => (0.0..1e13_f64).prop_map(Event::Suspend),
+            1 => Just(Event::SuspendAndReset),
+            1 => (2e6..1e9_f64).prop_map(Event::CounterBack),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_is_below_an_earlier_one_whatever_happens(events in proptest::collection::vec(any_event(), 1..200)) {
+            let machine = Machine::new();
+            let mut last_ns = 0;
+            for event in events {
+                event.happen(&machine);
+                for _ in 0..3 {
+                    let now_ns = machine.now_ns();
+                    prop_assert!(now_ns >= last_ns, "{last_ns}, then {now_ns} after {event:?}");
+                    last_ns = now_ns;
+                }
+            }
+        }
+
+        /// Bent by whatever a daemon may bend it by, and asked at whatever moments: within half a bracket and what the change costs in a segment.
+        #[test]
+        fn a_bent_clock_is_followed(
+            bends in proptest::collection::vec((-500.0..500.0_f64, 1..60_u32), 1..12),
+            every_ns in 50.0..3e6_f64,
+        ) {
+            let machine = Machine::new();
+            let (mut least_ppm, mut most_ppm) = (0.0_f64, 0.0_f64);
+            for (ppm, looks) in bends {
+                // A part per million is a nanosecond in the longest segment; several changes may fall into one.
+                (least_ppm, most_ppm) = (least_ppm.min(ppm), most_ppm.max(ppm));
+                machine.bent_ppm.set(ppm);
+                for _ in 0..looks {
+                    machine.wait(every_ns);
+                    let (_, off_ns) = machine.look();
+                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a microsecond at most")]
+                    let cost_ns = (most_ppm - least_ppm) as u64 + 100;
+                    prop_assert!(off_ns <= cost_ns, "{off_ns} ns off between {least_ppm} and {most_ppm} ppm");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_steady_clock_is_followed_within_nanoseconds() {
+        for ppm in [0.0, 500.0, -500.0] {
+            let machine = Machine::new();
+            machine.bent_ppm.set(ppm);
+            machine.now_ns();
+            let mut worst_ns = 0;
+            for _ in 0..200_000 {
+                machine.wait(3_000.0);
+                worst_ns = worst_ns.max(machine.look().1);
+            }
+            assert!(worst_ns <= 60, "{worst_ns} ns at {ppm} ppm, with the first segments");
+            let worst_ns = (0..100_000)
+                .map(|_| {
+                    machine.wait(3_000.0);
+                    machine.look().1
+                })
+                .max();
+            assert!(worst_ns <= Some(2), "{worst_ns:?} ns at {ppm} ppm");
+            assert_eq!(machine.following().remembered().jumps, 0);
+        }
+    }
+
+    #[test]
+    fn a_line_that_ran_ahead_is_not_left_by_a_step_back() {
+        let machine = Machine::new();
+        let mut last_ns = 0;
+        for round in 0..100_000 {
+            // Slower by 1000 ppm every 10 ms, and faster again.
+            machine.bent_ppm.set(if round % 20_000 < 10_000 { 500.0 } else { -500.0 });
+            machine.wait(500.0);
+            let now_ns = machine.now_ns();
+            assert!(now_ns >= last_ns, "{last_ns}, then {now_ns}");
+            last_ns = now_ns;
+        }
+        assert!(machine.following().remembered().rate_changes >= 8);
+    }
+
+    #[test]
+    fn a_suspended_machine_is_right_at_once() {
+        for event in [Event::Suspend(3.6e12), Event::SuspendAndReset, Event::CounterBack(3e6), Event::Wait(1e13)] {
+            let machine = Machine::new();
+            for _ in 0..1_000 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+            // After the segment in force, as a suspended machine is: what happens inside of one is its length at most.
+            machine.wait(2e6);
+            event.happen(&machine);
+            for _ in 0..1_000 {
+                machine.wait(10_000.0);
+                let (_, off_ns) = machine.look();
+                assert!(off_ns <= 100, "{off_ns} ns off after {event:?}");
+            }
+        }
+    }
+}
