@@ -263,7 +263,7 @@ mod tests {
                 Self::Suspend(ns) => machine.ticks.set(machine.ticks.get() + ns * machine.hertz.get() / 1e9),
                 Self::SuspendAndReset => machine.ticks.set(machine.ticks.get() / 2.0),
                 Self::CounterBack(ns) => {
-                    machine.ticks.set((machine.ticks.get() - ns * machine.hertz.get() / 1e9).max(0.0))
+                    machine.ticks.set((machine.ticks.get() - ns * machine.hertz.get() / 1e9).max(0.0));
                 }
             }
         }
