@@ -1,5 +1,6 @@
 //! The system clock of hpt-core under a scheduler that tries every order: its own source files, with loom's atomics in place of the machine's.
 //! Has no code of the clock itself, only a world for it: what a reading of the world returns, and what must hold of the answers.
+#![cfg(target_pointer_width = "64")]
 
 #[path = "../../hpt-core/src/clock/follower.rs"]
 mod follower;

@@ -1,4 +1,5 @@
 //! No answer is below an earlier one, in whatever order two threads meet. Each test tries thousands of orders: with optimisation, seconds.
+#![cfg(target_pointer_width = "64")]
 
 #[test]
 fn a_segment_is_read_whole() {

@@ -103,10 +103,10 @@ impl Clock {
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// The clock without asking it first, for one that no kernel can lack.
+    /// The clock without asking it first, for one that no kernel can lack; may be made in a signal handler.
     #[inline]
     pub(crate) fn unasked(clock: ClockId, route: Route) -> Self {
-        Self { id: clock.raw(), by: kernel::Reader::find(route) }
+        Self { id: clock.raw(), by: kernel::Reader::known(route) }
     }
 
     /// Nanoseconds since the clock's epoch, modulo 2^64. Zero if a sandbox shut the clock after it was opened.

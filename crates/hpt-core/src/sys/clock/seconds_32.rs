@@ -7,7 +7,7 @@
 
 use core::{
     mem::transmute,
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering},
 };
 
 use super::Route;
@@ -41,17 +41,32 @@ pub(super) enum Reader {
     SystemCall32,
 }
 
+static GETTIME: Symbol = Symbol::new(c"__clock_gettime64");
+
 impl Reader {
+    /// Looks for the C library's function, which is nothing for a signal handler.
     pub(super) fn find(route: Route) -> Self {
-        static GETTIME: Symbol = Symbol::new(c"__clock_gettime64");
+        GETTIME.look_up();
+        Self::known(route)
+    }
+
+    /// The best way that is known so far; may be asked in a signal handler.
+    pub(super) fn known(route: Route) -> Self {
+        /// Whether the kernel has the call with 64-bit seconds: 0 not tried, 1 yes, 2 no.
+        static HAS_64: AtomicU8 = AtomicU8::new(0);
         if let (Route::Library, Some(address)) = (route, GETTIME.address()) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettime64>(address) });
         }
-        match Self::SystemCall64.nanoseconds(libc::CLOCK_MONOTONIC) {
-            Some(_) => Self::SystemCall64,
-            None => Self::SystemCall32,
-        }
+        let has_64 = match HAS_64.load(Ordering::Relaxed) {
+            0 => {
+                let answers = Self::SystemCall64.nanoseconds(libc::CLOCK_MONOTONIC).is_some();
+                HAS_64.store(if answers { 1 } else { 2 }, Ordering::Relaxed);
+                answers
+            }
+            tried => tried == 1,
+        };
+        if has_64 { Self::SystemCall64 } else { Self::SystemCall32 }
     }
 
     #[inline(always)]
@@ -85,6 +100,7 @@ pub(super) enum DayReader {
 impl DayReader {
     pub(super) fn find(route: Route) -> Self {
         static GETTIMEOFDAY: Symbol = Symbol::new(c"__gettimeofday64");
+        GETTIMEOFDAY.look_up();
         if let (Route::Library, Some(address)) = (route, GETTIMEOFDAY.address()) {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) });
@@ -114,27 +130,33 @@ impl DayReader {
     }
 }
 
-/// A symbol of the C library, looked up when it is first asked for.
+/// A symbol of the C library, looked up once.
 struct Symbol {
     name: &'static core::ffi::CStr,
     found: AtomicPtr<libc::c_void>,
+    looked_up: AtomicBool,
 }
 
 impl Symbol {
     const fn new(name: &'static core::ffi::CStr) -> Self {
-        Self { name, found: AtomicPtr::new(core::ptr::null_mut()) }
+        Self { name, found: AtomicPtr::new(core::ptr::null_mut()), looked_up: AtomicBool::new(false) }
     }
 
-    /// Its address, if the library has it.
+    /// Its address, if it was looked up and the library has it.
     fn address(&self) -> Option<*mut libc::c_void> {
         let found = self.found.load(Ordering::Relaxed);
-        if !found.is_null() {
-            return Some(found);
+        (!found.is_null()).then_some(found)
+    }
+
+    /// Allocates in a static program, so that no signal handler may do it.
+    fn look_up(&self) {
+        if self.looked_up.load(Ordering::Relaxed) {
+            return;
         }
         // SAFETY: the name is a NUL-terminated string that outlives the call. dlsym(3).
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) };
         self.found.store(address, Ordering::Relaxed);
-        (!address.is_null()).then_some(address)
+        self.looked_up.store(true, Ordering::Relaxed);
     }
 }
 

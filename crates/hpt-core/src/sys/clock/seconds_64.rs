@@ -15,6 +15,11 @@ impl Route {
         route
     }
 
+    /// The same.
+    pub(super) const fn known(route: Self) -> Self {
+        route
+    }
+
     #[inline(always)]
     pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
