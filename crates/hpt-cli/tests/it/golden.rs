@@ -20,6 +20,17 @@ fn the_tsc_in_full_on_every_captured_machine() {
 }
 
 #[test]
+fn the_system_timer_in_full_on_raspberry_pis() {
+    for name in ["qemu-raspi0", "qemu-raspi2b", "qemu-raspi4b", "derived-raspberry-pi-5", "qemu-vexpress-a9"] {
+        let output = run(&["probe", "bcm-systimer", "--host", &host(name)]);
+        insta::assert_snapshot!(
+            format!("probe-bcm-systimer-{name}"),
+            format!("{}exit {}\n", stdout(&output), code(&output))
+        );
+    }
+}
+
+#[test]
 fn one_captured_machine_as_json_and_csv() {
     let machine = host("amd-epyc-zen3-kvm");
     for format in ["json", "csv"] {

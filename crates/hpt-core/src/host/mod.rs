@@ -226,6 +226,12 @@ impl Host {
         )
     }
 
+    /// Whether the machine is described by a device tree.
+    #[must_use]
+    pub fn has_device_tree(&self) -> bool {
+        self.text("/proc/device-tree/model").is_some()
+    }
+
     /// The ARM generic timer, as a child of the device tree's root describes it; `None` where there is no such node.
     #[must_use]
     pub fn arch_timer(&self) -> Option<ArchTimer> {

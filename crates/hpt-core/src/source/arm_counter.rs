@@ -126,6 +126,10 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(Unavailable::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
+    // A live machine is asked by trying. Every 64-bit processor has the timer, a 32-bit one may lack it.
+    if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
+        return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
+    }
     let mut info = SourceInfo::new(ID);
     // The device tree wins: it states a frequency only where the register is known to be wrong or empty.
     info.nominal = node

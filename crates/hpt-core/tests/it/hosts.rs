@@ -13,7 +13,7 @@ use proptest::{
 
 use hpt_core::{
     Host, Unavailable,
-    host::Facts,
+    host::{Architecture, Facts},
     source::{self, KernelVerdict, ProbeReport, StatedBy},
 };
 
@@ -144,11 +144,9 @@ fn the_kernels_clocks_are_there_on_every_machine() {
 fn the_arm_counter_is_there_on_arm_machines_only() {
     for name in all() {
         let availability = report(&name, "arm-counter").availability;
-        assert_eq!(
-            availability.is_ok(),
-            ["aarch64", "armv7", "raspberry-pi"].iter().any(|arm| name.contains(arm)),
-            "{name}: {availability:?}"
-        );
+        let is_arm = host(&name).facts().architecture != Architecture::X86_64;
+        let lacks_it = ["qemu-raspi0", "qemu-vexpress-a9"].contains(&name.as_str());
+        assert_eq!(availability.is_ok(), is_arm && !lacks_it, "{name}: {availability:?}");
     }
     let stated = report("derived-aarch64-device-tree", "arm-counter").availability.expect("it is an ARM machine");
     let nominal = stated.nominal.expect("the device tree states it");
@@ -190,6 +188,28 @@ fn the_system_timer_of_a_raspberry_pi_5_lies_above_four_gigabytes() {
     assert_eq!((node.path.as_str(), node.clock_frequency_hz), ("/soc@107c000000/timer@7c003000", Some(1_000_000)));
     let described = report("derived-raspberry-pi-5", "bcm-systimer").availability.expect("it would be there");
     assert_eq!((described.width.bits(), described.steady), (64, true));
+}
+
+#[test]
+fn the_system_timer_is_where_each_board_has_it() {
+    let place =
+        |name| host(name).device_node(SYSTEM_TIMER).and_then(|node| node.registers).map(|region| region.address);
+    assert_eq!(place("qemu-raspi0"), Some(0x2000_3000));
+    assert_eq!(place("qemu-raspi2b"), Some(0x3f00_3000));
+    assert_eq!(place("qemu-raspi3b"), Some(0x3f00_3000));
+    assert_eq!(place("qemu-raspi4b"), Some(0xfe00_3000));
+    assert_eq!(place("qemu-virt-a72"), None);
+    assert_eq!(place("qemu-vexpress-a9"), None);
+    let reason = report("qemu-virt-a72", "bcm-systimer").availability.expect_err("it has none");
+    assert!(matches!(reason, Unavailable::NoDevice { .. }), "{reason}");
+}
+
+#[test]
+fn the_kernel_vouches_for_the_system_timer_where_it_uses_it() {
+    let verdict = |name| report(name, "bcm-systimer").kernel;
+    assert!(matches!(verdict("qemu-raspi0"), KernelVerdict::Trusted(_)));
+    assert!(matches!(verdict("qemu-raspi2b"), KernelVerdict::Trusted(_)));
+    assert!(matches!(verdict("qemu-raspi3b"), KernelVerdict::Unknown(_)));
 }
 
 #[test]
