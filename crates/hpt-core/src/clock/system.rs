@@ -326,10 +326,8 @@ pub fn status() -> Status {
     }
 }
 
-/// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond. On 32-bit
-/// machines it also finds the C library's way to the kernel's clock, which a signal handler must not look for; without it, system calls are made.
+/// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
 pub fn prime() {
-    let _ = Clock::open(ClockId::Monotonic, Route::SystemCall);
     let start = monotonic().nanoseconds();
     loop {
         now_ns();

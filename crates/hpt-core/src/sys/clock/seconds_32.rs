@@ -1,9 +1,9 @@
 //! Clock reads where the C library's `time_t` may have 32 bits: wall time is read with 64-bit seconds all the same.
 //! Its twin is `seconds_64.rs`.
 //!
-//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. Without it, the system call
-//! clock_gettime64 (Linux 5.1) is used, and on kernels before that the old call, whose truncated seconds are read as unsigned:
-//! right until 2106.
+//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. Where it is not found (older ones, and static
+//! programs, which export nothing) the plain `clock_gettime` is called, and if that answers EOVERFLOW, as glibc does after 2038, the system call
+//! clock_gettime64 (Linux 5.1), and on kernels before that the old call, whose truncated seconds are read as unsigned: right until 2106.
 
 use core::{
     mem::transmute,
@@ -37,6 +37,7 @@ type Gettimeofday64 = unsafe extern "C" fn(*mut Timeval64, *mut libc::c_void) ->
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reader {
     Library(Gettime64),
+    PlainLibrary,
     SystemCall64,
     SystemCall32,
 }
@@ -58,6 +59,9 @@ impl Reader {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettime64>(address) });
         }
+        if route == Route::Library {
+            return Self::PlainLibrary;
+        }
         let has_64 = match HAS_64.load(Ordering::Relaxed) {
             0 => {
                 let answers = Self::SystemCall64.nanoseconds(libc::CLOCK_MONOTONIC).is_some();
@@ -75,11 +79,19 @@ impl Reader {
         let answer = match self {
             // SAFETY: `now` is live and has the layout the function fills; an unknown id is answered with EINVAL.
             Self::Library(gettime) => unsafe { gettime(id, &raw mut now) },
+            Self::PlainLibrary => return Self::plain(id),
             // SAFETY: as above; clock_gettime64 takes the same two arguments.
             Self::SystemCall64 => unsafe { libc::syscall(CLOCK_GETTIME64, id, &raw mut now) },
             Self::SystemCall32 => return Self::nanoseconds_before_5_1(id),
         };
         (answer == 0).then(|| join(now.seconds, now.nanoseconds))
+    }
+
+    fn plain(id: libc::clockid_t) -> Option<u64> {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is a live timespec that the call fills; an unknown id is answered with EINVAL. clock_gettime(2).
+        let answer = unsafe { libc::clock_gettime(id, &raw mut now) };
+        if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanoseconds(id) }
     }
 
     fn nanoseconds_before_5_1(id: libc::clockid_t) -> Option<u64> {
@@ -94,6 +106,7 @@ impl Reader {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DayReader {
     Library(Gettimeofday64),
+    PlainLibrary,
     SystemCall32,
 }
 
@@ -105,7 +118,10 @@ impl DayReader {
             // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) });
         }
-        Self::SystemCall32
+        match route {
+            Route::Library => Self::PlainLibrary,
+            Route::SystemCall => Self::SystemCall32,
+        }
     }
 
     #[inline(always)]
@@ -117,6 +133,15 @@ impl DayReader {
                 // SAFETY: `now` is live and has the layout the function fills; a null zone is allowed.
                 let answer = unsafe { gettimeofday(&raw mut now, no_zone) };
                 (answer, now.seconds, now.microseconds)
+            }
+            Self::PlainLibrary => {
+                let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
+                // SAFETY: `now` is a live timeval that the call fills; a null zone is allowed. gettimeofday(2).
+                let answer = unsafe { libc::gettimeofday(&raw mut now, no_zone.cast()) };
+                if answer != 0 {
+                    return Self::SystemCall32.microseconds();
+                }
+                (0, now.tv_sec.into(), now.tv_usec.into())
             }
             Self::SystemCall32 => {
                 let mut now = [0_i32; 2];
