@@ -13,29 +13,12 @@ pub(crate) enum ChildEnd {
 /// Runs `work` in a forked child whose counter is forbidden by prctl, and says how the child ended. `None` when this kernel does not
 /// know PR_SET_TSC.
 pub(crate) fn with_the_counter_forbidden(work: impl FnOnce() -> u8) -> Option<ChildEnd> {
-    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded process. fork(2).
-    let child = unsafe { libc::fork() };
-    match child {
-        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            // SAFETY: PR_SET_TSC takes a number. prctl(2).
-            let refused = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
-            let code = if refused == 0 { work() } else { NOT_KNOWN };
-            // SAFETY: ends the child at once, without the parent's exit handlers. _exit(2).
-            unsafe { libc::_exit(code.into()) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: `status` is live, `child` is a child of this process. waitpid(2).
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(waited, child, "waitpid: {}", std::io::Error::last_os_error());
-            match status {
-                status if libc::WIFSIGNALED(status) => Some(ChildEnd::Killed(libc::WTERMSIG(status))),
-                status if libc::WEXITSTATUS(status) == i32::from(NOT_KNOWN) => None,
-                status => Some(ChildEnd::Exited(libc::WEXITSTATUS(status))),
-            }
-        }
-    }
+    let end = in_a_child(|| {
+        // SAFETY: PR_SET_TSC takes a number. prctl(2).
+        let refused = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+        if refused == 0 { work() } else { NOT_KNOWN }
+    });
+    (end != ChildEnd::Exited(NOT_KNOWN.into())).then_some(end)
 }
 
 /// The child's word that prctl does not know the call.
@@ -43,7 +26,7 @@ const NOT_KNOWN: u8 = 99;
 
 /// Runs `work` in a forked child and says how the child ended.
 pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
-    // SAFETY: as in `with_the_counter_forbidden`.
+    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded process. fork(2).
     let child = unsafe { libc::fork() };
     match child {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
