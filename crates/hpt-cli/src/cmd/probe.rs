@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Host, PosixClock, PosixId, SourceId, Unavailable,
+    Frequency, Host, Instant, PosixClock, PosixId, SourceId, Unavailable, clock,
     host::{Facts, read_regular_file},
     measure::{Granularity, granularity},
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Selection, select, self_test},
@@ -87,6 +87,20 @@ struct Choice {
     reason: String,
 }
 
+/// How good `hpt_core::Instant` is in this process.
+#[derive(Debug, Serialize)]
+struct InstantStatus {
+    source: SourceId,
+    reason: &'static str,
+    bound_ns: u64,
+    last_bracket_ns: Option<u64>,
+    frequency_error_ppm: Option<f64>,
+    anchorings: u64,
+    rate_changes: u64,
+    jumps: u64,
+    refused_brackets: u64,
+}
+
 #[derive(Debug, Serialize)]
 struct Data {
     schema: u32,
@@ -95,6 +109,7 @@ struct Data {
     machine: Machine,
     clock_gettime_read_path: Option<&'static str>,
     choice: Choice,
+    instant: Option<InstantStatus>,
     sources: Vec<Row>,
     notes: Vec<String>,
 }
@@ -169,6 +184,10 @@ fn load(folder: &Path) -> Result<Host, Failure> {
 }
 
 fn survey(host: &Host, notes: Vec<String>) -> Data {
+    if host.is_live() {
+        // What follows takes long enough for it to learn the counter's rate.
+        clock::prime();
+    }
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
     let examined: Vec<(Candidate, Option<Granularity>)> =
         source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
@@ -186,9 +205,39 @@ fn survey(host: &Host, notes: Vec<String>) -> Data {
         machine: Machine::of(host),
         clock_gettime_read_path: served,
         choice: choice(host, &selection),
+        instant: host.is_live().then(instant_status),
         sources,
         notes,
     }
+}
+
+fn instant_status() -> InstantStatus {
+    let _ = Instant::now();
+    let status = clock::status();
+    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    InstantStatus {
+        source: status.source,
+        reason: status.reason,
+        bound_ns: whole_ns(status.bound),
+        last_bracket_ns: status.last_bracket.map(whole_ns),
+        frequency_error_ppm: status.frequency_error_ppm.map(rounded),
+        anchorings: status.anchorings,
+        rate_changes: status.rate_changes,
+        jumps: status.jumps,
+        refused_brackets: status.refused_brackets,
+    }
+}
+
+/// How the library's own clock tells the time here, for people.
+fn instant_line(status: &InstantStatus) -> String {
+    if status.bound_ns == 0 {
+        return format!("{}: {}", status.source, status.reason);
+    }
+    format!(
+        "{}, within {} of CLOCK_MONOTONIC",
+        status.source,
+        short_time(Duration::from_nanos(status.bound_ns).as_secs_f64() * 1e9)
+    )
 }
 
 fn choice(host: &Host, selection: &Selection) -> Choice {
@@ -280,6 +329,7 @@ fn page(data: &Data) -> Vec<Block> {
         facts.push(("clock_gettime", served(path).to_owned()));
     }
     facts.push(("hpt's choice", data.choice.reason.clone()));
+    facts.extend(data.instant.as_ref().map(|status| ("hpt's Instant", instant_line(status))));
     let columns = vec![
         Column("source", Align::Left),
         Column("use", Align::Left),
