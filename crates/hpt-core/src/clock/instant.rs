@@ -104,7 +104,7 @@ impl Instant {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
         let before = monotonic.nanoseconds();
         let wall = Duration::from_nanos(system::kernels_clock(ClockId::Realtime).nanoseconds());
-        let now = before + (monotonic.nanoseconds() - before) / 2;
+        let now = before + monotonic.nanoseconds().saturating_sub(before) / 2;
         let apart = Duration::from_nanos(now.abs_diff(self.nanoseconds));
         let since_epoch = if now >= self.nanoseconds { wall.saturating_sub(apart) } else { wall.saturating_add(apart) };
         SystemTime::UNIX_EPOCH + since_epoch

@@ -184,7 +184,12 @@ fn decide() -> usize {
     // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
     match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => mode,
-        Err(decided) => decided,
+        Err(decided) => {
+            if decided != NATIVE {
+                native::remove();
+            }
+            decided
+        }
     }
 }
 
@@ -263,9 +268,12 @@ pub enum SourceRefused {
     /// Somebody else can take away the right to read it.
     #[error("the right to read {0} can be taken away while it is in use")]
     Revocable(SourceId),
-    /// A millisecond must have at least a thousand ticks, and the reading may not wrap for years.
+    /// It must tick at 10 MHz at least, so that a tick is small beside the bound, and may not wrap for years.
     #[error("{0} is too coarse or too narrow; a narrow one can be widened")]
     TooCoarse(SourceId),
+    /// Nobody states its rate, so that nobody knows how coarse it is and when it wraps.
+    #[error("nobody states the rate of {0}")]
+    NoRate(SourceId),
     /// It did not behave like a counter.
     #[error("{source_id} failed the self-test: {failure}")]
     SelfTest {
@@ -329,7 +337,8 @@ pub fn status() -> Status {
 /// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
 pub fn prime() {
     let start = monotonic().nanoseconds();
-    loop {
+    // The rounds are counted as well, for a clock that a sandbox has shut and that stands at zero.
+    for _ in 0..1_000_000 {
         now_ns();
         let learned = following().is_none_or(|following| following.remembered().rate().is_some());
         if learned || monotonic().nanoseconds().wrapping_sub(start) > 20 * SHORTEST_NS {
@@ -340,24 +349,30 @@ pub fn prime() {
 }
 
 /// From now on `opened` tells the time, in all threads and without a step back. [`SourceId`] `monotonic` puts the kernel's clock itself in its place. Takes a few
-/// milliseconds; not for signal handlers.
+/// milliseconds; not for signal handlers, and not for a forked child of a process whose other threads may be doing the same.
+///
+/// A source that has the name of one of hpt's own is opened again by that name. One of the program's own stays in memory until the process ends; should its
+/// counter stop, so does time.
 ///
 /// # Errors
 ///
 /// [`SourceRefused`] for a source that is not steady, system-wide and fine enough, that can be taken away, or that fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
+    let id = opened.as_dyn().info().id.clone();
+    // What is one of hpt's own by name is so in fact.
+    let is_ours = source::names().contains(&id);
+    let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
-        Opened::ThreadBound(source) => return Err(SourceRefused::ThreadBound(source.info().id.clone())),
+        Opened::ThreadBound(_) => return Err(SourceRefused::ThreadBound(id)),
     };
     let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = source.info().id.clone();
     let mode = if id == KERNEL_ID {
         KERNEL
     } else {
         suits(source.info())?;
         tested(source.as_ref())?;
-        if id == NATIVE_ID { NATIVE } else { registered(source)? }
+        if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
     let native = if mode == NATIVE { Some(permitted_native()?) } else { None };
     change_to(mode, native);
@@ -373,7 +388,9 @@ fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
         Err(SourceRefused::NotSteady(id()))
     } else if info.revocable {
         Err(SourceRefused::Revocable(id()))
-    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 1_000.5) {
+    } else if info.nominal.is_none() {
+        Err(SourceRefused::NoRate(id()))
+    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 100.5) {
         Err(SourceRefused::TooCoarse(id()))
     } else {
         Ok(())
@@ -386,14 +403,14 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     source::self_test(source, &reference).map(|_| ()).map_err(failed)
 }
 
-/// The place of a source in the list: its own from an earlier time, or a new one.
-fn registered(source: Box<dyn TimeSource + Send + Sync>) -> Result<usize, SourceRefused> {
-    let mut source = Some(source);
+/// The place of a source in the list: where one of hpt's own was used before, that one; else a new one.
+fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
     for (index, place) in SOURCES.iter().enumerate() {
-        let id = source.as_ref().map(|source| source.info().id.clone());
-        let taken = place.get_or_init(|| source.take().expect("only one place takes it"));
-        if source.is_none() || Some(&taken.info().id) == id.as_ref() {
-            return Ok(FIRST_SOURCE + index);
+        match place.get() {
+            Some(taken) if is_ours && taken.info().id == source.info().id => return Ok(FIRST_SOURCE + index),
+            Some(_) => {}
+            // Who changes the source is alone.
+            None => return place.set(source).map(|()| FIRST_SOURCE + index).map_err(|_| SourceRefused::TooMany),
         }
     }
     Err(SourceRefused::TooMany)

@@ -9,12 +9,9 @@ use std::{
 use super::{Host, soc};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 4] = [
     "/proc/cpuinfo",
     "/proc/device-tree/model",
-    "/proc/device-tree/timer/arm,no-tick-in-suspend",
-    "/proc/device-tree/timer/clock-frequency",
-    "/proc/device-tree/timer/compatible",
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
@@ -69,6 +66,7 @@ impl Host {
     /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
+        files.extend(self.arch_timer_files());
         for compatible in NODES {
             files.extend(self.device_node_files(compatible));
             let registers = self.device_node(compatible).and_then(|node| node.registers);

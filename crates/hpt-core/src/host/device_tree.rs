@@ -7,6 +7,8 @@ use super::{Host, soc::cell};
 const ROOT: &str = "/proc/device-tree";
 /// Buses below buses that are followed: more than any board has, so that a tree with loops in it ends.
 const DEEPEST: usize = 8;
+/// Buses that are entered in all: a hundred times what any board has.
+const MOST_BUSES: u32 = 1_000;
 
 /// A node of the device tree.
 ///
@@ -82,12 +84,13 @@ impl Host {
 /// The node's path, and the buses from its parent up to the root.
 fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
     let root = bus(host, String::new())?;
-    search(host, compatible, vec![root])
+    search(host, compatible, vec![root], &mut 0)
 }
 
 /// Looks among the children of `buses[0]`, then below those of them that are buses themselves: only a bus with `ranges` leads to anything the
 /// processor can reach.
-fn search(host: &Host, compatible: &str, buses: Vec<Bus>) -> Option<(String, Vec<Bus>)> {
+fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> Option<(String, Vec<Bus>)> {
+    *entered += 1;
     let parent = &buses[0].path;
     let children: Vec<String> =
         host.list(&format!("{ROOT}{parent}")).into_iter().map(|name| format!("{parent}/{name}")).collect();
@@ -97,13 +100,13 @@ fn search(host: &Host, compatible: &str, buses: Vec<Bus>) -> Option<(String, Vec
     if let Some(path) = children.iter().find(named) {
         return Some((path.clone(), buses));
     }
-    if buses.len() > DEEPEST {
+    if buses.len() > DEEPEST || *entered > MOST_BUSES {
         return None;
     }
     children.into_iter().find_map(|path| {
         let bus = bus(host, path).filter(|bus| bus.ranges.is_some())?;
         let below = std::iter::once(bus).chain(buses.iter().cloned()).collect();
-        search(host, compatible, below)
+        search(host, compatible, below, entered)
     })
 }
 

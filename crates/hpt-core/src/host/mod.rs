@@ -235,17 +235,27 @@ impl Host {
     /// The ARM generic timer, as a child of the device tree's root describes it; `None` where there is no such node.
     #[must_use]
     pub fn arch_timer(&self) -> Option<ArchTimer> {
-        const ROOT: &str = "/proc/device-tree";
-        let mut nodes = self.list(ROOT).into_iter().map(|name| format!("{ROOT}/{name}"));
-        let node = nodes.find(|node| {
-            self.read(&format!("{node}/compatible")).is_ok_and(|compatible| soc::is_arch_timer(&compatible))
-        })?;
+        let node = self.arch_timer_path()?;
         let property = |name: &str| self.read(&format!("{node}/{name}")).ok();
         Some(ArchTimer {
-            clock_frequency_hz: property("clock-frequency").as_deref().and_then(soc::cell),
-            stops_in_suspend: property("arm,no-tick-in-suspend").is_some(),
+            clock_frequency_hz: property(soc::CLOCK_FREQUENCY).as_deref().and_then(soc::cell),
+            stops_in_suspend: property(soc::NO_TICK_IN_SUSPEND).is_some(),
             errata: soc::ERRATA.into_iter().filter(|erratum| property(erratum).is_some()).collect(),
         })
+    }
+
+    fn arch_timer_path(&self) -> Option<String> {
+        const ROOT: &str = "/proc/device-tree";
+        let mut nodes = self.list(ROOT).into_iter().map(|name| format!("{ROOT}/{name}"));
+        nodes.find(|node| {
+            self.read(&format!("{node}/compatible")).is_ok_and(|compatible| soc::is_arch_timer(&compatible))
+        })
+    }
+
+    /// Every file that [`arch_timer`](Self::arch_timer) reads of that node.
+    fn arch_timer_files(&self) -> Vec<String> {
+        let properties = ["compatible", soc::CLOCK_FREQUENCY, soc::NO_TICK_IN_SUSPEND].into_iter().chain(soc::ERRATA);
+        self.arch_timer_path().map_or_else(Vec::new, |node| properties.map(|name| format!("{node}/{name}")).collect())
     }
 
     /// The kernel's clock sources: the one in use and those it would take.

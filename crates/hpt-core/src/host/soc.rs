@@ -21,6 +21,9 @@ pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
 /// Values of `compatible` that the node may have.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
+/// Its properties, apart from errata.
+pub(super) const CLOCK_FREQUENCY: &str = "clock-frequency";
+pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 /// Properties that name an erratum of the counter.
 pub(super) const ERRATA: [&str; 3] =
     ["fsl,erratum-a008585", "hisilicon,erratum-161010101", "allwinner,erratum-unknown1"];

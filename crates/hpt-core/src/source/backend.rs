@@ -178,7 +178,9 @@ pub enum MissingRight {
     #[error("the kernel is locked down, which keeps it from root too")]
     Lockdown,
     /// The kernel keeps this page to itself: EPERM, for root too.
-    #[error("the kernel does not give away this page: a driver claimed it, or it counts as memory (STRICT_DEVMEM)")]
+    #[error(
+        "the kernel does not give this page away: a driver claimed it, it counts as memory (STRICT_DEVMEM), or the process is root in a container only"
+    )]
     Page,
 }
 

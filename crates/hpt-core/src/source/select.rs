@@ -13,6 +13,9 @@ use crate::host::Host;
 /// enough, a clock of the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
+/// A counter of so many bits takes years to wrap at any rate that counters have: the fewest of the ARM generic timer.
+const SURELY_WIDE_BITS: u8 = 56;
+
 /// Costs that differ by less than this factor are equal, as far as a short run can tell: the first listed wins, so that the choice does not
 /// change from run to run.
 const AS_FAST: f64 = 1.25;
@@ -166,6 +169,9 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
         Some(Fitness::TooCoarse(resolution_ns))
     } else if let Some(after) = info.wraps_soon() {
         Some(Fitness::Wraps(after))
+    } else if info.width.bits() < SURELY_WIDE_BITS && info.nominal.is_none() {
+        let unknown = "nobody states how fast it ticks, so that nobody knows when it wraps";
+        Some(Fitness::NotTrusted(KernelVerdict::Unknown(unknown.to_owned())))
     } else {
         match &report.kernel {
             KernelVerdict::Trusted(_) => None,
@@ -239,6 +245,7 @@ mod tests {
             info.nominal = Some(Nominal { frequency: Frequency::MEGAHERTZ, stated_by: StatedBy::Program });
         };
         assert!(matches!(loses(|c| change(c, narrow)), Fitness::Wraps(after) if after.as_secs() == 4294));
+        assert!(matches!(loses(|c| change(c, |info| info.width = Width::BITS_32)), Fitness::NotTrusted(_)));
         assert_eq!(loses(|c| change(c, |info| info.claimed_resolution_ns = Some(4_000_000))), Fitness::TooCoarse(4e6));
         assert_eq!(
             loses(|c| c.report.availability = Err(Unavailable::ForbiddenByPrctl)),

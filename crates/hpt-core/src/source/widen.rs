@@ -2,7 +2,7 @@
 //! For steady counters only; one that stops or changes its rate cannot be followed this way.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     time::Duration,
 };
 
@@ -140,6 +140,11 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             reference,
             info,
         };
+        // A reference that takes longer to read than the room there is would be read for ever.
+        if widened.quickest_bracket_ns() > widened.patience_ns {
+            let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
+            return Err(WidenError::TooNarrow { source_id: widened.source.info().id.clone(), wraps_after });
+        }
         widened.anchors.replace(Anchor { ticks: widened.source.ticks(), reference_ns: widened.reference_ns() });
         Ok(widened)
     }
@@ -152,6 +157,15 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     /// Since its last reading, the wraps can be told for this long at least.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
+    }
+
+    fn quickest_bracket_ns(&self) -> u64 {
+        let bracket_ns = |_| {
+            let before_ns = self.reference_ns();
+            let _ = self.source.ticks();
+            self.reference_ns().wrapping_sub(before_ns)
+        };
+        (0..16).map(bracket_ns).min().unwrap_or(u64::MAX)
     }
 
     #[inline]
@@ -260,7 +274,8 @@ struct Anchor {
 struct Anchors {
     generation: AtomicU32,
     slots: [Slot; 2],
-    being_replaced: AtomicBool,
+    /// By which process: in a forked child, one of another number is a thread that does not exist there.
+    being_replaced_by: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -289,7 +304,11 @@ impl Anchors {
 
     /// Whether `next` is in force now; not when another thread is replacing it at this moment, or put a later one there.
     fn replace(&self, next: Anchor) -> bool {
-        if self.being_replaced.swap(true, Ordering::Acquire) {
+        let me = std::process::id();
+        let replacing = self.being_replaced_by.load(Ordering::Relaxed);
+        if replacing == me
+            || self.being_replaced_by.compare_exchange(replacing, me, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
             return false;
         }
         let generation = self.generation.load(Ordering::Relaxed);
@@ -302,7 +321,7 @@ impl Anchors {
             slot.reference_ns.store(next.reference_ns, Ordering::Relaxed);
             self.generation.store(generation.wrapping_add(1), Ordering::Release);
         }
-        self.being_replaced.store(false, Ordering::Release);
+        self.being_replaced_by.store(0, Ordering::Release);
         later
     }
 }

@@ -44,7 +44,7 @@ impl Registers for Window {
     #[inline(always)]
     fn read_u32(&self, offset: usize) -> u32 {
         assert!(
-            offset.is_multiple_of(4) && offset + 4 <= self.length,
+            offset.is_multiple_of(4) && self.length.checked_sub(4).is_some_and(|last| offset <= last),
             "no register of 32 bits begins {offset} bytes after the first"
         );
         let first = self.map.as_ptr();
@@ -83,6 +83,14 @@ mod tests {
         let file = file(&[0; 8192]);
         let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
         window.read_u32(12);
+    }
+
+    #[test]
+    #[should_panic(expected = "no register of 32 bits begins")]
+    fn a_register_before_the_first_is_not_read() {
+        let file = file(&[0; 8192]);
+        let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
+        window.read_u32(usize::MAX - 3);
     }
 
     #[test]

@@ -4,9 +4,10 @@
 /// Whether a child that does `attempt` lives to its end. `attempt` must only execute instructions: no allocation, no lock, no output, as
 /// behoves the child of a process that may have threads (fork(2)).
 pub(crate) fn survives(attempt: impl FnOnce()) -> bool {
-    // SAFETY: the child executes `attempt`, which by this function's contract calls nothing that is not async-signal-safe, and ends in
-    // _exit. fork(2).
-    let child = unsafe { libc::fork() };
+    // Not fork(3): the C library's takes its own locks, which a signal handler that asks for this may have interrupted.
+    // SAFETY: with no flag but the signal and no stack of its own the call is the kernel's fork: the child has a copy of everything. It executes `attempt`,
+    // which by this function's contract calls nothing that is not async-signal-safe, and ends in _exit. clone(2).
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
     match child {
         // No child could be had: nothing is known, so nothing is promised.
         -1 => false,
@@ -17,6 +18,7 @@ pub(crate) fn survives(attempt: impl FnOnce()) -> bool {
             unsafe { libc::_exit(0) }
         }
         child => {
+            let child = libc::pid_t::try_from(child).unwrap_or(-1);
             let mut status = 0;
             loop {
                 // SAFETY: `status` is live and filled by the call; `child` is a child of this process that nobody else knows of. waitpid(2).

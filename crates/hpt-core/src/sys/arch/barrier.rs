@@ -33,8 +33,8 @@ impl Barrier {
             asm!("mfence", "lfence", options(nostack, preserves_flags));
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: both are in the base instruction set and touch no memory. DSB waits for all earlier memory accesses, ISB holds back what
-        // stands later. Arm ARM (DDI 0487), B2.3.11 and C6.2.
+        // SAFETY: both are in the base instruction set and touch no memory. DSB waits until a device has answered, which ISB alone does not (the kernel's own
+        // reads of the generic timer do with ISB); ISB holds back what stands later. Arm ARM (DDI 0487), B2.3.11 and C6.2.
         // No nomem: as above.
         unsafe {
             asm!("dsb sy", "isb", options(nostack, preserves_flags));
