@@ -15,8 +15,9 @@ use hpt_core::{
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden};
 
-/// A bracket of the width that is just accepted, over the shortest baseline.
-const WHILE_LEARNING_NS: u128 = 40_000;
+/// Two brackets of the width that is just accepted (20 µs), over the shortest baseline, along the shortest segment; half of one; and as much again for one that
+/// began above a slow answer.
+const WHILE_LEARNING_NS: u128 = 80_000;
 
 /// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
 const READINGS: u64 = if cfg!(target_arch = "x86_64") { 200_000 } else { 8_000 };
