@@ -41,6 +41,8 @@ impl Instant {
     /// Not before anything that stands earlier in the program has completed. Never below a reading that was taken earlier, in whichever thread, and be it
     /// handed over.
     ///
+    /// That holds as long as the counter itself runs forwards: what happens where one is set back or stops is in the project's docs/safety.md.
+    ///
     /// # Cost
     ///
     /// An ordered read of the counter and a multiplication; about once in a millisecond, two reads of the kernel's clock as well. Never waits, allocates or

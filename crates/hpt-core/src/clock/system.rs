@@ -200,15 +200,12 @@ fn trusted_native() -> Option<Native> {
     let leaf = |leaf| crate::sys::arch::cpuid(leaf, 0);
     let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
         && leaf(0x8000_0007).is_some_and(|[_, _, _, edx]| edx & INVARIANT != 0);
-    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
-    if invariant && kernel_offers(NATIVE_ID.as_str()) { Native::detect(permitted) } else { None }
+    if invariant && kernel_offers(NATIVE_ID.as_str()) { permitted_native() } else { None }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn trusted_native() -> Option<Native> {
-    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
-    let self_synchronised = source::has_self_synchronised_reads(crate::sys::process::hwcap2());
-    if kernel_offers("arch_sys_counter") { Native::detect(permitted, self_synchronised) } else { None }
+    if kernel_offers("arch_sys_counter") { permitted_native() } else { None }
 }
 
 /// Whether the kernel has a clock source of this name on its list. What it found unstable it drops.
@@ -374,7 +371,8 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         tested(source.as_ref())?;
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
-    let native = if mode == NATIVE { Some(permitted_native()?) } else { None };
+    let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
+    let native = if mode == NATIVE { Some(permitted_native().ok_or(refused)?) } else { None };
     change_to(mode, native);
     drop(changing);
     Ok(())
@@ -416,13 +414,14 @@ fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Resul
     Err(SourceRefused::TooMany)
 }
 
-fn permitted_native() -> Result<Native, SourceRefused> {
+/// The processor's own counter, if this thread may read it.
+fn permitted_native() -> Option<Native> {
     let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
     #[cfg(target_arch = "x86_64")]
     let native = Native::detect(permitted);
     #[cfg(not(target_arch = "x86_64"))]
     let native = Native::detect(permitted, source::has_self_synchronised_reads(crate::sys::process::hwcap2()));
-    native.ok_or(SourceRefused::Unavailable(Unavailable::IllegalInstruction))
+    native
 }
 
 /// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
