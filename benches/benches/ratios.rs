@@ -15,7 +15,8 @@ use clap::Parser;
 use hpt_benches::{
     Skipped,
     bare::{Counter, Fence},
-    ours::Ours,
+    ours::{self, Ours},
+    pairs,
     report::{Machine, Method, Provenance, Report, lines},
     rivals,
     rounds::{Effort, Times},
@@ -40,10 +41,10 @@ struct Args {
     /// Measure nothing; print the JSON in <RECORD> as Markdown
     #[arg(long, value_name = "RECORD", conflicts_with = "json")]
     markdown: Option<PathBuf>,
-    /// Run at most so many rounds of each of the two races
+    /// Run at most so many rounds of each of the three races
     #[arg(long, value_name = "N", default_value_t = ROUNDS)]
     rounds: usize,
-    /// Read so many times in each batch
+    /// Read so many times, or so many pairs, in each batch
     #[arg(long, value_name = "N", default_value_t = READS_PER_BATCH)]
     reads: u64,
     /// Note this day in the record
@@ -135,17 +136,24 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
     let fence = Fence::detect();
     let in_a_row = Times::in_a_row(&contenders, effort, &stopwatch);
     let fenced = fence.map(|fence| Times::fenced(&contenders, effort, &stopwatch, fence));
+    let mut pairs = Vec::new();
+    pairs.extend(Counter::detect(&host).map(pairs::bare).into_iter().flatten());
+    pairs.extend(ours::pairs());
+    pairs.extend(rivals::pairs());
+    let times_of_pairs = fence.map(|fence| Times::pairs(&pairs, effort, &stopwatch, fence));
     Ok(Report::new(
         provenance,
         Machine::of(&host, pinned.as_ref().map(realtime::Pinned::cpu)),
         Method {
             rounds_in_a_row: in_a_row.rounds(),
             rounds_fenced: fenced.as_ref().map_or(0, Times::rounds),
+            rounds_of_pairs: times_of_pairs.as_ref().map_or(0, Times::rounds),
             reads_per_batch: effort.reads_per_batch,
             timed_by: PosixId::MonotonicRaw.source_id().to_string(),
             fence: fence.map(|_| Fence::NAME.to_owned()),
         },
         lines(&contenders, &in_a_row, fenced.as_ref()),
+        times_of_pairs.map(|times| pairs::lines(&pairs, &times)).unwrap_or_default(),
         skipped,
     ))
 }

@@ -4,6 +4,7 @@
 pub mod bare;
 pub mod contender;
 pub mod ours;
+pub mod pairs;
 pub mod report;
 pub mod rivals;
 pub mod rounds;

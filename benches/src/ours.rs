@@ -10,7 +10,10 @@ use hpt_core::{
     source,
 };
 
-use crate::contender::{Contender, Gives, Group};
+use crate::{
+    contender::{Contender, Gives, Group},
+    pairs::Pair,
+};
 
 /// For how long the counter is calibrated: the scale's value has no part in what a read costs.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
@@ -108,6 +111,21 @@ impl Ours {
         let source: &dyn TimeSource = black_box(self.boxed.as_ref());
         ours("hpt &dyn TimeSource", Gives::Ticks, || source.ticks())
     }
+}
+
+/// `Instant` as it times a program's work: as a number and as a [`Duration`], without order and with.
+#[must_use]
+pub fn pairs() -> Vec<Pair<'static>> {
+    let (ns, duration) = (Gives::Nanoseconds, Gives::SecondsAndNanoseconds);
+    let unordered = Instant::now_unordered;
+    vec![
+        Pair::new("hpt now_unordered, nanoseconds", Group::Hpt, ns, unordered, Instant::elapsed_nanoseconds_unordered),
+        Pair::new("hpt now_unordered, Duration", Group::Hpt, duration, unordered, |start| {
+            Instant::now_unordered().duration_since(start)
+        }),
+        Pair::new("hpt now, nanoseconds", Group::Hpt, ns, Instant::now, Instant::elapsed_nanoseconds),
+        Pair::new("hpt now, Duration", Group::Hpt, duration, Instant::now, Instant::elapsed),
+    ]
 }
 
 fn ours<'a, T: 'a>(name: &'static str, gives: Gives, read: impl Fn() -> T + 'a) -> Contender<'a> {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bare::Counter,
     contender::{Contender, Gives, Group, Skipped},
+    pairs::{self, PairLine},
     rivals::STD_INSTANT,
     rounds::{Quantiles, Times},
 };
@@ -28,6 +29,9 @@ pub struct Report {
     pub method: Method,
     /// What was measured.
     pub contenders: Vec<Line>,
+    /// What was measured of pairs; older records have none.
+    #[serde(default)]
+    pub pairs: Vec<PairLine>,
     /// What was not, and why.
     pub skipped: Vec<Skipped>,
 }
@@ -69,7 +73,10 @@ pub struct Method {
     pub rounds_in_a_row: usize,
     /// Rounds of reads with a fence behind each.
     pub rounds_fenced: usize,
-    /// Reads that each contender makes in a round.
+    /// Rounds of pairs with a fence behind each read.
+    #[serde(default)]
+    pub rounds_of_pairs: usize,
+    /// Reads, or pairs, that each contender makes in a round.
     pub reads_per_batch: u64,
     /// The clock that timed the batches.
     pub timed_by: String,
@@ -146,9 +153,10 @@ impl Report {
         machine: Machine,
         method: Method,
         contenders: Vec<Line>,
+        pairs: Vec<PairLine>,
         skipped: Vec<Skipped>,
     ) -> Self {
-        Self { schema: SCHEMA, provenance, machine, method, contenders, skipped }
+        Self { schema: SCHEMA, provenance, machine, method, contenders, pairs, skipped }
     }
 
     /// The table, which is Markdown too, with the machine and the method below it.
@@ -172,14 +180,22 @@ impl Report {
             table.add_row([
                 line.name.clone(),
                 line.gives.name().to_owned(),
-                median(line.in_a_row_ns),
-                spread(line.ratio_to_bare),
-                median(line.ratio_to_std),
-                median(line.fenced_ns),
-                spread(line.fenced_extra_ns),
+                Quantiles::median(line.in_a_row_ns),
+                Quantiles::spread(line.ratio_to_bare),
+                Quantiles::median(line.ratio_to_std),
+                Quantiles::median(line.fenced_ns),
+                Quantiles::spread(line.fenced_extra_ns),
             ]);
         }
         let mut text = format!("{table}\n\n{}\n", self.circumstances());
+        if !self.pairs.is_empty() {
+            text.push_str(&format!(
+                "\nWhat it costs to time something, `now` and then `elapsed`, beside two bare reads that nobody subtracts. Medians of {} \
+                 rounds of as many pairs, in the same run.\n\n{}\n",
+                self.method.rounds_of_pairs,
+                pairs::table(&self.pairs)
+            ));
+        }
         for Skipped { name, reason } in &self.skipped {
             text.push_str(&format!("\nNot measured: {name}: {reason}.\n"));
         }
@@ -223,14 +239,6 @@ impl Report {
             method.timed_by,
         )
     }
-}
-
-fn median(quantiles: Option<Quantiles>) -> String {
-    quantiles.map_or("–".to_owned(), |Quantiles { p50, .. }| format!("{p50:.2}"))
-}
-
-fn spread(quantiles: Option<Quantiles>) -> String {
-    quantiles.map_or("–".to_owned(), |Quantiles { p10, p50, p90 }| format!("{p50:.2} ({p10:.2} to {p90:.2})"))
 }
 
 /// A name for files: the machine's and its hypervisor's, in lower case and hyphens, without what every processor's name has.
@@ -292,11 +300,12 @@ mod tests {
         let method = Method {
             rounds_in_a_row: 3,
             rounds_fenced: 3,
+            rounds_of_pairs: 0,
             reads_per_batch: 10,
             timed_by: "monotonic-raw".to_owned(),
             fence: None,
         };
-        Report::new(provenance, machine, method, contenders, skipped)
+        Report::new(provenance, machine, method, contenders, Vec::new(), skipped)
     }
 
     #[test]

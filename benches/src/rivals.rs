@@ -4,8 +4,9 @@
 use hpt_core::Host;
 
 use crate::{
-    bare::{Counter, clock_monotonic},
+    bare::{Counter, clock_monotonic, nanoseconds},
     contender::{Contender, Gives, Group},
+    pairs::Pair,
 };
 
 /// The bare instruction, without order and with.
@@ -45,6 +46,31 @@ pub fn rivals() -> Vec<Contender<'static>> {
         }),
         rival(STD_INSTANT, Gives::SecondsAndNanoseconds, std::time::Instant::now),
         rival("libc CLOCK_MONOTONIC", Gives::SecondsAndNanoseconds, clock_monotonic),
+    ]
+}
+
+/// The rivals as they time a program's work, each by its own `now` and `elapsed`.
+#[must_use]
+pub fn pairs() -> Vec<Pair<'static>> {
+    let quanta = quanta::Clock::new();
+    let (raw, delta) = (quanta.clone(), quanta);
+    let _ = quanta::Instant::now();
+    let (ns, duration) = (Gives::Nanoseconds, Gives::SecondsAndNanoseconds);
+    vec![
+        Pair::new(
+            "quanta Clock::raw, delta_as_nanos",
+            Group::Rival,
+            ns,
+            move || raw.raw(),
+            move |start| delta.delta_as_nanos(start, delta.raw()),
+        ),
+        Pair::new("quanta Instant", Group::Rival, duration, quanta::Instant::now, |start| start.elapsed()),
+        Pair::new("minstant Instant", Group::Rival, duration, minstant::Instant::now, |start| start.elapsed()),
+        Pair::new("fastant Instant", Group::Rival, duration, fastant::Instant::now, |start| start.elapsed()),
+        Pair::new("std Instant", Group::Rival, duration, std::time::Instant::now, |start| start.elapsed()),
+        Pair::new("libc CLOCK_MONOTONIC, nanoseconds", Group::Rival, ns, clock_monotonic, |start| {
+            nanoseconds(clock_monotonic()) - nanoseconds(start)
+        }),
     ]
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hpt_core::{PosixClock, TimeSource};
 use serde::{Deserialize, Serialize};
 
-use crate::{bare::Fence, contender::Contender};
+use crate::{bare::Fence, contender::Contender, pairs::Pair};
 
 /// Reads before each batch that are not timed: they fill the caches and the branch predictor again after the contender before.
 const WARM_UP_READS: u64 = 200;
@@ -34,6 +34,18 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
+    /// The median in a table.
+    #[must_use]
+    pub fn median(quantiles: Option<Self>) -> String {
+        quantiles.map_or("–".to_owned(), |Self { p50, .. }| format!("{p50:.2}"))
+    }
+
+    /// The median in a table, and the other two in brackets.
+    #[must_use]
+    pub fn spread(quantiles: Option<Self>) -> String {
+        quantiles.map_or("–".to_owned(), |Self { p10, p50, p90 }| format!("{p50:.2} ({p10:.2} to {p90:.2})"))
+    }
+
     /// Those of `samples`, by nearest rank; `None` without samples.
     #[must_use]
     pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
@@ -82,12 +94,13 @@ impl Times {
         Self::timed(contenders, effort, stopwatch, |contender, reads| contender.read_fenced(reads, fence))
     }
 
-    fn timed<'a>(
-        contenders: &[Contender<'a>],
-        effort: Effort,
-        stopwatch: &PosixClock,
-        read: impl Fn(&Contender<'a>, u64),
-    ) -> Self {
+    /// A race of pairs of reads with `fence` behind each read; its nanoseconds are those of a pair.
+    #[must_use]
+    pub fn pairs(pairs: &[Pair<'_>], effort: Effort, stopwatch: &PosixClock, fence: Fence) -> Self {
+        Self::timed(pairs, effort, stopwatch, |pair, times| pair.run(times, fence))
+    }
+
+    fn timed<C>(contenders: &[C], effort: Effort, stopwatch: &PosixClock, read: impl Fn(&C, u64)) -> Self {
         let longest_ns = u64::try_from(effort.longest.as_nanos()).unwrap_or(u64::MAX);
         let start = stopwatch.ticks_end();
         Self::of_race(

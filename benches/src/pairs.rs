@@ -1,0 +1,182 @@
+//! `now` and then `elapsed`, as a program times its work: two reads, and what makes an interval of them.
+//! Times nothing: `rounds` does. Chooses nobody: `ours` and `rivals` do.
+
+use std::{fmt, hint::black_box};
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bare::{Counter, Fence},
+    contender::{Gives, Group},
+    rounds::{Quantiles, Times},
+};
+
+/// One who takes part: a way to read, and a way to tell how long ago that was.
+pub struct Pair<'a> {
+    /// Its name in tables.
+    pub name: String,
+    /// On whose behalf it runs.
+    pub group: Group,
+    /// What the interval is given in.
+    pub gives: Gives,
+    batch: Box<dyn Fn(u64, Fence) + 'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// A pair that begins by `now` and ends by `elapsed`. The beginning stays in registers, as it does in a program; the interval is
+    /// handed to [`black_box`], for all alike.
+    pub fn new<S: 'a, E: 'a>(
+        name: impl Into<String>,
+        group: Group,
+        gives: Gives,
+        now: impl Fn() -> S + 'a,
+        elapsed: impl Fn(S) -> E + 'a,
+    ) -> Self {
+        let batch = move |pairs, fence: Fence| {
+            for _ in 0..pairs {
+                let start = now();
+                fence.wait();
+                black_box(elapsed(start));
+                fence.wait();
+            }
+        };
+        Self { name: name.into(), group, gives, batch: Box::new(batch) }
+    }
+
+    /// Runs `pairs` pairs, with the fence behind each of their reads.
+    pub fn run(&self, pairs: u64, fence: Fence) {
+        (self.batch)(pairs, fence);
+    }
+}
+
+impl fmt::Debug for Pair<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("name", &self.name).field("gives", &self.gives).finish_non_exhaustive()
+    }
+}
+
+/// Two bare reads, without order and with: neither subtracted nor converted, so that whatever makes an interval of them is extra.
+#[must_use]
+pub fn bare(counter: Counter) -> [Pair<'static>; 2] {
+    // Not one closure over a function pointer for both: the reads would be calls.
+    let plain = Pair::new(
+        two_of(Counter::PLAIN),
+        Group::Bare,
+        Gives::Ticks,
+        move || counter.read(),
+        move |first| (first, counter.read()),
+    );
+    let ordered = Pair::new(
+        two_of(Counter::ORDERED),
+        Group::Bare,
+        Gives::Ticks,
+        move || counter.read_ordered(),
+        move |first| (first, counter.read_ordered()),
+    );
+    [plain, ordered]
+}
+
+/// What a pair of one kind of bare reads is called in tables.
+#[must_use]
+pub fn two_of(read: &str) -> String {
+    format!("2 × {read}")
+}
+
+/// One pair's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairLine {
+    /// Who.
+    pub name: String,
+    /// On whose behalf.
+    pub group: Group,
+    /// What the interval is given in.
+    pub gives: Gives,
+    /// Time per pair, in nanoseconds.
+    pub fenced_ns: Option<Quantiles>,
+    /// The same less two bare reads without order, in the same round.
+    pub over_plain_ns: Option<Quantiles>,
+    /// The same less two bare ordered reads, in the same round.
+    pub over_ordered_ns: Option<Quantiles>,
+}
+
+/// The lines of a race among pairs.
+#[must_use]
+pub fn lines(pairs: &[Pair<'_>], times: &Times) -> Vec<PairLine> {
+    let place = |read: &str| pairs.iter().position(|pair| pair.name == two_of(read));
+    let (plain, ordered) = (place(Counter::PLAIN), place(Counter::ORDERED));
+    let over = |at, baseline: Option<usize>| baseline.and_then(|baseline| times.extra_ns(at, baseline));
+    pairs
+        .iter()
+        .enumerate()
+        .map(|(at, pair)| PairLine {
+            name: pair.name.clone(),
+            group: pair.group,
+            gives: pair.gives,
+            fenced_ns: times.read_ns(at),
+            over_plain_ns: over(at, plain),
+            over_ordered_ns: over(at, ordered),
+        })
+        .collect()
+}
+
+/// The lines as a table, which is Markdown too.
+#[must_use]
+pub fn table(lines: &[PairLine]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header([
+        "a pair".to_owned(),
+        "gives".to_owned(),
+        "fenced, ns".to_owned(),
+        format!("ns over {}", two_of(Counter::PLAIN)),
+        format!("ns over {}", two_of(Counter::ORDERED)),
+    ]);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for line in lines {
+        table.add_row([
+            line.name.clone(),
+            line.gives.name().to_owned(),
+            Quantiles::median(line.fenced_ns),
+            Quantiles::spread(line.over_plain_ns),
+            Quantiles::spread(line.over_ordered_ns),
+        ]);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{Pair, lines, table, two_of};
+    use crate::{
+        bare::{Counter, Fence},
+        contender::{Gives, Group},
+        rounds::Times,
+    };
+
+    #[test]
+    fn a_pair_reads_twice() {
+        let reads = Cell::new(0);
+        let read = || reads.replace(reads.get() + 1);
+        let pair = Pair::new("by hand", Group::Rival, Gives::Ticks, read, |start| read() - start);
+        if let Some(fence) = Fence::detect() {
+            pair.run(5, fence);
+            assert_eq!(reads.get(), 10);
+        }
+    }
+
+    #[test]
+    fn a_pair_is_held_against_two_bare_reads_of_either_kind() {
+        let pair = |name| Pair::new(name, Group::Rival, Gives::Nanoseconds, || 0, |start: u64| start);
+        let pairs = [pair(two_of(Counter::PLAIN)), pair(two_of(Counter::ORDERED)), pair("slow".to_owned())];
+        let lines = lines(&pairs, &Times::of_race(3, 3, |at| [30.0, 40.0, 45.5][at], || true));
+        let p50 =
+            |at: usize| (lines[at].over_plain_ns.map(|over| over.p50), lines[at].over_ordered_ns.map(|over| over.p50));
+        assert_eq!((p50(2), p50(0)), ((Some(15.5), Some(5.5)), (Some(0.0), Some(-10.0))));
+        assert!(table(&lines).contains("15.50 (15.50 to 15.50)"), "{}", table(&lines));
+    }
+}
