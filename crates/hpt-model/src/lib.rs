@@ -10,6 +10,7 @@ mod following;
 #[expect(dead_code, reason = "the model has no processor with a counter of its own")]
 #[path = "../../hpt-core/src/clock/published.rs"]
 mod published;
+#[expect(dead_code, reason = "the model states no bound")]
 #[path = "../../hpt-core/src/clock/segment.rs"]
 mod segment;
 
@@ -95,7 +96,7 @@ impl World {
     }
 
     fn segment(&self) -> Segment {
-        Published::new(&self.words).segment().1
+        Published::new(&self.words).in_force().line
     }
 }
 
@@ -171,11 +172,9 @@ pub fn one_segment_at_a_time() {
         let line = |n| Segment { base_ticks: n, base_ns: n, slope: n, ticks: n };
         let writer = thread::spawn(move || {
             let published = Published::new(&other.words);
-            assert!(published.own(1));
             for n in 1..=2 {
                 assert!(published.put_in_force(NATIVE, |_| Some(line(n))));
             }
-            published.disown();
         });
         if let Some(seen) = Published::new(&world.words).native_segment() {
             assert!((0..=2).any(|n| seen == line(n)), "{seen:?}");

@@ -44,7 +44,7 @@ impl Follower {
             let part = |ppb: u64| {
                 u64::try_from(u128::from(elapsed_ns) * u128::from(ppb) / u128::from(BILLION)).unwrap_or(u64::MAX)
             };
-            let known_ns = (last.width_ns + point.width_ns) / 2 + 1 + part(rate.uncertainty_ppb);
+            let known_ns = (last.width_ns + point.width_ns) / 2 + rate.tick_ns() + 1 + part(rate.uncertainty_ppb);
             if off_ns > known_ns.saturating_add(part(LARGEST_CHANGE_PPB)) {
                 self.jumps += 1;
                 self.start_again(point);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{
     follower::Follower,
-    published::{NOBODY, Published},
+    published::{NOBODY, Ownership, Published},
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
@@ -48,39 +48,42 @@ impl<I: Instruments> Following<'_, I> {
     /// The time now; `None` when other instruments came into use meanwhile.
     pub(crate) fn now_ns(self) -> Option<u64> {
         loop {
-            let (state, segment, whose) = self.published.segment();
-            if whose == self.number {
-                if let Some(ns) = segment.at(self.instruments.ticks()) {
+            let in_force = self.published.in_force();
+            if in_force.whose == self.number {
+                if let Some(ns) = in_force.at(self.instruments.ticks()) {
                     return Some(ns);
                 }
-            } else if whose != NOBODY {
+            } else if in_force.whose != NOBODY {
                 return None;
             }
-            if self.become_owner() {
-                let made = self.instruments.are_in_use().then(|| self.next_segment());
-                self.published.disown();
-                match made {
-                    None => return None,
-                    Some(true) => continue,
-                    Some(false) => {}
+            if let Some(ownership) = self.become_owner() {
+                if !self.instruments.are_in_use() {
+                    return None;
+                }
+                if self.next_segment(&ownership) {
+                    continue;
                 }
             }
-            let ns = self.instruments.clock_ns().max(segment.end_ns());
-            if self.published.answer_slowly(state, ns) {
+            let ns = self.instruments.clock_ns().max(in_force.line.end_ns());
+            if self.published.answer_slowly(in_force.state, ns) {
                 return Some(ns);
             }
         }
     }
 
-    fn become_owner(self) -> bool {
-        self.published.own(self.name) || (self.others_are_dead && self.published.inherit(self.name))
+    /// The right to make the next segment, unless another thread has it.
+    pub(crate) fn become_owner<'a>(self) -> Option<Ownership<'a>>
+    where
+        Self: 'a,
+    {
+        self.published.own(self.name, self.others_are_dead)
     }
 
     /// As the owner: learns from one more point, and puts a segment in force if that tells the rate.
-    fn next_segment(self) -> bool {
+    fn next_segment(self, _: &Ownership<'_>) -> bool {
         // Read again: another owner may have been at work since this thread found no answer.
-        let (_, last, whose) = self.published.segment();
-        if whose == self.number && last.at(self.instruments.ticks()).is_some() {
+        let last = self.published.in_force();
+        if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
             return true;
         }
         let mut follower = self.remembered();
@@ -99,7 +102,7 @@ impl<I: Instruments> Following<'_, I> {
         let Some(rate) = rate else { return false };
         self.published.put_in_force(self.number, |slowest_ns| {
             let now_ticks = self.instruments.ticks();
-            let segment = Segment::following(point.seen_after(slowest_ns), rate, last.end_ns());
+            let segment = Segment::following(point.seen_after(slowest_ns, rate), rate, last.line.end_ns());
             // A point that has grown old while this thread was stopped is no beginning. Nor is one that is contradicted by a slow answer.
             let is_young = now_ticks.wrapping_sub(point.ticks) <= rate.ticks_in(OLDEST_NS);
             let is_sound = segment.at(now_ticks).is_some_and(|ns| ns >= slowest_ns);
@@ -148,8 +151,8 @@ impl<I: Instruments> Following<'_, I> {
 }
 
 /// As the owner: ends the segment in force, which the caller has let run out, and forgets all that was learned.
-pub(crate) fn begin_anew(published: Published<'_>) {
-    let (_, last, _) = published.segment();
+pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
+    let last = published.in_force().line;
     // A segment of nobody, without ticks: everybody is answered by the clock, not below the end of the last one.
     published.put_in_force(NOBODY, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
@@ -250,7 +253,7 @@ mod tests {
         Suspend(f64),
         /// Suspended: the clock stands, and the counter begins again somewhere before.
         SuspendAndReset,
-        /// By more than a segment: what a counter does inside of one nobody can see.
+        /// By more than the longest segment: what a counter does inside of one nobody can see.
         CounterBack(f64),
     }
 
@@ -278,6 +281,7 @@ mod tests {
             1 => (1e9..4e9_f64).prop_map(Event::OtherRate),
             1 => (0.0..1e13_f64).prop_map(Event::Suspend),
             1 => Just(Event::SuspendAndReset),
+            2 => (1.01e6..4e6_f64).prop_map(Event::CounterBack),
             1 => (2e6..1e9_f64).prop_map(Event::CounterBack),
         ]
     }

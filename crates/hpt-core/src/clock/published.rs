@@ -1,11 +1,12 @@
 //! The segment in force, and the answers given without one, as words that threads share: nobody waits, and no answer is below an earlier one.
 //! Reads no counter and no clock; decides no segment.
 //!
-//! Two segments have room. The *state* says which is in force and counts every change; a new segment is written into the other room and then put
-//! in force by one exchange of the state, so a reader is disturbed only if that happens twice during its reading, which the state shows.
+//! Two segments have room. The *state* says which is in force, whether it is closed, and counts; a new segment is written into the other room and
+//! then put in force by one exchange of the state, so a reader is disturbed only if that happens twice during its reading, which the state shows.
 //!
-//! Who gets no answer from the segment may answer by the kernel's clock. Such a *slow* answer is noted, then the state is counted on. If the segment
-//! changed in between, the answer is thrown away; if not, whoever puts the next segment in force has seen it, and the segment begins no lower.
+//! Who gets no answer from the segment may answer by the kernel's clock. Such a *slow* answer is noted, then it closes the segment: whatever the
+//! counter does from then on, nobody reads a line that has ended. If another segment came into force in between, the answer is thrown away; if not,
+//! whoever puts the next segment in force has seen it, and the segment begins no lower.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -18,19 +19,22 @@ use super::segment::Segment;
 pub(crate) const NOBODY: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// The first 16 bits are a generation, whose last bit says which room is in force; the others count all changes, so that no state comes back (in a
-/// year of nothing but slow answers).
+/// The low half counts the slow answers under a segment; above it stand whether it is closed, and its generation, whose last bit tells its room.
 const STATE: usize = 0;
-const GENERATION: u64 = 1 << 48;
-/// Each room has six words: the segment's, of which the length stands twice, and whose segment it is. The first length is zero where that is not the
+const COUNT: u64 = (1 << 32) - 1;
+const CLOSED: u64 = 1 << 32;
+const GENERATION: u64 = 1 << 33;
+/// Four rooms for what the two bits above the count say: those of a closed segment are empty for ever, so that a fast reader gets no answer there without
+/// asking. Each has six words: the segment's, of which the length stands twice, and whose segment it is. The first length is zero where that is not the
 /// processor's own counter, so that who reads that one and no other finds the reading outside of the segment, without a question more.
-const ROOMS: [usize; 2] = [1, 7];
+const ROOMS: usize = 1;
+const ROOM_WORDS: usize = 6;
 /// The last slow answer, which is the largest. In a line of memory that fast readers do not touch.
-const SLOWEST: usize = 16;
+const SLOWEST: usize = 32;
 /// Who is making the next segment: 0 while nobody is.
-const OWNER: usize = 17;
+const OWNER: usize = 33;
 /// What is for the owner alone begins here.
-pub(crate) const FIRST_OF_OWNER: usize = 18;
+const FIRST_OF_OWNER: usize = 34;
 
 /// The words, zero in the beginning: a segment without ticks.
 #[derive(Clone, Copy, Debug)]
@@ -43,16 +47,48 @@ pub(crate) struct Published<'a> {
 pub(crate) struct State(u64);
 
 impl State {
+    /// The room to be read: an empty one where the segment is closed.
+    #[inline(always)]
     const fn room(self) -> usize {
-        ROOMS[((self.0 / GENERATION) & 1) as usize]
+        ROOMS + ROOM_WORDS * ((self.0 / CLOSED) & 3) as usize
     }
 
-    const fn other_room(self) -> usize {
-        ROOMS[((self.0 / GENERATION + 1) & 1) as usize]
+    /// The room of the segment itself, closed or not.
+    const fn line(self) -> Self {
+        Self(self.0 & !CLOSED)
+    }
+
+    /// The next segment in force: open, without an answer so far.
+    const fn next(self) -> Self {
+        Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
+    }
+
+    /// Closed, with one more slow answer.
+    const fn answered(self) -> Self {
+        Self((self.0 & !COUNT) | CLOSED | (self.0.wrapping_add(1) & COUNT))
+    }
+
+    const fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
     }
 
     const fn same_segment(self, other: Self) -> bool {
         self.0 / GENERATION == other.0 / GENERATION
+    }
+}
+
+/// The segment in force, and whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InForce {
+    pub(crate) state: State,
+    pub(crate) line: Segment,
+    pub(crate) whose: usize,
+}
+
+impl InForce {
+    /// The nanoseconds at `ticks`, where the segment has them and is not closed.
+    pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
+        if self.state.is_closed() { None } else { self.line.at(ticks) }
     }
 }
 
@@ -62,21 +98,24 @@ impl<'a> Published<'a> {
         Self { words }
     }
 
-    /// The segment in force for who reads the processor's own counter: without ticks if it is another's; `None` when it was changed during the reading.
+    /// The segment in force for who reads the processor's own counter: without ticks if it is another's or closed; `None` when it was changed during
+    /// the reading.
     #[inline(always)]
     pub(crate) fn native_segment(self) -> Option<Segment> {
-        self.read::<3>().map(|(_, segment, _)| segment)
+        let state = State(self.words[STATE].load(Ordering::Acquire));
+        let segment = self.segment::<3>(state.room());
+        self.still(state).then_some(segment)
     }
 
     /// The segment in force and whose it is, however often it takes to read it.
-    pub(crate) fn segment(self) -> (State, Segment, usize) {
+    pub(crate) fn in_force(self) -> InForce {
         loop {
-            if let Some((state, segment, room)) = self.read::<4>() {
-                let whose = self.words[room + 5].load(Ordering::Relaxed);
-                fence(Ordering::Acquire);
-                if self.words[STATE].load(Ordering::Relaxed) == state.0 {
-                    return (state, segment, usize::try_from(whose).unwrap_or(NOBODY));
-                }
+            let state = State(self.words[STATE].load(Ordering::Acquire));
+            let room = state.line().room();
+            let line = self.segment::<4>(room);
+            let whose = usize::try_from(self.words[room + 5].load(Ordering::Relaxed)).unwrap_or(NOBODY);
+            if self.still(state) {
+                return InForce { state, line, whose };
             }
             #[cfg(loom)]
             loom::thread::yield_now();
@@ -84,14 +123,17 @@ impl<'a> Published<'a> {
     }
 
     #[inline(always)]
-    fn read<const LENGTH: usize>(self) -> Option<(State, Segment, usize)> {
-        let state = State(self.words[STATE].load(Ordering::Acquire));
-        let room = state.room();
+    fn segment<const LENGTH: usize>(self, room: usize) -> Segment {
         let word = |index: usize| self.words[room + index].load(Ordering::Relaxed);
-        let segment = Segment { base_ticks: word(0), base_ns: word(1), slope: word(2), ticks: word(LENGTH) };
+        Segment { base_ticks: word(0), base_ns: word(1), slope: word(2), ticks: word(LENGTH) }
+    }
+
+    /// Whether nothing changed since `state`, for who read a room meanwhile.
+    #[inline(always)]
+    fn still(self, state: State) -> bool {
         // Pairs with the fence in `put_in_force`: who saw a word of a later segment sees the later state.
         fence(Ordering::Acquire);
-        (self.words[STATE].load(Ordering::Relaxed) == state.0).then_some((state, segment, room))
+        self.words[STATE].load(Ordering::Relaxed) == state.0
     }
 
     /// Whether nothing changed since `state`.
@@ -99,13 +141,20 @@ impl<'a> Published<'a> {
         self.words[STATE].load(Ordering::Acquire) == state.0
     }
 
-    /// Gives the slow answer `ns`, which must not be below the end of the segment of `state`; false when another segment came into force meanwhile,
-    /// and the answer must not be given.
+    /// Gives the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that segment; false when another came into force
+    /// meanwhile, and the answer must not be given.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
-        // Release: whoever reads this state or a later one sees the answer. AcqRel, because it continues what earlier ones released.
-        let before = State(self.words[STATE].fetch_add(1, Ordering::AcqRel));
-        before.same_segment(state)
+        let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
+        while seen.same_segment(state) {
+            // Release: whoever reads this state or a later one sees the answer. Acquire, because it continues what earlier ones released.
+            let answered = seen.answered().0;
+            match self.words[STATE].compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(state) => seen = State(state),
+            }
+        }
+        false
     }
 
     /// Puts a segment of `whose` in force; only for the owner. `make` is given the largest slow answer so far, which the segment must not begin below; it is called
@@ -114,40 +163,44 @@ impl<'a> Published<'a> {
         loop {
             let state = State(self.words[STATE].load(Ordering::Acquire));
             let Some(segment) = make(self.words[SLOWEST].load(Ordering::Relaxed)) else { return false };
-            // Pairs with the fence in `segment`.
+            // Pairs with the fence in `still`.
             fence(Ordering::Release);
-            let room = state.other_room();
+            let next = state.next();
             let native_ticks = if whose == NATIVE { segment.ticks } else { 0 };
             let whose = whose as u64;
             let words = [segment.base_ticks, segment.base_ns, segment.slope, native_ticks, segment.ticks, whose];
             for (index, word) in words.into_iter().enumerate() {
-                self.words[room + index].store(word, Ordering::Relaxed);
+                self.words[next.room() + index].store(word, Ordering::Relaxed);
             }
-            let next = state.0.wrapping_add(GENERATION + 1);
-            if self.words[STATE].compare_exchange(state.0, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if self.words[STATE].compare_exchange(state.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
             }
         }
     }
 
-    /// Becomes the owner, unless there is one.
-    pub(crate) fn own(self, name: u64) -> bool {
-        self.words[OWNER].compare_exchange(0, name, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Takes over from an owner who is not `name` and, by what the caller knows, not alive.
-    pub(crate) fn inherit(self, name: u64) -> bool {
+    /// Becomes the owner, unless there is one; or takes over from one of another name, where those are known to be dead.
+    pub(crate) fn own(self, name: u64, others_are_dead: bool) -> Option<Ownership<'a>> {
         let owner = self.words[OWNER].load(Ordering::Relaxed);
-        owner != name && self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Is no longer the owner.
-    pub(crate) fn disown(self) {
-        self.words[OWNER].store(0, Ordering::Release);
+        let is_free = owner == 0 || (others_are_dead && owner != name);
+        let exchange = || self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
+        // Lazily: an ownership that is dropped ends, whoever has it.
+        (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
     }
 
     /// A word of the owner's.
     pub(crate) fn of_owner(self, index: usize) -> &'a AtomicU64 {
         &self.words[FIRST_OF_OWNER + index]
+    }
+}
+
+/// The right to put segments in force. It ends with this value, also when a counter of the program's own panics.
+#[derive(Debug)]
+pub(crate) struct Ownership<'a> {
+    words: &'a [AtomicU64; 64],
+}
+
+impl Drop for Ownership<'_> {
+    fn drop(&mut self) {
+        self.words[OWNER].store(0, Ordering::Release);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Point {
 pub(crate) struct Rate {
     /// Nanoseconds a tick, with 32 binary places.
     pub slope: u64,
-    /// How far the slope may be off, in parts per billion: the brackets at both ends over what lies between them.
+    /// How far the slope may be off, in parts per billion: the brackets and ticks at both ends over what lies between them.
     pub uncertainty_ppb: u64,
 }
 
@@ -94,15 +94,29 @@ pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
 }
 
 impl Point {
-    /// The same point where an answer by the reference itself was `slowest_ns`. If that came later, a segment from the middle of the bracket might begin
-    /// below it, by half the bracket and by what the reference can gain while the point is young; from this one it does not.
-    pub(crate) fn seen_after(self, slowest_ns: u64) -> Self {
+    /// The same point where an answer by the reference itself was `slowest_ns`. If that came later, a segment from the middle of the bracket might be
+    /// below it: by half the bracket, by a tick, and by what the reference can gain while the point is young. From this point it is not.
+    pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
         const GAIN_NS: u64 = OLDEST_NS * LARGEST_CHANGE_PPB / BILLION + 1;
-        if slowest_ns <= self.ns { self } else { Self { ns: self.ns + self.width_ns.div_ceil(2) + GAIN_NS, ..self } }
+        if slowest_ns <= self.ns {
+            return self;
+        }
+        Self { ns: self.ns + self.width_ns.div_ceil(2) + rate.tick_ns() + GAIN_NS, ..self }
     }
 }
 
 impl Rate {
+    /// A tick in nanoseconds, rounded up: a reading may be so old. Said to be that of its middle, it is off by half of that at most.
+    pub(crate) const fn tick_ns(self) -> u64 {
+        self.slope.div_ceil(1 << 32)
+    }
+
+    /// How far an answer may be from the reference while its rate stays: half a bracket of this width, a tick, and the rate's uncertainty over a segment.
+    pub(crate) fn bound_ns(self, width_ns: u64) -> u64 {
+        let uncertain_ns = length_ns(self.uncertainty_ppb).saturating_mul(self.uncertainty_ppb) / BILLION;
+        width_ns.div_ceil(2) + self.tick_ns() + uncertain_ns + 1
+    }
+
     /// How many ticks there are in so many nanoseconds, few enough to be a segment's.
     pub(crate) fn ticks_in(self, nanoseconds: u64) -> u64 {
         let ticks = (u128::from(nanoseconds) << 32) / u128::from(self.slope.max(1));
@@ -116,8 +130,11 @@ impl Rate {
         let slope = u64::try_from((u128::from(elapsed_ns) << 32) / u128::from(ticks)).ok()?;
         // From 1 MHz to 16 GHz, so that a millisecond of ticks times the slope is below 2^64.
         let sensible = (1 << 28)..=(1001 << 32);
-        let uncertainty_ppb = (earlier.width_ns + later.width_ns).saturating_mul(BILLION) / elapsed_ns;
-        sensible.contains(&slope).then_some(Self { slope, uncertainty_ppb })
+        let exact = Self { slope, uncertainty_ppb: 0 };
+        // Either point is a bracket's width wide, and its reading up to a tick old.
+        let uncertain_ns = earlier.width_ns + later.width_ns + 2 * exact.tick_ns();
+        let uncertainty_ppb = uncertain_ns.saturating_mul(BILLION) / elapsed_ns;
+        sensible.contains(&slope).then_some(Self { uncertainty_ppb, ..exact })
     }
 }
 
@@ -189,7 +206,11 @@ mod tests {
     fn a_rate_takes_two_points_apart() {
         let point = |ticks, ns| Point { ticks, ns, width_ns: 30 };
         let rate = Rate::between(point(1_000, 0), point(3_001_000, 1_000_000)).expect("a millisecond at 3 GHz");
-        assert_eq!((rate.slope, rate.uncertainty_ppb), (slope(3_000_000_000), 60_000));
+        assert_eq!(
+            (rate.slope, rate.uncertainty_ppb),
+            (slope(3_000_000_000), 62_000),
+            "two brackets of 30 ns and two ticks, over a millisecond"
+        );
         assert_eq!(Rate::between(point(0, 0), point(300, 99_999)), None, "too near");
         assert_eq!(Rate::between(point(300, 0), point(0, 1_000_000)), None, "backwards");
         assert_eq!(Rate::between(point(0, 0), point(0, 1_000_000)), None, "stands still");

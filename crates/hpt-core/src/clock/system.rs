@@ -8,8 +8,8 @@ use std::{
     fs::File,
     io::Read,
     sync::{
-        Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        OnceLock,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -18,7 +18,7 @@ use super::{
     following::{Following, Instruments, begin_anew},
     instant::{Instant, Now},
     published::{NATIVE, NOBODY, Published},
-    segment::{LONGEST_NS, SHORTEST_NS, length_ns},
+    segment::{LONGEST_NS, SHORTEST_NS},
 };
 use crate::{
     host::{CounterPermission, Host},
@@ -39,8 +39,8 @@ const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
-/// Who changes the source; no reader waits for it.
-static CHANGING: Mutex<()> = Mutex::new(());
+/// The process that is changing the source, 0 while none is.
+static CHANGED_BY: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE_ID: SourceId = SourceId::new("tsc");
@@ -92,10 +92,11 @@ fn slow_now_ns() -> u64 {
 /// answers are noted.
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
-    let (state, segment, whose) = published.segment();
-    let ns = monotonic().nanoseconds().max(segment.end_ns());
+    let in_force = published.in_force();
+    let ns = monotonic().nanoseconds().max(in_force.line.end_ns());
     // A counter's segment may still be open, and its end in the future.
-    let undisturbed = whose == NOBODY && published.is_still(state) && MODE.load(Ordering::Acquire) == KERNEL;
+    let undisturbed =
+        in_force.whose == NOBODY && published.is_still(in_force.state) && MODE.load(Ordering::Acquire) == KERNEL;
     undisturbed.then_some(ns)
 }
 
@@ -166,10 +167,19 @@ fn in_use() -> Option<InUse> {
 fn following() -> Option<Following<'static, InUse>> {
     let instruments = in_use()?;
     let (words, wiped_on_fork) = native::words();
-    // Where a fork wipes the words no owner is left behind, and the process need not be asked for its number.
-    let name = if wiped_on_fork { 1 } else { std::process::id().into() };
     let number = instruments.number;
-    Some(Following { instruments, number, published: Published::new(words), name, others_are_dead: !wiped_on_fork })
+    Some(Following {
+        instruments,
+        number,
+        published: Published::new(words),
+        name: owners_name(wiped_on_fork),
+        others_are_dead: !wiped_on_fork,
+    })
+}
+
+/// What an owner calls itself. Where a fork wipes the words no owner is left behind, and the process need not be asked for its number.
+fn owners_name(wiped_on_fork: bool) -> u64 {
+    if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
 /// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock.
@@ -226,8 +236,8 @@ pub struct Status {
     pub reason: &'static str,
     /// The width of the last bracket taken of counter and kernel's clock; `None` before the first.
     pub last_bracket: Option<Duration>,
-    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, the rate's uncertainty and a sudden change of the kernel's rate by
-    /// 500 ppm over the longest segment. Zero where the kernel's clock answers.
+    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty and a sudden change of the kernel's rate
+    /// by 500 ppm over the longest segment. Zero where the kernel's clock answers.
     pub bound: Duration,
     /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -265,7 +275,7 @@ pub enum SourceRefused {
     /// Somebody else can take away the right to read it.
     #[error("the right to read {0} can be taken away while it is in use")]
     Revocable(SourceId),
-    /// It must tick at 10 MHz at least, so that a tick is small beside the bound, and may not wrap for years.
+    /// It must tick at 1 MHz at least, and may not wrap for years.
     #[error("{0} is too coarse or too narrow; a narrow one can be widened")]
     TooCoarse(SourceId),
     /// Nobody states its rate, so that nobody knows how coarse it is and when it wraps.
@@ -279,6 +289,9 @@ pub enum SourceRefused {
         /// What it did.
         failure: source::SelfTestFailure,
     },
+    /// Another thread is changing the source, or was stopped while it made a segment, and did not come to an end within a second.
+    #[error("another thread is just changing the source")]
+    Busy,
     /// This process changed its source too often.
     #[error("a process can use {MOST_SOURCES} sources one after another, not more")]
     TooMany,
@@ -306,11 +319,8 @@ pub fn status() -> Status {
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
     let bound_ns = match (bracket_ns, follower.rate()) {
-        (Some(width_ns), Some(rate)) => {
-            let uncertain_ns = length_ns(rate.uncertainty_ppb) * rate.uncertainty_ppb / 1_000_000_000;
-            // 500 ppm: one part in two thousand.
-            width_ns / 2 + uncertain_ns + LONGEST_NS / 2_000 + 1
-        }
+        // 500 ppm: one part in two thousand.
+        (Some(width_ns), Some(rate)) => rate.bound_ns(width_ns) + LONGEST_NS / 2_000,
         _ => 0,
     };
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
@@ -346,7 +356,7 @@ pub fn prime() {
 }
 
 /// From now on `opened` tells the time, in all threads and without a step back. [`SourceId`] `monotonic` puts the kernel's clock itself in its place. Takes a few
-/// milliseconds; not for signal handlers, and not for a forked child of a process whose other threads may be doing the same.
+/// milliseconds; not for signal handlers.
 ///
 /// A source that has the name of one of hpt's own is opened again by that name. One of the program's own stays in memory until the process ends; should its
 /// counter stop, so does time.
@@ -363,7 +373,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         Opened::Shared(source) => source,
         Opened::ThreadBound(_) => return Err(SourceRefused::ThreadBound(id)),
     };
-    let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let changing = Changing::begin()?;
     let mode = if id == KERNEL_ID {
         KERNEL
     } else {
@@ -373,9 +383,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     };
     let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
     let native = if mode == NATIVE { Some(permitted_native().ok_or(refused)?) } else { None };
-    change_to(mode, native);
-    drop(changing);
-    Ok(())
+    change_to(mode, native, &changing)
 }
 
 fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
@@ -388,7 +396,7 @@ fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
         Err(SourceRefused::Revocable(id()))
     } else if info.nominal.is_none() {
         Err(SourceRefused::NoRate(id()))
-    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 100.5) {
+    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 1_000.5) {
         Err(SourceRefused::TooCoarse(id()))
     } else {
         Ok(())
@@ -424,25 +432,59 @@ fn permitted_native() -> Option<Native> {
     native
 }
 
-/// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
-fn change_to(mode: usize, native: Option<Native>) {
-    let old = following();
-    let published = Published::new(native::words().0);
-    // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
-    while !published.own(old.map_or(1, |old| old.name)) {
+/// The right to change the source, for one thread of the process. No reader waits for it.
+struct Changing;
+
+impl Changing {
+    fn begin() -> Result<Self, SourceRefused> {
+        let me = std::process::id();
+        patiently(|| {
+            // Another process's number is that of a thread which a fork left behind.
+            let changing = CHANGED_BY.load(Ordering::Relaxed);
+            let taken = || CHANGED_BY.compare_exchange(changing, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            (changing != me && taken()).then(|| Self)
+        })
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        CHANGED_BY.store(0, Ordering::Release);
+    }
+}
+
+/// Tries again for a second.
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefused> {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(got) = attempt() {
+            return Ok(got);
+        }
+        if start.elapsed() > Duration::from_secs(1) {
+            return Err(SourceRefused::Busy);
+        }
         std::thread::yield_now();
     }
+}
+
+/// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
+fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
+    let old = following();
+    let (words, wiped_on_fork) = native::words();
+    let published = Published::new(words);
+    // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
+    let ownership = patiently(|| published.own(owners_name(wiped_on_fork), !wiped_on_fork))?;
     if let Some(old) = old {
         // A millisecond at most; a counter that stands still or jumped is not waited for any longer than that.
         let start = monotonic().nanoseconds();
-        let (_, last, _) = published.segment();
+        let last = published.in_force();
         while last.at(old.instruments.ticks()).is_some()
             && monotonic().nanoseconds().wrapping_sub(start) < 2 * LONGEST_NS
         {
             std::hint::spin_loop();
         }
     }
-    begin_anew(published);
+    begin_anew(published, &ownership);
     // The processor's counter is there before the mode says so, and until it no longer does.
     match native {
         Some(native) => {
@@ -454,7 +496,7 @@ fn change_to(mode: usize, native: Option<Native>) {
             native::remove();
         }
     }
-    published.disown();
+    Ok(())
 }
 
 /// The system's clock as a value, for code that takes any clock.

@@ -7,9 +7,9 @@ use std::{
 };
 
 use hpt_core::{
-    Host, Instant, Opened, PosixClock, PosixId, SourceId, TimeSource,
+    Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
     clock::{self, SourceRefused},
-    source,
+    source::{self, Nominal, StatedBy},
     testing::ManualSource,
 };
 
@@ -162,25 +162,31 @@ fn a_signal_handler_may_read_it() {
     assert_eq!(end, ChildEnd::Exited(0));
 }
 
-/// In a process of its own, because what is decided first stays decided.
+/// Runs the test of this name once more, in a process of its own, where what is decided first is nobody else's. There it answers true.
+fn is_alone(name: &str) -> bool {
+    const ALONE: &str = "HPT_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace().map(std::ffi::OsString::from).collect::<Vec<_>>();
+    words.push(std::env::current_exe().expect("this program is a file").into());
+    let output = std::process::Command::new(&words[0])
+        .args(&words[1..])
+        .args(["--exact", name, "--show-output"])
+        .env(ALONE, "1")
+        .output()
+        .expect("this program can be run again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    false
+}
+
 #[test]
 fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
-    const ALONE: &str = "HPT_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "instants::with_the_counter_forbidden_an_instant_is_the_kernels_clock";
-        let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
-        let mut words = runner.split_whitespace().map(std::ffi::OsString::from).collect::<Vec<_>>();
-        words.push(std::env::current_exe().expect("this program is a file").into());
-        let output = std::process::Command::new(&words[0])
-            .args(&words[1..])
-            .args(["--exact", name, "--show-output"])
-            .env(ALONE, "1")
-            .output()
-            .expect("this program can be run again");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("1 passed"), "{said}");
-        return said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    if !is_alone("instants::with_the_counter_forbidden_an_instant_is_the_kernels_clock") {
+        return;
     }
     let end = with_the_counter_forbidden(|| {
         let first = Instant::now();
@@ -191,6 +197,111 @@ fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
         None => println!("skipped: this kernel does not know PR_SET_TSC"),
         Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
     }
+}
+
+/// A counter of the program's own: the kernel's clock in ticks of so many nanoseconds, which panics when it is told to.
+#[derive(Debug)]
+struct Own {
+    kernel: PosixClock,
+    tick_ns: u64,
+    info: SourceInfo,
+}
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+impl Own {
+    fn opened(tick_ns: u64) -> Opened {
+        let mut info = SourceInfo::new(SourceId::new("own"));
+        info.steady = true;
+        info.nominal = Frequency::from_hertz(1_000_000_000 / tick_ns)
+            .map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
+        Opened::Shared(Box::new(Self { kernel: kernel(), tick_ns, info }))
+    }
+}
+
+impl TimeSource for Own {
+    fn ticks(&self) -> u64 {
+        assert!(!PANICS.load(Ordering::Relaxed), "as it was told to");
+        self.kernel.ticks() / self.tick_ns
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+#[test]
+fn a_source_that_panics_leaves_the_clock_as_it_was() {
+    if !is_alone("instants::a_source_that_panics_leaves_the_clock_as_it_was") {
+        return;
+    }
+    clock::use_source(Own::opened(1)).expect("it is steady");
+    clock::prime();
+    let mut last = Instant::now();
+    for _ in 0..3 {
+        // At the end of a segment, too: where the next one is made.
+        PANICS.store(true, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(2));
+        std::panic::catch_unwind(Instant::now).expect_err("it panics");
+        std::panic::catch_unwind(|| clock::use_source(Own::opened(1))).expect_err("it panics in the self-test");
+        PANICS.store(false, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(2));
+        let now = Instant::now();
+        assert!(now > last);
+        last = now;
+    }
+    let monotonic = source::open(&Host::live(), "monotonic").expect("every kernel has it");
+    clock::use_source(monotonic).expect("nobody is in the way");
+    assert!(Instant::now() > last);
+}
+
+#[test]
+fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
+    if !is_alone("instants::a_counter_of_a_megahertz_tells_the_time_within_its_bound") {
+        return;
+    }
+    clock::use_source(Own::opened(1_000)).expect("it is steady and fine enough");
+    clock::prime();
+    let (kernel, mut last) = (kernel(), Instant::now());
+    for _ in 0..20 {
+        for _ in 0..20 {
+            let stated = clock::status().bound;
+            let outside_ns = outside(&kernel, Instant::now);
+            // Between two segments it is one of the two that are stated.
+            let bound = stated.max(clock::status().bound);
+            assert!(Duration::from_nanos(outside_ns) <= bound, "{outside_ns} ns, stated {bound:?}");
+            let now = Instant::now();
+            assert!(now >= last, "{last}, then {now}");
+            last = now;
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+    let status = clock::status();
+    assert!(status.source.as_str() == "own" && status.anchorings > 0, "{status:?}");
+    assert!(status.bound >= Duration::from_micros(1), "a tick at least: {status:?}");
+}
+
+#[test]
+fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
+    if !is_alone("instants::a_forked_child_changes_the_source_whatever_its_parent_was_doing") {
+        return;
+    }
+    let host = Host::live();
+    let changes = |name: &str| source::open(&host, name).is_ok_and(|opened| clock::use_source(opened).is_ok());
+    let (before, _) = clock::source();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(changes("monotonic") && changes(before.as_str()), "nobody else changes it here");
+            }
+        });
+        for _ in 0..20 {
+            let end = in_a_child(|| u8::from(!(changes("monotonic") && changes(before.as_str()))));
+            assert_eq!(end, ChildEnd::Exited(0));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

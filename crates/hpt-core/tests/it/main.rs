@@ -2,5 +2,6 @@
 
 mod hosts;
 mod instants;
+mod laws;
 mod live;
 mod support;
