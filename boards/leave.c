@@ -1,6 +1,6 @@
 /*
- * Leaves an emulated board with a status: leave [STATUS]. QEMU ends at once, with STATUS as its own exit code.
- * Freestanding, because it has to start on every board. Returns 1 where nobody listens to semihosting calls.
+ * Leaves an emulated ARM board: QEMU ends at once. Freestanding, because it has to start on every board.
+ * Returns 1 where nobody listens to semihosting calls.
  *
  * Arm, Semihosting for AArch32 and AArch64 (2024Q1), 5.5 the instructions, 6.9 SYS_EXIT_EXTENDED.
  */
@@ -8,20 +8,9 @@
 #define SYS_EXIT_EXTENDED 0x20
 #define ADP_STOPPED_APPLICATION_EXIT 0x20026
 
-/* The kernel enters with argc, argv on the stack and a return address of nobody. */
-#ifdef __aarch64__
-__asm__(".globl _start\n_start: mov x0, sp\n b leave\n");
-#else
-__asm__(".globl _start\n_start: mov r0, sp\n b leave\n");
-#endif
-
-__attribute__((noreturn, used)) void leave(unsigned long *stack)
+__attribute__((noreturn)) void _start(void)
 {
-	const char *text = stack[0] > 1 ? (const char *)stack[2] : "0";
 	unsigned long block[2] = { ADP_STOPPED_APPLICATION_EXIT, 0 };
-
-	for (; *text >= '0' && *text <= '9'; text++)
-		block[1] = block[1] * 10 + (*text - '0');
 
 #ifdef __aarch64__
 	register unsigned long x0 __asm__("x0") = SYS_EXIT_EXTENDED;

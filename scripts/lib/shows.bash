@@ -34,33 +34,47 @@ holds() {
     # That it did not get there, ended has said.
     [[ -e $answers/$1.out ]] || return 0
     jq --exit-status --arg system_timer "$system_timer" --arg arm_counter "$arm_counter" --arg clock_source "$clock_source" \
-        --argjson tolerance "$RATE_TOLERANCE" "
+        --arg tsc "$tsc" --arg architecture "$architecture" --argjson tolerance "$RATE_TOLERANCE" "
         def source(\$id): .sources[] | select(.id == \$id);
         def near(\$wanted): (. / \$wanted - 1) | fabs <= \$tolerance;
         $3" "$answers/$1.out" >/dev/null 2>"$answers/jq.err" || wrong "$1: not so: $2 $(head -n 1 -- "$answers/jq.err")"
 }
 
-# counters: the sources whose rate the board's file tells, with commas, or else a clock that every kernel has.
+# processors_counter: the processor's own, if the board has one.
+processors_counter() {
+    if [[ $arm_counter != none ]]; then
+        echo arm-counter
+    elif [[ $tsc != none ]]; then
+        echo tsc
+    fi
+}
+
+# counters: the sources whose rate is known, with commas, or else a clock that every kernel has.
 counters() {
-    local sources=''
-    if [[ $system_timer != none ]]; then sources+=,bcm-systimer,bcm-systimer-low; fi
-    if [[ $arm_counter != none ]]; then sources+=,arm-counter; fi
-    sources=${sources#,}
+    local sources
+    sources=$(processors_counter)
+    if [[ $system_timer != none ]]; then sources=bcm-systimer,bcm-systimer-low${sources:+,$sources}; fi
     echo "${sources:-monotonic}"
 }
 
-# counters_for_all: of those, the ones that a plain user may read as well.
-counters_for_all() { if [[ $arm_counter != none ]]; then echo arm-counter; else echo monotonic; fi; }
+# counters_for_all: of those, the one that a plain user may read as well.
+counters_for_all() {
+    local source
+    source=$(processors_counter)
+    echo "${source:-monotonic}"
+}
 
 # --- machine: it is the board it is meant to be, and the kernel is well at the end. Asked of every board. ---------------
 
 guest_machine() {
-    printf '%s\n' "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"
+    if [[ -n $compatible ]]; then printf '%s\n' "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"; fi
+    # Just after boot the kernel still measures the TSC, and calls it tsc-early.
+    echo 'while grep -q early /sys/devices/system/clocksource/clocksource0/current_clocksource && [ $((waited += 1)) -le 10 ]; do sleep 1; done'
     echo 'step clock_source cat /sys/devices/system/clocksource/clocksource0/current_clocksource'
 }
 
 judge_machine() {
-    if ended compatible && ! grep -qFx -- "$compatible" "$answers/compatible.out"; then
+    if [[ -n $compatible ]] && ended compatible && ! grep -qFx -- "$compatible" "$answers/compatible.out"; then
         wrong "the device tree is that of $(paste -s -d ' ' "$answers/compatible.out"), not of $compatible"
     fi
     if ended clock_source && ! grep -qFx -- "$clock_source" "$answers/clock_source.out"; then
@@ -100,6 +114,7 @@ judge_probe() {
                 holds "$step" "arm-counter at $arm_counter Hz" 'source("arm-counter") | .available and .frequency_hz == ($arm_counter | tonumber)'
             fi
         done
+        judge_tsc "$build"
         # What hpt reads there, as a folder beside the answers: see boards/README.md.
         if ended "$build.capture" && base64 -d <"$answers/$build.capture.out" | tar -xz -C "$answers"; then
             [[ -e $answers/$build/facts.json ]] || wrong "$build.capture: there are no facts"
@@ -108,8 +123,9 @@ judge_probe() {
         fi
         if [[ $system_timer == none ]]; then
             for step in "$build.probe" "$build.probe-plain"; do
-                holds "$step" 'no System Timer, because there is no such node' \
-                    'source("bcm-systimer", "bcm-systimer-low") | .reason_kind == "no-device" and (.reason | contains("device tree has no"))'
+                holds "$step" 'no System Timer, because there is no such node, or no device tree on x86' \
+                    'source("bcm-systimer", "bcm-systimer-low") | (.reason_kind == "no-device" and (.reason | contains("device tree has no")))
+                        or (.reason_kind == "other-architecture" and $architecture == "amd64")'
             done
             shown 'no System Timer'
         else
@@ -120,6 +136,19 @@ judge_probe() {
             holds "$build.probe-plain" 'the System Timer is refused to a plain user, with what helps' \
                 'source("bcm-systimer", "bcm-systimer-low") | (.available | not) and .reason_kind == "no-right" and .remedy != null'
             shown "System Timer at $system_timer"
+        fi
+    done
+}
+
+# judge_tsc BUILD: the TSC as the board's file says, for both users.
+judge_tsc() {
+    local step
+    for step in "$1.probe" "$1.probe-plain"; do
+        if [[ $tsc == none ]]; then
+            holds "$step" 'no TSC' 'source("tsc").available | not'
+        else
+            holds "$step" "a TSC that the kernel calls $tsc, and it is chosen" \
+                '(source("tsc") | .available and .kernel_verdict == $tsc) and .choice.source == "tsc" and .instant.source == "tsc"'
         fi
     done
 }
@@ -151,7 +180,11 @@ judge_rates() {
             holds "$build.rates" "arm-counter runs at $arm_counter Hz" \
                 '[.calibrations[] | select(.source == "arm-counter") | .frequency_hz | near($arm_counter | tonumber)] | length == 1 and all'
         fi
-        shown "$(jq -r '.calibrations[] | select(.source | . == "bcm-systimer" or . == "arm-counter") |
+        if [[ $tsc != none ]]; then
+            holds "$build.rates" 'the TSC runs as fast as the kernel says' \
+                '[.calibrations[] | select(.source == "tsc") | (1 + .error_ppm / 1e6) | near(1)] | length == 1 and all'
+        fi
+        shown "$(jq -r '.calibrations[] | select(.source | . == "bcm-systimer" or . == "arm-counter" or . == "tsc") |
             "\(.source) \(.frequency_hz / 1e4 | round / 100) MHz"' "$answers/$build.rates.out" | paste -s -d , | sed 's/,/, /g')"
     done
 }
@@ -253,4 +286,37 @@ judge_carry() {
             wrong "$build.carry: nothing was carried: $(grep -m 1 -E '^skipped|^test result' -- "$answers/$build.carry.out" || echo 'it said nothing')"
         fi
     done
+}
+
+# --- suspend: the machine sleeps under a program that reads Instants ----------------------------------------------------
+
+guest_suspend() {
+    local build
+    for build in "${builds[@]}"; do
+        echo "step $build.suspend it-$build --ignored --exact live::instants_are_right_when_the_machine_wakes --show-output"
+    done
+}
+
+judge_suspend() {
+    local build said slept_ms number='([0-9]+)'
+    # What the test prints, with the six numbers that are judged here once more.
+    local line="^suspended: source tsc, CLOCK_MONOTONIC $number ms, CLOCK_BOOTTIME $number ms; $number readings by two threads,"
+    line+=" $number ns outside, stated $number ns, $number ns back"
+    for build in "${builds[@]}"; do
+        ended "$build.suspend" || continue
+        said=$(grep -m 1 '^suspended: ' -- "$answers/$build.suspend.out") || said='it said nothing of a suspend'
+        if [[ ! $said =~ $line ]]; then
+            wrong "$build.suspend: $said"
+            continue
+        fi
+        # One clock stood while the other ran on.
+        slept_ms=$((BASH_REMATCH[2] - BASH_REMATCH[1]))
+        if ((slept_ms < 1000)); then wrong "$build.suspend: was not suspended: $said"; fi
+        if ((BASH_REMATCH[3] < 4000)); then wrong "$build.suspend: too few readings: $said"; fi
+        if ((BASH_REMATCH[4] > BASH_REMATCH[5])); then wrong "$build.suspend: outside of what is stated: $said"; fi
+        if ((BASH_REMATCH[6] > 0)); then wrong "$build.suspend: time went back: $said"; fi
+        if ((BASH_REMATCH[5] > 100000)); then wrong "$build.suspend: states nothing worth having: $said"; fi
+        shown "right after a suspend of $((slept_ms / 1000)) s"
+    done
+    if ended kernel && ! grep -qF 'PM: suspend entry (deep)' -- "$answers/kernel.out"; then wrong 'suspend: the kernel did not suspend to RAM'; fi
 }

@@ -1,11 +1,17 @@
 //! The machine at hand: order and brackets only, never how long something takes.
 
-use std::time::Duration;
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
 
 use hpt_core::{
-    BcmSystimer, BcmSystimerLow, Clock, Frequency, Host, Opened, PosixClock, PosixId, Scale, Stopwatch, TimeSource,
-    Tsc, Unavailable, Widened,
+    BcmSystimer, BcmSystimerLow, Clock, Frequency, Host, Instant, Opened, PosixClock, PosixId, Scale, Stopwatch,
+    TimeSource, Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
+    clock,
     source::{self, ReadPath, Scope, StatedBy, self_test},
     state::{Binding, StateError, Store},
 };
@@ -191,6 +197,103 @@ fn the_system_timer_carries() {
     }
     assert_eq!(widened.guesses(), 0);
     println!("carried: {readings} readings from below {carry:#x} to {last_wide:#x}, none went back");
+}
+
+/// Instants beside the kernel's clock, read by system call, in whichever thread.
+struct Beside<'a> {
+    kernel: &'a PosixClock,
+    latest_ns: &'a AtomicU64,
+    readings: u64,
+    outside_ns: u64,
+    back_ns: u64,
+}
+
+impl Beside<'_> {
+    fn read(&mut self, readings: u64) {
+        for _ in 0..readings {
+            let latest_ns = self.latest_ns.load(Ordering::Acquire);
+            let before_ns = self.kernel.ticks_end();
+            let ns = Instant::now().as_nanoseconds();
+            let after_ns = self.kernel.ticks_end();
+            self.latest_ns.fetch_max(ns, Ordering::Release);
+            let outside_ns = before_ns.saturating_sub(ns).max(ns.saturating_sub(after_ns));
+            self.outside_ns = self.outside_ns.max(outside_ns);
+            self.back_ns = self.back_ns.max(latest_ns.saturating_sub(ns));
+        }
+        self.readings += readings;
+    }
+}
+
+/// On an emulated board (see boards/): it takes some seconds, and the machine from whoever else uses it.
+///
+/// # References
+///
+/// Linux, Documentation/admin-guide/pm/sleep-states.rst, `/sys/power/state`; Documentation/ABI/testing/sysfs-class-rtc, `wakealarm`.
+#[test]
+#[ignore = "suspends the machine to RAM, and needs root and an alarm clock that wakes it"]
+fn instants_are_right_when_the_machine_wakes() {
+    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+    const SLEEP: &str = "/sys/power/state";
+    let host = Host::live();
+    let by_system_call = |id| PosixClock::open_by_system_call(&host, id).expect("every kernel has it");
+    let (kernel, boottime) = (by_system_call(PosixId::Monotonic), by_system_call(PosixId::Boottime));
+    let (latest_ns, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let beside = || Beside { kernel: &kernel, latest_ns: &latest_ns, readings: 0, outside_ns: 0, back_ns: 0 };
+    let stated_ns = || u64::try_from(clock::status().bound.as_nanos()).expect("far below 584 years");
+
+    // The rate is learned over an eighth of a second, and less is stated from then on.
+    let begun_ns = kernel.ticks_end();
+    while kernel.ticks_end() - begun_ns < 300_000_000 {
+        let _ = Instant::now();
+    }
+    let jumps = clock::status().jumps;
+    // Nothing here may panic: the other thread reads until it is told that it is over.
+    let (seen, slept, stated_ns, moved_ms, boottime_moved_ms) = thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut beside = beside();
+            while !is_over.load(Ordering::Relaxed) {
+                beside.read(1);
+            }
+            beside
+        });
+        let (mut before, mut first, mut after) = (beside(), beside(), beside());
+        let mut most_stated_ns = stated_ns();
+        before.read(4_000);
+
+        let (begun_ns, begun_boottime_ns) = (kernel.ticks_end(), boottime.ticks_end());
+        let slept = fs::write(ALARM, "+6").and_then(|()| fs::write(SLEEP, "mem"));
+        first.read(1);
+        let moved_ms = (kernel.ticks_end() - begun_ns) / 1_000_000;
+        let boottime_moved_ms = (boottime.ticks_end() - begun_boottime_ns) / 1_000_000;
+        for _ in 0..40 {
+            after.read(100);
+            most_stated_ns = most_stated_ns.max(stated_ns());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        (
+            [first, before, after, other.join().expect("it only reads")],
+            slept,
+            most_stated_ns,
+            moved_ms,
+            boottime_moved_ms,
+        )
+    });
+
+    slept.expect("root may set an alarm and suspend the machine");
+    let worst = |of: fn(&Beside<'_>) -> u64| seen.iter().map(of).max().expect("four");
+    let (outside_ns, back_ns) = (worst(|seen| seen.outside_ns), worst(|seen| seen.back_ns));
+    let readings: u64 = seen.iter().map(|seen| seen.readings).sum();
+    let status = clock::status();
+    println!(
+        "suspended: source {}, CLOCK_MONOTONIC {moved_ms} ms, CLOCK_BOOTTIME {boottime_moved_ms} ms; {readings} readings by two threads, \
+         {outside_ns} ns outside, stated {stated_ns} ns, {back_ns} ns back; the first {} ns outside, {} jumps",
+        status.source,
+        seen[0].outside_ns,
+        status.jumps.saturating_sub(jumps),
+    );
+    assert!(boottime_moved_ms > moved_ms + 1_000, "it did not sleep");
+    assert!(outside_ns <= stated_ns, "a reading was {outside_ns} ns outside, stated {stated_ns} ns");
+    assert_eq!(back_ns, 0, "time went back");
 }
 
 #[test]
