@@ -1,6 +1,12 @@
 //! The bare instructions, the fence and the C library's call that everything else is held against.
 //! Converts nothing, and adds nothing to an instruction but what joins its halves.
-#![expect(unsafe_code, reason = "the one file of this package where it lives: an instruction or a call in each block")]
+#![expect(
+    unsafe_code,
+    reason = "with bare/ the room of this package where it lives: an instruction or a call in each block"
+)]
+
+pub mod shared;
+pub mod slewing;
 
 pub use self::machine::{Counter, Fence};
 

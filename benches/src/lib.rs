@@ -2,12 +2,18 @@
 //! Never published, and named by neither product.
 
 pub mod bare;
+pub mod brackets;
 pub mod contender;
+pub mod handover;
 pub mod ours;
 pub mod pairs;
+pub mod programs;
 pub mod report;
 pub mod rivals;
 pub mod rounds;
+pub mod slewing;
+pub mod startup;
+pub mod tails;
 
 use hpt_core::realtime::{PinError, Pinned, allowed_cpus};
 

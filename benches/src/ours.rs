@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use hpt_core::{
-    Clock, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
+    Clock, Frequency, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
     calibrate::{self, CalibrateError},
     clock::ClockError,
     source,
@@ -41,6 +41,7 @@ use native::Native;
 #[derive(Debug)]
 pub struct Ours {
     counter: Native,
+    frequency: Frequency,
     clock: Clock<Native>,
     boxed: Box<dyn TimeSource>,
     opened: Opened,
@@ -75,7 +76,13 @@ impl Ours {
         // Through black_box, so that the compiler cannot know which source stands behind the pointer.
         let boxed = black_box(Box::new(counter.clone()) as Box<dyn TimeSource>);
         let opened = black_box(source::open(host, counter.info().id.as_str())?);
-        Ok(Self { counter, clock, boxed, opened })
+        Ok(Self { counter, frequency, clock, boxed, opened })
+    }
+
+    /// Nanoseconds from one of the counter's ticks to the next.
+    #[must_use]
+    pub fn tick_ns(&self) -> f64 {
+        1e9 / self.frequency.hertz_f64()
     }
 
     /// The clock, and the source by its own type and through `dyn`.
@@ -95,7 +102,7 @@ impl Ours {
     /// Every way in which a program may hold a source.
     #[must_use]
     pub fn by_every_way(&self) -> Vec<Contender<'_>> {
-        let Self { counter, clock, boxed, opened } = self;
+        let Self { counter, clock, boxed, opened, .. } = self;
         vec![
             ours(native::TICKS, Gives::Ticks, || counter.ticks()),
             ours("hpt S: TimeSource", Gives::Ticks, || ticks_of(counter)),

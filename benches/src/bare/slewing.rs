@@ -1,0 +1,50 @@
+//! The kernel's slewing of its clock: read, and bent.
+//! Plans nothing: `slewing` does.
+#![expect(unsafe_code, reason = "adjtimex, which the C library declares")]
+
+use std::{io, mem};
+
+use crate::slewing::KernelClock;
+
+/// What the kernel does to its clock at the moment. Needs no right.
+///
+/// # Errors
+///
+/// When a sandbox refuses.
+pub fn read() -> io::Result<KernelClock> {
+    adjust(&mut empty())
+}
+
+/// Sets the frequency, as 2^-16 ppm, and the tick, in µs. Needs `CAP_SYS_TIME`.
+///
+/// # Errors
+///
+/// When the right is missing, or a value is out of its range.
+#[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
+pub fn set(frequency: i64, tick_us: i64) -> io::Result<KernelClock> {
+    let mut request = empty();
+    request.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK;
+    let narrow = |value: i64| value.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    (request.freq, request.tick) = (narrow(frequency)?, narrow(tick_us)?);
+    adjust(&mut request)
+}
+
+fn empty() -> libc::timex {
+    // SAFETY: a structure of integers, for which zeros are values. adjtimex(2).
+    unsafe { mem::zeroed() }
+}
+
+#[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
+fn adjust(request: &mut libc::timex) -> io::Result<KernelClock> {
+    // SAFETY: a live structure of the C library's own layout, which the call reads and fills. adjtimex(2).
+    let state = unsafe { libc::adjtimex(request) };
+    if state < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(KernelClock {
+        frequency: request.freq.into(),
+        tick_us: request.tick.into(),
+        offset: request.offset.into(),
+        status: request.status,
+    })
+}

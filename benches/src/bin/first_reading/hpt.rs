@@ -1,0 +1,8 @@
+//! The first reading of hpt's Instant in a fresh process.
+//! For startup.rs, which starts it many times.
+
+mod common;
+
+fn main() {
+    common::first_reading(hpt_core::Instant::now, |now| Some(now.as_nanoseconds()));
+}

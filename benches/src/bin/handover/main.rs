@@ -1,0 +1,140 @@
+//! Does time go backwards between two threads, or between two processes, that hand readings to each other as fast as they can?
+//! Threads may see no step back at all; processes none beyond what their stated bounds add up to.
+
+mod clocks;
+mod processes;
+mod threads;
+
+use std::{
+    error::Error,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{Parser, ValueEnum};
+use hpt_benches::{
+    handover::Seen,
+    programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, duration, exit_code, table},
+};
+use hpt_core::realtime::allowed_cpus;
+use serde::Serialize;
+
+use self::{clocks::Clock, processes::Bounds};
+
+const EXAMPLES: &str = "\
+Examples:
+  handover                             a thousand million between two threads
+  handover --alternate 20ms            while the clock's source changes
+  handover --processes --handovers 1e8 between two processes";
+
+/// Hand readings from CPU to CPU and count those that go backwards.
+#[derive(Debug, Parser)]
+#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+struct Args {
+    /// Hand over so many readings; 1e9 is understood
+    #[arg(long, value_name = "N", default_value = "1e9", value_parser = count)]
+    handovers: u64,
+    /// Read this clock; a promise is broken by hpt alone
+    #[arg(long, value_name = "CLOCK", default_value = "hpt")]
+    clock: Clock,
+    /// Let hpt's clock change between the processor's counter and the kernel's clock so often [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "processes")]
+    alternate: Option<Duration>,
+    /// Play between two processes, not between two threads
+    #[arg(long)]
+    processes: bool,
+    /// End after this long, with fewer handovers
+    #[arg(long, value_name = "DURATION", default_value = "10min", value_parser = duration)]
+    longest: Duration,
+    /// Be the second process, and share this file with the first
+    #[arg(long, hide = true)]
+    second_of: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    clock: Clock,
+    between: &'static str,
+    cpus: [usize; 2],
+    seconds: f64,
+    interrupted: bool,
+    seen: Seen,
+    /// How often the source changed meanwhile.
+    changes_of_source: u64,
+    /// What the two processes stated; absent for threads.
+    bounds: Option<[Bounds; 2]>,
+}
+
+fn main() -> ExitCode {
+    exit_code("handover", run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    let cpus = allowed_cpus();
+    let (Some(&first), Some(&second), true) = (cpus.first(), cpus.last(), cpus.len() > 1) else {
+        return Err("skipped: two CPUs are needed, so that two can wait for each other at once".into());
+    };
+    let interrupt = Interrupt::listen()?;
+    if let Some(file) = &args.second_of {
+        println!("{}", processes::second(&args, file, second, &interrupt)?);
+        return Ok(Outcome::Kept);
+    }
+    let start = Instant::now();
+    let (seen, changes_of_source, bounds) = if args.processes {
+        let (seen, bounds) = processes::two(&args, first, &interrupt)?;
+        (seen, 0, Some(bounds))
+    } else {
+        let (seen, changes) = threads::two(&args, [first, second], &interrupt)?;
+        (seen, changes, None)
+    };
+    let found = Found {
+        clock: args.clock,
+        between: if args.processes { "processes" } else { "threads" },
+        cpus: [first, second],
+        seconds: start.elapsed().as_secs_f64(),
+        interrupted: interrupt.came(),
+        seen,
+        changes_of_source,
+        bounds,
+    };
+    args.keep.publish("handover", None, &found, &found.text())?;
+    Ok(found.outcome())
+}
+
+impl Found {
+    /// How far a reading of hpt's may be below the one that was handed over.
+    fn allowed_ns(&self) -> u64 {
+        self.bounds.map_or(0, |bounds| bounds.iter().map(|bounds| bounds.largest_ns).sum())
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self.clock {
+            Clock::Hpt if self.seen.worst_backward > self.allowed_ns() => Outcome::Broken,
+            _ => Outcome::Kept,
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { clock, between, cpus, seen, .. } = self;
+        let unit = if *clock == Clock::Bare { "ticks" } else { "ns" };
+        let name = clock.to_possible_value().expect("none is skipped").get_name().to_owned();
+        #[expect(clippy::cast_precision_loss, reason = "for printing")]
+        let each_ns = self.seconds * 1e9 / seen.handovers.max(1) as f64;
+        let allowed = if *clock == Clock::Hpt { format!("{} ns", self.allowed_ns()) } else { "–".to_owned() };
+        let row = [
+            format!("{name}, {between} on CPUs {} and {}", cpus[0], cpus[1]),
+            seen.handovers.to_string(),
+            format!("{each_ns:.0}"),
+            seen.backward.to_string(),
+            format!("{} {unit}", seen.worst_backward),
+            allowed,
+            self.changes_of_source.to_string(),
+        ];
+        let header = ["hand-overs", "number", "ns each", "backward", "worst", "allowed", "changes of source"];
+        format!("{}\n", table(header, [row]))
+    }
+}

@@ -1,0 +1,67 @@
+//! Two threads of one process, and a third one that changes the source of hpt's clock meanwhile.
+//! Judges nothing.
+
+use std::{
+    error::Error,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use hpt_benches::{
+    handover::{Player, Seen},
+    programs::Interrupt,
+};
+use hpt_core::{
+    Host,
+    clock::{self, SourceRefused},
+    realtime::Pinned,
+    source,
+};
+
+use crate::{
+    Args,
+    clocks::{Beginning, play_by},
+};
+
+/// Two threads, and a third one that changes the source. What both saw, and how often the source changed.
+pub(crate) fn two(args: &Args, cpus: [usize; 2], interrupt: &Interrupt) -> Result<(Seen, u64), Box<dyn Error>> {
+    let (word, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (start, beginning) = (Instant::now(), Beginning::now());
+    let player = |player: Player, cpu: usize| {
+        let _pinned = Pinned::to(cpu).map_err(|error| error.to_string())?;
+        let keep_going = || !interrupt.came() && start.elapsed() < args.longest;
+        play_by(args.clock, beginning, player, &word, args.handovers.div_ceil(2), keep_going).map_err(str::to_owned)
+    };
+    let (first, second, changes) = thread::scope(|scope| {
+        let changer = args.alternate.map(|every| {
+            scope.spawn({
+                let over = &over;
+                move || change_source(every, over)
+            })
+        });
+        let second = scope.spawn(|| player(Player::Second, cpus[1]));
+        let first = scope.spawn(|| player(Player::First, cpus[0]));
+        let (first, second) = (first.join().expect(NO_PANIC), second.join().expect(NO_PANIC));
+        over.store(true, Ordering::Relaxed);
+        (first, second, changer.map_or(Ok(0), |changer| changer.join().expect(NO_PANIC)))
+    });
+    Ok((first?.and(second?), changes?))
+}
+
+pub(crate) const NO_PANIC: &str = "a player does not panic";
+
+/// Lets the clock change between the counter and the kernel's clock until it is over; leaves it with the counter. How often it changed.
+fn change_source(every: Duration, over: &AtomicBool) -> Result<u64, SourceRefused> {
+    let host = Host::live();
+    let native = clock::source().0;
+    let mut changes = 0;
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(every);
+        let next = if changes % 2 == 0 { "monotonic" } else { native.as_str() };
+        clock::use_source(source::open(&host, next)?)?;
+        changes += 1;
+    }
+    clock::use_source(source::open(&host, native.as_str())?)?;
+    Ok(changes)
+}

@@ -1,0 +1,261 @@
+//! How far is each clock from the kernel's CLOCK_MONOTONIC, from its first reading on and for a long time?
+//! Every reading stands between two of the kernel's clock; nothing is warmed up, and nothing in a bracket but the reading.
+
+use std::{
+    error::Error,
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use hpt_benches::{
+    bare::{clock_monotonic, nanoseconds},
+    brackets::{Account, Bracket, Offsets},
+    programs::{EXIT_CODES, Interrupt, Keep, Outcome, duration, exit_code, table},
+    rounds::order,
+    slewing::{Bent, KernelClock, Plan},
+    tails::Tails,
+};
+use hpt_core::{clock, realtime::Pinned};
+use serde::Serialize;
+
+const EXAMPLES: &str = "\
+Examples:
+  soak                            twenty minutes, wherever the kernel lets it run
+  soak --time 2min --jumps        while the kernel's clock is bent to and fro
+  soak --time 1min --pinned --slew 100";
+
+/// How often hpt is asked for its bound.
+const ASK_FOR_BOUND: Duration = Duration::from_secs(10);
+/// A turn of `--jumps`, and how far it bends the clock.
+const JUMPS: Plan = Plan::Jumps { ppm: 500.0, seconds: 10 };
+
+/// Hold clocks against CLOCK_MONOTONIC for a long time, and tell how far they were off.
+#[derive(Debug, Parser)]
+#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+struct Args {
+    /// Look for so long
+    #[arg(long, value_name = "DURATION", default_value = "20min", value_parser = duration)]
+    time: Duration,
+    /// Stay on one CPU, the highest allowed [default: wherever the kernel moves it]
+    #[arg(long)]
+    pinned: bool,
+    /// Bend the kernel's clock by so many parts per million, as CAP_SYS_TIME allows; it is put back at the end [default: leave it]
+    #[arg(long, value_name = "PPM", allow_hyphen_values = true, conflicts_with = "jumps")]
+    slew: Option<f64>,
+    /// Bend the kernel's clock by 500 ppm forwards and backwards, in turns of ten seconds
+    #[arg(long)]
+    jumps: bool,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    seconds: f64,
+    interrupted: bool,
+    /// Why the figures are of no use, if they are not: somebody else bent the kernel's clock.
+    discarded: Option<String>,
+    plan: Plan,
+    kernel_before: KernelClock,
+    kernel_after: KernelClock,
+    clocks: Vec<Offsets>,
+    hpt: Stated,
+}
+
+/// What hpt said of its clock.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Stated {
+    source: String,
+    /// The largest bound that it stated; asked for every ten seconds.
+    bound_ns: u64,
+    anchorings: u64,
+    rate_changes: u64,
+    jumps: u64,
+    refused_brackets: u64,
+}
+
+impl Stated {
+    fn look(&mut self) {
+        let status = clock::status();
+        let bound_ns = u64::try_from(status.bound.as_nanos()).unwrap_or(u64::MAX);
+        *self = Self {
+            source: status.source.to_string(),
+            bound_ns: self.bound_ns.max(bound_ns),
+            anchorings: status.anchorings,
+            rate_changes: status.rate_changes,
+            jumps: status.jumps,
+            refused_brackets: status.refused_brackets,
+        };
+    }
+}
+
+/// What is between two rounds of readings.
+#[derive(Clone, Copy, Debug)]
+enum Pause {
+    None,
+    Spin(Duration),
+    Sleep(Duration),
+}
+
+/// A cycle of an eighth of a second: the name of the pause, the pause, and how many rounds have it before them.
+const CYCLE: [(&str, Pause, u32); 4] = [
+    ("none", Pause::None, 200),
+    ("10 µs", Pause::Spin(Duration::from_micros(10)), 50),
+    ("1 ms", Pause::Sleep(Duration::from_millis(1)), 20),
+    ("50 ms", Pause::Sleep(Duration::from_millis(50)), 2),
+];
+
+/// A clock under observation.
+struct Watched {
+    name: &'static str,
+    is_ours: bool,
+    bracket: Box<dyn Fn() -> Bracket>,
+    account: Account,
+}
+
+fn main() -> ExitCode {
+    exit_code("soak", run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    let interrupt = Interrupt::listen()?;
+    let pinned = if args.pinned { Some(hpt_benches::pin()?) } else { None };
+    let plan = if args.jumps { JUMPS } else { args.slew.map_or(Plan::Leave, Plan::Slew) };
+    let mut watched = watched();
+    let mut bent = Bent::begin(plan).map_err(|error| format!("skipped: adjtimex: {error}"))?;
+    let (start, mut stated, mut asked, mut discarded) = (Instant::now(), Stated::default(), Duration::ZERO, None);
+    let goes_on = || !interrupt.came() && start.elapsed() < args.time;
+    let mut round = 0;
+    while goes_on() {
+        for (name, pause, rounds) in CYCLE {
+            for _ in (0..rounds).take_while(|_| !interrupt.came()) {
+                pause.wait();
+                for at in order(round, watched.len()) {
+                    let Watched { bracket, account, .. } = &mut watched[at];
+                    account.take(bracket(), name);
+                }
+                round += 1;
+            }
+        }
+        discarded = discarded.or(bent.follow(start.elapsed())?);
+        if start.elapsed() - asked > ASK_FOR_BOUND {
+            stated.look();
+            asked = start.elapsed();
+        }
+    }
+    stated.look();
+    let kernel_before = bent.before();
+    let found = Found {
+        seconds: start.elapsed().as_secs_f64(),
+        interrupted: interrupt.came(),
+        discarded,
+        plan,
+        kernel_before,
+        kernel_after: bent.end()?,
+        clocks: watched.iter_mut().map(|watched| watched.account.offsets(watched.name)).collect(),
+        hpt: stated,
+    };
+    let cpu = pinned.as_ref().map(Pinned::cpu);
+    args.keep.publish("soak", cpu, &found, &found.text(cpu))?;
+    let broken = watched.iter().zip(&found.clocks).any(|(watched, clock)| {
+        watched.is_ours && clock.worst.is_some_and(|worst| worst.outside_ns > found.hpt.bound_ns)
+    });
+    Ok(match (&found.discarded, broken) {
+        (Some(_), _) => Outcome::Unknown,
+        (None, true) => Outcome::Broken,
+        (None, false) => Outcome::Kept,
+    })
+}
+
+impl Pause {
+    /// Waits by the C library's clock or the kernel's timer: no clock under observation is read.
+    fn wait(self) {
+        match self {
+            Self::None => {}
+            Self::Spin(time) => {
+                let start = Instant::now();
+                while start.elapsed() < time {
+                    std::hint::spin_loop();
+                }
+            }
+            Self::Sleep(time) => thread::sleep(time),
+        }
+    }
+}
+
+/// All clocks. Those with an epoch of their own are begun here, and quanta is calibrated by that; hpt is not touched.
+fn watched() -> Vec<Watched> {
+    let std = Instant::now();
+    let quanta = quanta::Instant::now();
+    let minstant = minstant::Instant::now();
+    let fastant = fastant::Instant::now();
+    let hpt = |now: hpt_core::Instant| now.as_nanoseconds().cast_signed();
+    vec![
+        watch("hpt Instant::now", true, false, hpt_core::Instant::now, hpt),
+        watch("hpt Instant::now_unordered", true, false, hpt_core::Instant::now_unordered, hpt),
+        watch("libc CLOCK_MONOTONIC", false, false, clock_monotonic, nanoseconds),
+        watch("std Instant::now", false, true, Instant::now, move |now| whole_ns(now - std)),
+        watch("quanta Instant::now", false, true, quanta::Instant::now, move |now| whole_ns(now - quanta)),
+        watch("minstant Instant::now", false, true, minstant::Instant::now, move |now| whole_ns(now - minstant)),
+        watch("fastant Instant::now", false, true, fastant::Instant::now, move |now| whole_ns(now - fastant)),
+    ]
+}
+
+/// Conversions that the clock's user has to make anyway are made behind the bracket.
+fn watch<T: 'static>(
+    name: &'static str,
+    is_ours: bool,
+    has_own_epoch: bool,
+    read: impl Fn() -> T + 'static,
+    to_ns: impl Fn(T) -> i64 + 'static,
+) -> Watched {
+    let bracket = move || {
+        let before = clock_monotonic();
+        let reading = read();
+        let after = clock_monotonic();
+        Bracket { before_ns: nanoseconds(before), reading_ns: to_ns(reading), after_ns: nanoseconds(after) }
+    };
+    Watched { name, is_ours, bracket: Box::new(bracket), account: Account::new(has_own_epoch) }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "fits for 292 years")]
+fn whole_ns(duration: Duration) -> i64 {
+    duration.as_nanos() as i64
+}
+
+impl Found {
+    fn text(&self, pinned_cpu: Option<usize>) -> String {
+        let rows = self.clocks.iter().map(|clock| {
+            let [p50, p99, p999, _, worst] = Tails::cells(clock.outside, 0);
+            [
+                clock.name.to_owned(),
+                clock.readings.to_string(),
+                format!("{p50} / {p99} / {p999} / {worst}"),
+                format!("{} / {}", clock.disturbed, clock.disturbed_worst_ns),
+                format!("{} to {}", clock.most_behind_ns, clock.most_ahead_ns),
+                clock.at_end_ns.map_or("–".to_owned(), |ns| ns.to_string()),
+                clock.drift_ppm.map_or("–".to_owned(), |ppm| format!("{ppm:.4}")),
+                clock.usual_width_ns.to_string(),
+            ]
+        });
+        let header = ["offset, ns", "readings", "outside", "disturbed", "from middle", "at end", "drift, ppm", "width"];
+        let Stated { source, bound_ns, anchorings, rate_changes, jumps, refused_brackets } = &self.hpt;
+        let pinned = pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
+        let discarded = self.discarded.as_ref().map(|why| format!("DISCARDED: {why}.\n\n")).unwrap_or_default();
+        format!(
+            "{discarded}{}\n\n{:.0} s, {pinned}; the kernel's clock: {:?}, before {:?}, after {:?}. Outside: p50 / p99 / p99.9 / worst distance outside the bracket of \
+             CLOCK_MONOTONIC around the reading. Disturbed: brackets wider than twice the usual width, which are in no other figure, and the worst distance outside \
+             one of them. From middle: the furthest behind and ahead in brackets up to one and a half times as wide as usual. Clocks with an epoch of their own are right \
+             in their first such bracket. hpt went by {source}, stated a bound of {bound_ns} ns at most, and found {anchorings} anchorings, {rate_changes} changes of \
+             rate, {jumps} jumps and {refused_brackets} refused brackets.\n",
+            table(header, rows),
+            self.seconds,
+            self.plan,
+            self.kernel_before,
+            self.kernel_after,
+        )
+    }
+}
