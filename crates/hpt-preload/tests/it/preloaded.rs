@@ -1,0 +1,89 @@
+//! What a program sees that the library is loaded into.
+//! The programs check their readings themselves; here stands that the readings were the library's.
+
+use crate::{
+    program::{CHILDREN, OTHER_CLOCKS, READINGS, THREADS},
+    support::{Ended, Statistic, library, run},
+};
+
+/// Runs a program with the library.
+#[track_caller]
+fn preloaded(name: &str) -> Option<(Ended, Statistic)> {
+    let mut ended = run(name, &[&library()?]);
+    let statistic = ended.statistic.take().expect("the library was loaded");
+    Some((ended, statistic))
+}
+
+#[test]
+fn without_the_library_it_says_nothing() {
+    assert_eq!(run("one thread", &[]).statistic, None);
+}
+
+#[test]
+fn every_reading_is_served_and_near_the_kernels() {
+    let Some((_, statistic)) = preloaded("one thread") else { return };
+    assert_eq!(statistic, Statistic { served: READINGS, passed_on: 0 });
+}
+
+#[test]
+fn errno_is_left_alone_from_the_first_call_on() {
+    let Some((_, statistic)) = preloaded("errno") else { return };
+    assert_eq!(statistic.served, READINGS);
+}
+
+#[test]
+fn other_clocks_and_unknown_ones_are_passed_on() {
+    let Some((_, statistic)) = preloaded("other clocks") else { return };
+    assert_eq!(statistic, Statistic { served: 0, passed_on: OTHER_CLOCKS.len() as u64 + 1 });
+}
+
+#[test]
+fn a_null_pointer_ends_as_without_the_library() {
+    let Some((with, _)) = preloaded("null pointer") else { return };
+    assert_eq!(with.stdout, run("null pointer", &[]).stdout);
+}
+
+#[test]
+fn the_first_call_may_be_in_a_signal_handler() {
+    let Some((_, statistic)) = preloaded("first call in a handler") else { return };
+    assert_eq!(statistic, Statistic { served: 2, passed_on: 0 });
+}
+
+#[test]
+fn a_handler_reads_nothing_below_what_it_interrupted() {
+    let Some((_, statistic)) = preloaded("interrupted") else { return };
+    assert!(statistic.served > READINGS / 2, "{statistic:?}");
+    assert_eq!(statistic.passed_on, 0);
+}
+
+#[test]
+fn children_and_their_children_are_served() {
+    let Some((_, statistic)) = preloaded("forked") else { return };
+    // Each process counts its own.
+    assert_eq!(statistic.served, CHILDREN);
+}
+
+#[test]
+fn eight_threads_never_see_time_go_back() {
+    let Some((_, statistic)) = preloaded("threads") else { return };
+    // They may lose counts to each other, but not as many as one of them has alone on a processor.
+    assert!(statistic.served > READINGS / THREADS, "{statistic:?}");
+    assert_eq!(statistic.passed_on, 0);
+}
+
+#[test]
+fn the_standard_library_is_served() {
+    let Some((_, statistic)) = preloaded("standard library") else { return };
+    assert!(statistic.served > READINGS, "{statistic:?}");
+}
+
+/// Each finds another function of its name before or behind it.
+#[test]
+fn two_in_a_row_do_not_call_each_other_in_circles() {
+    let Some(library) = library() else { return };
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let second = folder.path().join("libhpt_preload_too.so");
+    std::fs::copy(&library, &second).expect("it was built");
+    let ended = run("one thread", &[&library, &second]);
+    assert_eq!(ended.statistic.map(|statistic| statistic.served), Some(READINGS));
+}

@@ -1,0 +1,196 @@
+//! The programs that the library is loaded into: this executable, with the name of one in its environment.
+//! They take the place of the tests before those begin, so that a program's first call is the process's first.
+#![expect(unsafe_code, reason = "a section in which the loader looks for functions")]
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use crate::support::unsafe_calls::{
+    clock_ns, ended_well, errno, exit, give_up_after, in_a_child, kernels_ns, on_sigusr1, open_no_more_files,
+    send_sigusr1, set_errno, this_thread, with_a_null_pointer,
+};
+
+/// The variable that names a program.
+pub(crate) const PROGRAM: &str = "HPT_PRELOAD_TEST_PROGRAM";
+
+/// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
+pub(crate) const READINGS: u64 = if cfg!(target_arch = "x86_64") { 100_000 } else { 4_000 };
+pub(crate) const THREADS: u64 = 8;
+pub(crate) const CHILDREN: u64 = 50;
+
+/// What hpt-core may be off by while it learns the counter's rate: two brackets of the width that is just accepted (20 µs), over the shortest baseline, along
+/// the shortest segment; half of one; and as much again for one that began above a slow answer.
+const WHILE_LEARNING_NS: u64 = 80_000;
+
+/// Clocks that nobody sets, so that a reading cannot be below an earlier one.
+pub(crate) const OTHER_CLOCKS: [libc::clockid_t; 5] = [
+    libc::CLOCK_MONOTONIC_RAW,
+    libc::CLOCK_MONOTONIC_COARSE,
+    libc::CLOCK_BOOTTIME,
+    libc::CLOCK_PROCESS_CPUTIME_ID,
+    libc::CLOCK_THREAD_CPUTIME_ID,
+];
+
+/// The loader calls what this section lists before `main`, in the order of the libraries and this program last.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+/// A panic in here ends the process, with a message and by a signal.
+extern "C" fn before_main() {
+    let Ok(name) = std::env::var(PROGRAM) else { return };
+    give_up_after(60);
+    match name.as_str() {
+        "one thread" => one_thread(),
+        "errno" => leave_errno_alone(),
+        "other clocks" => other_clocks(),
+        "null pointer" => null_pointer(),
+        "first call in a handler" => first_call_in_a_handler(),
+        "interrupted" => interrupted(),
+        "forked" => forked(),
+        "threads" => threads(),
+        "standard library" => standard_library(),
+        other => panic!("there is no program called {other}"),
+    }
+    exit();
+}
+
+/// `CLOCK_MONOTONIC`, between two readings of the kernel that nothing interposes.
+fn bracketed_ns() -> u64 {
+    let before_ns = kernels_ns(libc::CLOCK_MONOTONIC);
+    let ns = now_ns();
+    let after_ns = kernels_ns(libc::CLOCK_MONOTONIC);
+    let range = before_ns - WHILE_LEARNING_NS..=after_ns + WHILE_LEARNING_NS;
+    assert!(range.contains(&ns), "{ns}, and the kernel from {before_ns} to {after_ns}");
+    ns
+}
+
+fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).expect("every kernel has it")
+}
+
+fn one_thread() {
+    let mut last_ns = 0;
+    for reading in 0..READINGS {
+        let ns = bracketed_ns();
+        assert!(ns >= last_ns, "{last_ns}, then {ns}");
+        last_ns = ns;
+        // Longer than any segment.
+        if reading % (READINGS / 10) == 0 {
+            thread::sleep(Duration::from_millis(3));
+        }
+    }
+}
+
+/// hpt-core's own calls fail here: it looks for the kernel's list of clock sources, and no file can be opened.
+fn leave_errno_alone() {
+    open_no_more_files();
+    for reading in 0..READINGS {
+        set_errno(77);
+        now_ns();
+        assert_eq!(errno(), 77, "in reading {reading}");
+    }
+}
+
+fn other_clocks() {
+    for id in OTHER_CLOCKS {
+        let before_ns = kernels_ns(id);
+        let ns = clock_ns(id).expect("every kernel has it");
+        let after_ns = kernels_ns(id);
+        assert!(
+            (before_ns..=after_ns).contains(&ns),
+            "clock {id}: {ns}, and the kernel from {before_ns} to {after_ns}"
+        );
+    }
+    assert_eq!(clock_ns(10), Err(libc::EINVAL), "no kernel has this clock any more");
+}
+
+fn null_pointer() {
+    println!("{}, {}", with_a_null_pointer(libc::CLOCK_MONOTONIC), with_a_null_pointer(libc::CLOCK_REALTIME));
+}
+
+/// What the handler read, and whether it ever read less than its thread had read before.
+static IN_HANDLER_NS: AtomicU64 = AtomicU64::new(0);
+static BEFORE_HANDLER_NS: AtomicU64 = AtomicU64::new(0);
+static WENT_BACK: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn read_in_handler(_: libc::c_int) {
+    let before_ns = BEFORE_HANDLER_NS.load(Ordering::Relaxed);
+    let Ok(ns) = clock_ns(libc::CLOCK_MONOTONIC) else { return };
+    if ns < before_ns {
+        WENT_BACK.store(true, Ordering::Relaxed);
+    }
+    IN_HANDLER_NS.store(ns, Ordering::Relaxed);
+}
+
+fn first_call_in_a_handler() {
+    on_sigusr1(read_in_handler);
+    send_sigusr1(this_thread());
+    let ns = IN_HANDLER_NS.load(Ordering::Relaxed);
+    assert!(ns > 0, "the handler was called");
+    assert!(bracketed_ns() >= ns);
+}
+
+/// One thread reads, another interrupts it with a handler that reads.
+fn interrupted() {
+    on_sigusr1(read_in_handler);
+    let reader = this_thread();
+    let goes_on = AtomicBool::new(true);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while goes_on.load(Ordering::Relaxed) {
+                send_sigusr1(reader);
+                thread::sleep(Duration::from_micros(50));
+            }
+        });
+        for _ in 0..READINGS {
+            let ns = bracketed_ns();
+            BEFORE_HANDLER_NS.store(ns, Ordering::Relaxed);
+        }
+        goes_on.store(false, Ordering::Relaxed);
+    });
+    assert!(IN_HANDLER_NS.load(Ordering::Relaxed) > 0, "the handler was called");
+    assert!(!WENT_BACK.load(Ordering::Relaxed), "a handler read less than what was read before it");
+}
+
+/// Children of a process that reads, and children of theirs.
+fn forked() {
+    for _ in 0..CHILDREN {
+        let before_ns = bracketed_ns();
+        let status = in_a_child(|| {
+            let child_ns = bracketed_ns();
+            let grandchild = in_a_child(|| u8::from(bracketed_ns() < child_ns));
+            u8::from(child_ns < before_ns || !ended_well(grandchild))
+        });
+        assert!(ended_well(status), "wait status {status:#x}");
+    }
+}
+
+/// Threads hand readings over as fast as they can.
+fn threads() {
+    let last_ns = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..READINGS {
+                    let handed_ns = last_ns.load(Ordering::Acquire);
+                    let ns = now_ns();
+                    assert!(ns >= handed_ns, "{handed_ns} was handed over, then {ns} was read");
+                    last_ns.fetch_max(ns, Ordering::Release);
+                }
+            });
+        }
+    });
+    bracketed_ns();
+}
+
+/// On 32-bit machines by the C library's function for a 64-bit `time_t`.
+fn standard_library() {
+    let start = std::time::Instant::now();
+    for _ in 0..READINGS {
+        assert!(std::time::Instant::now() >= start);
+    }
+}

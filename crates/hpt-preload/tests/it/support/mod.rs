@@ -1,0 +1,74 @@
+//! What the tests share: starting a program with or without the library, and what that said.
+
+pub(crate) mod unsafe_calls;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use crate::program::PROGRAM;
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What it printed, as a test program.
+    pub(crate) stdout: String,
+    /// What the library said of itself; `None` where it was not loaded.
+    pub(crate) statistic: Option<Statistic>,
+}
+
+/// What the library counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Statistic {
+    pub(crate) served: u64,
+    pub(crate) passed_on: u64,
+}
+
+impl Statistic {
+    /// Reads the library's line, in which the two are the only numbers.
+    fn read(line: &str) -> Option<Self> {
+        let said = line.strip_prefix("hpt-preload: ")?;
+        let mut numbers = said.split_whitespace().filter_map(|word| word.parse().ok());
+        Some(Self { served: numbers.next()?, passed_on: numbers.next()? })
+    }
+}
+
+/// The library as cargo built it for these tests; `None`, and why, where there is none to be loaded.
+pub(crate) fn library() -> Option<PathBuf> {
+    if cfg!(target_feature = "crt-static") {
+        println!("skipped: a static program loads no library");
+        return None;
+    }
+    let tests = std::env::current_exe().expect("this program has a path");
+    Some(tests.with_file_name("libhpt_preload.so"))
+}
+
+/// Runs a program of `program.rs` with these libraries; it must end well.
+#[track_caller]
+pub(crate) fn run(name: &str, libraries: &[&Path]) -> Ended {
+    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
+    let tests = std::env::current_exe().expect("this program has a path");
+    let mut words: Vec<_> = runner.split_whitespace().map(PathBuf::from).collect();
+    words.push(tests);
+    let preload: Vec<_> =
+        libraries.iter().map(|library| library.to_str().expect("the build's path is UTF-8")).collect();
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .env(PROGRAM, name)
+        .env("LD_PRELOAD", preload.join(":"))
+        .env("HPT_PRELOAD_VERBOSE", "1")
+        .output()
+        .expect("this program runs, so it can be started");
+    judge(name, &output)
+}
+
+#[track_caller]
+fn judge(name: &str, output: &Output) -> Ended {
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {:?}\n{stdout}\n{stderr}", output.status);
+    // Of several libraries, the one that was asked first says it first.
+    let statistic = stderr.lines().find_map(Statistic::read);
+    Ended { stdout, statistic }
+}

@@ -1,0 +1,125 @@
+//! Clocks as C programs read them, forks and signals.
+//! No other file of these tests calls what is unsafe.
+#![expect(unsafe_code, reason = "clock_gettime as it is, fork and signal handlers have no safe form")]
+
+use core::ptr;
+
+/// The answer of `clock_gettime`, by the dynamic symbol: nanoseconds, or `errno`.
+pub(crate) fn clock_ns(id: libc::clockid_t) -> Result<u64, i32> {
+    let mut time = libc::timespec { tv_sec: -1, tv_nsec: -1 };
+    // SAFETY: `time` is a live timespec; an unknown id is answered with EINVAL. clock_gettime(2).
+    let answer = unsafe { libc::clock_gettime(id, &raw mut time) };
+    if answer == 0 { Ok(nanoseconds(&time)) } else { Err(errno()) }
+}
+
+/// The same by system call, which nothing can interpose.
+pub(crate) fn kernels_ns(id: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: -1, tv_nsec: -1 };
+    // SAFETY: `time` is live, and the call of this number fills what the libc crate calls a timespec, with 64 bits or with 32. clock_gettime(2).
+    let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut time) };
+    assert_eq!(answer, 0, "the kernel has clock {id}");
+    nanoseconds(&time)
+}
+
+fn nanoseconds(time: &libc::timespec) -> u64 {
+    let whole = |part: i64| u64::try_from(part).expect("an answer is not negative");
+    assert!((0..1_000_000_000).contains(&time.tv_nsec), "{}", time.tv_nsec);
+    // Not 64 bits everywhere.
+    #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
+    let (seconds, below) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
+    whole(seconds) * 1_000_000_000 + whole(below)
+}
+
+/// What `clock_gettime` does with a null pointer, tried in a child: its answer and `errno`, or the signal that ended it.
+pub(crate) fn with_a_null_pointer(id: libc::clockid_t) -> String {
+    let status = in_a_child(|| {
+        // SAFETY: clock_gettime(2) answers a bad pointer with EFAULT or, where the C library writes itself, raises a signal; this child may die of it.
+        let answer = unsafe { libc::clock_gettime(id, ptr::null_mut()) };
+        if answer == -1 && errno() == libc::EFAULT { 14 } else { 99 }
+    });
+    match (libc::WIFSIGNALED(status), libc::WTERMSIG(status), libc::WEXITSTATUS(status)) {
+        (true, signal, _) => format!("signal {signal}"),
+        (false, _, code) => format!("exit code {code}"),
+    }
+}
+
+/// Runs `work` in a forked child; the wait status says how it ended.
+pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> i32 {
+    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded process. fork(2).
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            let code = work();
+            // SAFETY: ends the child at once, without the parent's exit handlers. _exit(2).
+            unsafe { libc::_exit(code.into()) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is live, `child` is a child of this process. waitpid(2).
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(waited, child, "waitpid: {}", std::io::Error::last_os_error());
+            status
+        }
+    }
+}
+
+/// Whether a wait status is that of a child that returned 0.
+pub(crate) fn ended_well(status: i32) -> bool {
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+/// From now on SIGUSR1 calls `handler`, which must only do what a signal handler may.
+pub(crate) fn on_sigusr1(handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: sigaction consists of integers, a set of signals and an address, for which zero is a value.
+    let mut action = unsafe { core::mem::zeroed::<libc::sigaction>() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: `action` is live, and by this function's contract its handler does only what is async-signal-safe. sigaction(2).
+    let answer = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
+    assert_eq!(answer, 0);
+}
+
+/// This thread, for `send_sigusr1`.
+pub(crate) fn this_thread() -> libc::pthread_t {
+    // SAFETY: has no precondition and cannot fail. pthread_self(3).
+    unsafe { libc::pthread_self() }
+}
+
+/// Sends SIGUSR1 to a thread, which must not have ended.
+pub(crate) fn send_sigusr1(thread: libc::pthread_t) {
+    // SAFETY: by this function's contract the thread has not ended. pthread_kill(3).
+    let answer = unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+    assert_eq!(answer, 0);
+}
+
+pub(crate) fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().expect("the C library's number")
+}
+
+pub(crate) fn set_errno(value: i32) {
+    // SAFETY: the function has no precondition. Linux Standard Base 5.0, `__errno_location`.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place is this thread's own, live and aligned. errno(3).
+    unsafe { place.write(value) };
+}
+
+/// From now on every attempt of this process to open a file fails with EMFILE.
+pub(crate) fn open_no_more_files() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `none` is live. setrlimit(2).
+    let answer = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
+    assert_eq!(answer, 0);
+}
+
+/// Ends this process by SIGALRM if it is still there after so many seconds.
+pub(crate) fn give_up_after(seconds: u32) {
+    // SAFETY: takes a number. alarm(2).
+    let _ = unsafe { libc::alarm(seconds) };
+}
+
+/// Ends this process as `main` does when it returns.
+pub(crate) fn exit() -> ! {
+    // SAFETY: this process has one thread by now and does not exit already. exit(3).
+    unsafe { libc::exit(0) }
+}
