@@ -2,7 +2,7 @@
 //! Does not decide what follows from that: `answer` does.
 
 unsafe extern "C" {
-    /// Where the library begins in memory. The linker defines it (GNU ld, lld, mold); it has an address and no content.
+    /// Where the library begins in memory. The linker defines it (GNU ld and lld do); it has an address and no content.
     static __ehdr_start: u8;
     /// Behind the library's code. The linker's as well, end(3); not the program's of that name, because rustc exports from a library only what Rust marks so.
     static etext: u8;
