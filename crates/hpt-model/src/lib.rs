@@ -35,12 +35,17 @@ const CLOCK_STEP_NS: u64 = 5 * STEP_NS;
 /// A clock that was sped up and is slowed down again leaves a line ahead of it, so that the next one has to begin above its point.
 const AHEAD_NS: u64 = CLOCK_STEP_NS;
 
+/// A counter that is set back goes back by so much: into the segment that ended, and further than it catches up with in the model, because what it does
+/// inside of one segment nobody can see.
+const SET_BACK_NS: u64 = SHORTEST_NS - 5 * STEP_NS;
+
 /// True time, which moves when it is looked at, and the words of the clock.
 struct World {
     now_ns: AtomicU64,
     words: [AtomicU64; 64],
     handed_ns: AtomicU64,
     runs_ahead: AtomicBool,
+    is_set_back: AtomicBool,
 }
 
 impl World {
@@ -50,6 +55,7 @@ impl World {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             handed_ns: AtomicU64::new(0),
             runs_ahead: AtomicBool::new(false),
+            is_set_back: AtomicBool::new(false),
         }
     }
 
@@ -103,7 +109,8 @@ impl World {
 impl Instruments for &World {
     fn ticks(self) -> u64 {
         // 2 GHz, and another epoch.
-        self.wait(STEP_NS) * 2 + 12_345
+        let back_ns = if self.is_set_back.load(std::sync::atomic::Ordering::Relaxed) { SET_BACK_NS } else { 0 };
+        (self.wait(STEP_NS) - back_ns) * 2 + 12_345
     }
 
     fn clock_ns(self) -> u64 {
@@ -204,7 +211,7 @@ pub fn while_the_rate_is_learned() {
 /// Two threads after a pause of many segments.
 pub fn when_nobody_asked_for_long() {
     in_every_order(
-        3,
+        2,
         || {
             let world = World::new();
             world.until_the_end_is_near();
@@ -215,6 +222,25 @@ pub fn when_nobody_asked_for_long() {
             for _ in 0..3 {
                 world.read_and_hand_over();
             }
+        },
+    );
+}
+
+/// Two threads after the end of a segment, and a counter that is set back into it.
+pub fn when_the_counter_is_set_back() {
+    in_every_order(
+        2,
+        || {
+            let world = World::new();
+            world.until_the_end_is_near();
+            world.wait(2 * CLOCK_STEP_NS);
+
+            world
+        },
+        |world| {
+            world.read_and_hand_over();
+            world.is_set_back.store(true, std::sync::atomic::Ordering::Relaxed);
+            world.read_and_hand_over();
         },
     );
 }

@@ -25,3 +25,8 @@ fn nothing_goes_back_while_the_rate_is_learned() {
 fn nothing_goes_back_when_nobody_asked_for_long() {
     hpt_model::when_nobody_asked_for_long();
 }
+
+#[test]
+fn nothing_goes_back_when_the_counter_is_set_back() {
+    hpt_model::when_the_counter_is_set_back();
+}

@@ -51,7 +51,11 @@ impl<I: Instruments> Following<'_, I> {
             let in_force = self.published.in_force();
             if in_force.whose == self.number {
                 if let Some(ns) = in_force.at(self.instruments.ticks()) {
-                    return Some(ns);
+                    // Closed meanwhile, it has no answer any more, even if the counter came back to it.
+                    if self.published.is_still(in_force.state) {
+                        return Some(ns);
+                    }
+                    continue;
                 }
             } else if in_force.whose != NOBODY {
                 return None;
