@@ -85,7 +85,7 @@ impl World {
         self.handed_ns.fetch_max(now_ns, Ordering::Release);
     }
 
-    /// Follows the clock alone until a few steps are left of a segment.
+    /// Follows the clock alone until three steps are left of a segment.
     fn until_the_end_is_near(&self) {
         for _ in 0..8 {
             self.read_and_hand_over();
@@ -98,7 +98,7 @@ impl World {
         assert!(now_ns < end_ns, "a segment was just begun");
         // The line is behind true time by two steps, or as far ahead as the clock.
         let ahead_ns = if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { AHEAD_NS } else { 0 };
-        self.wait((end_ns - now_ns).saturating_sub(CLOCK_STEP_NS + ahead_ns));
+        self.wait((end_ns - now_ns).saturating_sub(STEP_NS + ahead_ns));
     }
 
     fn segment(&self) -> Segment {
