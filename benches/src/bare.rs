@@ -23,11 +23,7 @@ pub fn clock_monotonic() -> libc::timespec {
 /// The same as one number; a time of the system clock fits into it for 292 years.
 #[must_use]
 #[inline(always)]
-#[allow(
-    clippy::useless_conversion,
-    clippy::unnecessary_fallible_conversions,
-    reason = "the fields have 32 bits on 32-bit machines"
-)]
+#[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
 pub fn nanoseconds(time: libc::timespec) -> i64 {
     i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec)
 }

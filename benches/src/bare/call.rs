@@ -17,11 +17,11 @@ pub(crate) fn process_cpu_ns() -> i64 {
     nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-#[allow(clippy::unnecessary_cast, reason = "the fields have 32 bits on 32-bit machines")]
+#[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
 fn nanoseconds(clock: libc::clockid_t) -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a live structure of the layout that this call of the C library's own ABI fills, and outlives the call; one that
     // fails leaves it as it is. clock_gettime(2), syscall(2).
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut now) };
-    now.tv_sec as i64 * 1_000_000_000 + now.tv_nsec as i64
+    i64::from(now.tv_sec) * 1_000_000_000 + i64::from(now.tv_nsec)
 }
