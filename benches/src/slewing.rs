@@ -133,9 +133,9 @@ impl Bent {
     }
 
     fn put_back(&mut self) -> io::Result<()> {
-        if self.plan != Plan::Leave {
+        if self.planned != self.before {
             slewing::set(self.before.frequency, self.before.tick_us)?;
-            self.plan = Plan::Leave;
+            self.planned = self.before;
         }
         Ok(())
     }
