@@ -7,7 +7,6 @@ mod follower;
 #[expect(dead_code, reason = "the model changes no source")]
 #[path = "../../hpt-core/src/clock/following.rs"]
 mod following;
-#[expect(dead_code, reason = "the model has no processor with a counter of its own")]
 #[path = "../../hpt-core/src/clock/published.rs"]
 mod published;
 #[expect(dead_code, reason = "the model states no bound")]
@@ -116,6 +115,10 @@ impl Instruments for &World {
     fn clock_ns(self) -> u64 {
         let began_ns = self.wait(CLOCK_STEP_NS);
         if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { began_ns + AHEAD_NS } else { began_ns }
+    }
+
+    fn disruption_marker(self) -> Option<u64> {
+        Some(0)
     }
 
     fn are_in_use(self) -> bool {

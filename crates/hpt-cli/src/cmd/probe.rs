@@ -98,6 +98,7 @@ struct InstantStatus {
     anchorings: u64,
     rate_changes: u64,
     jumps: u64,
+    disruptions: Option<u64>,
     refused_brackets: u64,
 }
 
@@ -224,6 +225,7 @@ fn instant_status() -> InstantStatus {
         anchorings: status.anchorings,
         rate_changes: status.rate_changes,
         jumps: status.jumps,
+        disruptions: status.disruptions,
         refused_brackets: status.refused_brackets,
     }
 }

@@ -77,6 +77,12 @@ impl Follower {
         self.rate
     }
 
+    /// The counter is not the one that it was: nothing that was learned of it holds.
+    pub(crate) fn disrupted(&mut self) {
+        self.last = None;
+        self.rate = None;
+    }
+
     /// The last point that was believed.
     pub(crate) const fn last(&self) -> Option<Point> {
         self.last

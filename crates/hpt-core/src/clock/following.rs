@@ -20,7 +20,9 @@ const WIDEST_NS: u64 = 20_000;
 /// Where the owner keeps things: the follower, then these.
 const NARROWEST: usize = Follower::WORDS;
 const REFUSED: usize = NARROWEST + 1;
-const OWNERS_WORDS: usize = REFUSED + 1;
+const MARKER: usize = REFUSED + 1;
+const DISRUPTIONS: usize = MARKER + 1;
+const OWNERS_WORDS: usize = DISRUPTIONS + 1;
 
 /// A counter, and the clock that it is to follow.
 pub(crate) trait Instruments: Copy {
@@ -28,6 +30,8 @@ pub(crate) trait Instruments: Copy {
     fn ticks(self) -> u64;
     /// The clock, in nanoseconds, read in order.
     fn clock_ns(self) -> u64;
+    /// Another number after the counter was disrupted, as far as anybody tells; `None` while it is.
+    fn disruption_marker(self) -> Option<u64>;
     /// Whether this counter is the one to be used.
     fn are_in_use(self) -> bool;
 }
@@ -90,7 +94,13 @@ impl<I: Instruments> Following<'_, I> {
         if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
             return true;
         }
+        let Some(marker) = self.instruments.disruption_marker() else { return false };
         let mut follower = self.remembered();
+        if self.published.of_owner(MARKER).swap(marker, Ordering::Relaxed) != marker && follower.last().is_some() {
+            follower.disrupted();
+            self.remember(follower);
+            self.published.of_owner(DISRUPTIONS).fetch_add(1, Ordering::Relaxed);
+        }
         if follower.rate().is_none()
             && let Some(first) = follower.last()
             && self.instruments.clock_ns().wrapping_sub(first.ns) < SHORTEST_NS
@@ -107,10 +117,12 @@ impl<I: Instruments> Following<'_, I> {
         self.published.put_in_force(self.number, |slowest_ns| {
             let now_ticks = self.instruments.ticks();
             let segment = Segment::following(point.seen_after(slowest_ns, rate), rate, last.line.end_ns());
-            // A point that has grown old while this thread was stopped is no beginning. Nor is one that is contradicted by a slow answer.
+            // A point of a counter that was another meanwhile is no beginning, nor one that has grown old while this thread was stopped, nor one that is
+            // contradicted by a slow answer.
+            let is_whole = self.instruments.disruption_marker() == Some(marker);
             let is_young = now_ticks.wrapping_sub(point.ticks) <= rate.ticks_in(OLDEST_NS);
             let is_sound = segment.at(now_ticks).is_some_and(|ns| ns >= slowest_ns);
-            (is_young && is_sound).then_some(segment)
+            (is_whole && is_young && is_sound).then_some(segment)
         })
     }
 
@@ -145,6 +157,11 @@ impl<I: Instruments> Following<'_, I> {
     /// How many points were refused because of their width.
     pub(crate) fn refused(self) -> u64 {
         self.published.of_owner(REFUSED).load(Ordering::Relaxed)
+    }
+
+    /// How often the counter was said to be disrupted.
+    pub(crate) fn disruptions(self) -> u64 {
+        self.published.of_owner(DISRUPTIONS).load(Ordering::Relaxed)
     }
 
     fn remember(self, follower: Follower) {
@@ -182,6 +199,7 @@ mod tests {
         ticks: Cell<f64>,
         hertz: Cell<f64>,
         bent_ppm: Cell<f64>,
+        marker: Cell<u64>,
         words: [AtomicU64; 64],
     }
 
@@ -193,6 +211,7 @@ mod tests {
                 ticks: Cell::new(3e15),
                 hertz: Cell::new(2.25e9),
                 bent_ppm: Cell::new(0.0),
+                marker: Cell::new(1),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
@@ -239,6 +258,11 @@ mod tests {
             let ns = self.whole(&self.clock_ns);
             self.wait(10.0);
             ns
+        }
+
+        fn disruption_marker(self) -> Option<u64> {
+            // Zero while the hypervisor is at it.
+            Some(self.marker.get()).filter(|&marker| marker != 0)
         }
 
         fn are_in_use(self) -> bool {
@@ -383,5 +407,32 @@ mod tests {
                 assert!(off_ns <= 100, "{off_ns} ns off after {event:?}");
             }
         }
+    }
+    #[test]
+    fn a_machine_that_was_moved_begins_anew_without_a_wrong_point() {
+        let machine = Machine::new();
+        let learn = || {
+            for _ in 0..1_000 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+        };
+        learn();
+        // So little another rate that the points alone would take it for a bent clock.
+        machine.hertz.set(machine.hertz.get() * 1.000_9);
+        machine.marker.set(0);
+        machine.wait(2e6);
+        for _ in 0..100 {
+            machine.wait(10_000.0);
+            assert_eq!(machine.look().1, 0, "while it is moved, the clock answers itself");
+        }
+        assert!(machine.following().remembered().rate().is_some(), "nothing is known to be wrong as yet");
+        machine.marker.set(2);
+        assert_eq!(machine.look().1, 0);
+        assert_eq!(machine.following().remembered().rate(), None, "all that was learned is forgotten");
+        assert_eq!(machine.following().disruptions(), 1);
+        learn();
+        assert!(machine.look().1 <= 2);
+        assert_eq!(machine.following().disruptions(), 1);
     }
 }

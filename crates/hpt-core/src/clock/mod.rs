@@ -8,6 +8,8 @@ mod instant;
 mod published;
 mod segment;
 mod system;
+mod trust;
+mod vmclock;
 
 pub use self::{
     fixed::{Clock, ClockError, Reading},

@@ -142,7 +142,7 @@ impl<'a> Published<'a> {
     }
 
     /// Gives the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that segment; false when another came into force
-    /// meanwhile, and the answer must not be given.
+    /// meanwhile. That one need not be closed for this answer, which is thrown away.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
         let mut seen = State(self.words[STATE].load(Ordering::Relaxed));

@@ -5,11 +5,9 @@
 //! kernel's clock and makes the next segment; who asks at the same moment, or when anything is in doubt, is answered by the kernel's clock.
 
 use std::{
-    fs::File,
-    io::Read,
     sync::{
         OnceLock,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -19,6 +17,8 @@ use super::{
     instant::{Instant, Now},
     published::{NATIVE, NOBODY, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
+    trust::{self, Trust},
+    vmclock::Vmclock,
 };
 use crate::{
     host::{CounterPermission, Host},
@@ -41,6 +41,10 @@ const FIRST_SOURCE: usize = NATIVE + 1;
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 /// The process that is changing the source, 0 while none is.
 static CHANGED_BY: AtomicU32 = AtomicU32::new(0);
+
+/// What a hypervisor tells of disruptions, if it does. Opened by the first who decides, and by nobody else: who finds it empty goes on without.
+static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
+static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_arch = "x86_64")]
 const NATIVE_ID: SourceId = SourceId::new("tsc");
@@ -95,8 +99,9 @@ fn kernel_now_ns() -> Option<u64> {
     let in_force = published.in_force();
     let ns = monotonic().nanoseconds().max(in_force.line.end_ns());
     // A counter's segment may still be open, and its end in the future.
-    let undisturbed =
-        in_force.whose == NOBODY && published.is_still(in_force.state) && MODE.load(Ordering::Acquire) == KERNEL;
+    let undisturbed = in_force.whose == NOBODY
+        && published.is_still(in_force.state)
+        && matches!(MODE.load(Ordering::Acquire), KERNEL | UNDECIDED);
     undisturbed.then_some(ns)
 }
 
@@ -145,6 +150,11 @@ impl Instruments for InUse {
         monotonic().nanoseconds()
     }
 
+    fn disruption_marker(self) -> Option<u64> {
+        // Without a page nothing is ever told.
+        VMCLOCK.get().map_or(Some(0), Vmclock::disruption_marker)
+    }
+
     fn are_in_use(self) -> bool {
         MODE.load(Ordering::Acquire) == self.number
     }
@@ -157,7 +167,7 @@ fn in_use() -> Option<InUse> {
         number = decide();
     }
     let counter = match number {
-        KERNEL => return None,
+        KERNEL | UNDECIDED => return None,
         NATIVE => Counter::Native(native::installed()?.0),
         number => Counter::Source(SOURCES[number - FIRST_SOURCE].get()?.as_ref()),
     };
@@ -182,15 +192,34 @@ fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
-/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock.
+/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock. Nothing is
+/// decided, and the kernel's clock answers, while the kernel has not made up its mind.
 /// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
 #[cold]
 fn decide() -> usize {
-    let native = trusted_native();
-    let mode = if native.is_some() { NATIVE } else { KERNEL };
-    if let Some(native) = native {
-        native::install(native, native::words().0);
+    /// When the kernel, which had not made up its mind, is asked again.
+    static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
+    const PAUSE_NS: u64 = 100_000_000;
+    let now_ns = monotonic().nanoseconds();
+    if now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
+        return UNDECIDED;
     }
+    if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
+        && let Ok(vmclock) = Vmclock::open()
+    {
+        let _ = VMCLOCK.set(vmclock);
+    }
+    let mode = match trust::in_native() {
+        Trust::Yes(native) => {
+            native::install(native, native::words().0);
+            NATIVE
+        }
+        Trust::No => KERNEL,
+        Trust::NotYet => {
+            ASK_AGAIN_NS.store(now_ns.saturating_add(PAUSE_NS), Ordering::Relaxed);
+            return MODE.load(Ordering::Acquire);
+        }
+    };
     // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
     match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => mode,
@@ -201,29 +230,6 @@ fn decide() -> usize {
             decided
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn trusted_native() -> Option<Native> {
-    /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol. 3B, 18.17.1.
-    const INVARIANT: u32 = 1 << 8;
-    let leaf = |leaf| crate::sys::arch::cpuid(leaf, 0);
-    let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
-        && leaf(0x8000_0007).is_some_and(|[_, _, _, edx]| edx & INVARIANT != 0);
-    if invariant && kernel_offers(NATIVE_ID.as_str()) { permitted_native() } else { None }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn trusted_native() -> Option<Native> {
-    if kernel_offers("arch_sys_counter") { permitted_native() } else { None }
-}
-
-/// Whether the kernel has a clock source of this name on its list. What it found unstable it drops.
-fn kernel_offers(name: &str) -> bool {
-    let mut list = [0; 256];
-    let read = File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource")
-        .and_then(|mut file| file.read(&mut list));
-    read.is_ok_and(|length| list[..length].split(u8::is_ascii_whitespace).any(|offered| offered == name.as_bytes()))
 }
 
 /// How good the system's clock is at the moment.
@@ -247,6 +253,9 @@ pub struct Status {
     pub rate_changes: u64,
     /// How often one of the two had jumped (suspend, migration, a counter that was reset), so that all was learned anew.
     pub jumps: u64,
+    /// How often the hypervisor said that the counter was disrupted, as by a move to another host, so that all was learned anew; `None` where it says nothing
+    /// of that, or not to this user. Linux shows it as /dev/vmclock0, to root, from 6.13 on.
+    pub disruptions: Option<u64>,
     /// How often a bracket was too wide to be used.
     pub refused_brackets: u64,
 }
@@ -306,6 +315,10 @@ pub fn source() -> (SourceId, &'static str) {
             let id = SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone());
             (id, "the program asked for it")
         }
+        UNDECIDED => (
+            KERNEL_ID,
+            "the kernel is still measuring the processor's counter, as for the first seconds after its start",
+        ),
         _ => {
             (KERNEL_ID, "no counter of this processor is steady, permitted and offered by the kernel as a clock source")
         }
@@ -337,6 +350,7 @@ pub fn status() -> Status {
         anchorings: follower.followed,
         rate_changes: follower.rate_changes,
         jumps: follower.jumps,
+        disruptions: VMCLOCK.get().map(|_| following.map_or(0, Following::disruptions)),
         refused_brackets: following.map_or(0, Following::refused),
     }
 }
@@ -382,7 +396,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
     let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
-    let native = if mode == NATIVE { Some(permitted_native().ok_or(refused)?) } else { None };
+    let native = if mode == NATIVE { Some(trust::permitted_native().ok_or(refused)?) } else { None };
     change_to(mode, native, &changing)
 }
 
@@ -420,16 +434,6 @@ fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Resul
         }
     }
     Err(SourceRefused::TooMany)
-}
-
-/// The processor's own counter, if this thread may read it.
-fn permitted_native() -> Option<Native> {
-    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
-    #[cfg(target_arch = "x86_64")]
-    let native = Native::detect(permitted);
-    #[cfg(not(target_arch = "x86_64"))]
-    let native = Native::detect(permitted, source::has_self_synchronised_reads(crate::sys::process::hwcap2()));
-    native
 }
 
 /// The right to change the source, for one thread of the process. No reader waits for it.
