@@ -40,7 +40,8 @@ impl Histogram {
 
     /// Adds one sample. Not for a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
-        self.counts.saturating_record(ticks);
+        // Not `saturating_record`: it leaves the table as small as it is.
+        self.counts.record(ticks).expect("the table grows to any value of 64 bits");
         let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
         self.ends = Some((smallest.min(ticks), largest.max(ticks)));
     }
@@ -178,6 +179,19 @@ mod tests {
         assert_eq!(Histogram::new().spread(1.0), None);
         assert_eq!(median(&mut []), None);
         assert_eq!(Steps::default().smallest_ticks(), None);
+    }
+
+    #[test]
+    fn a_large_sample_counts_as_what_it_is() {
+        let mut histogram = Histogram::new();
+        for (ticks, times) in [(100, 1_000), (5_000, 1_000), (1_000_000, 10), (u64::MAX, 1)] {
+            (0..times).for_each(|_| histogram.record(ticks));
+        }
+        let spread = histogram.spread(1.0).expect("it has samples");
+        let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
+        assert!(near(spread.p50_ns, 5_000.0) && near(spread.p99_ns, 5_000.0), "{spread:?}");
+        assert!(near(spread.p999_ns, 1_000_000.0) && near(spread.max_ns, 18_446_744_073_709_551_615.0), "{spread:?}");
+        assert_eq!(spread.samples, 2_011);
     }
 
     #[test]

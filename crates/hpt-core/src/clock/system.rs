@@ -243,7 +243,7 @@ pub struct Status {
     /// The width of the last bracket taken of counter and kernel's clock; `None` before the first.
     pub last_bracket: Option<Duration>,
     /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty and a sudden change of the kernel's rate
-    /// by 500 ppm over the longest segment. Zero where the kernel's clock answers.
+    /// by 1000 ppm over the longest segment: from one end of what a daemon may ask for (Linux, kernel/time/ntp.c: 500 ppm) to the other. Zero where the kernel's clock answers.
     pub bound: Duration,
     /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -332,8 +332,8 @@ pub fn status() -> Status {
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
     let bound_ns = match (bracket_ns, follower.rate()) {
-        // 500 ppm: one part in two thousand.
-        (Some(width_ns), Some(rate)) => rate.bound_ns(width_ns) + LONGEST_NS / 2_000,
+        // 1000 ppm: one part in a thousand.
+        (Some(width_ns), Some(rate)) => rate.bound_ns(width_ns) + LONGEST_NS / 1_000,
         _ => 0,
     };
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
