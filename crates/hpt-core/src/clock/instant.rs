@@ -113,9 +113,16 @@ impl Instant {
     }
 
     /// The time from `earlier` to this moment; zero if that is later.
+    #[inline(always)]
     #[must_use]
     pub const fn duration_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.nanoseconds.saturating_sub(earlier.nanoseconds))
+        let nanoseconds = self.nanoseconds_since(earlier);
+        // Most are below a second: who guesses so need not wait for a division.
+        if nanoseconds < 1_000_000_000 {
+            Duration::new(0, nanoseconds as u32)
+        } else {
+            Duration::from_nanos(nanoseconds)
+        }
     }
 
     /// The time from `earlier` to this moment; `None` if that is later.
@@ -137,7 +144,10 @@ impl Instant {
     #[inline(always)]
     #[must_use]
     pub const fn nanoseconds_since(self, earlier: Self) -> u64 {
-        self.nanoseconds.saturating_sub(earlier.nanoseconds)
+        match self.nanoseconds.checked_sub(earlier.nanoseconds) {
+            Some(nanoseconds) => nanoseconds,
+            None => nothing(),
+        }
     }
 
     /// The time from this moment to now.
@@ -186,6 +196,12 @@ impl Instant {
     pub fn saturating_sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).unwrap_or(Self { nanoseconds: 0 })
     }
+}
+
+/// The time from a later moment: a jump past it, where a choice between the two would make every interval wait for the comparison.
+#[cold]
+const fn nothing() -> u64 {
+    0
 }
 
 impl Add<Duration> for Instant {

@@ -19,22 +19,23 @@ use super::segment::Segment;
 pub(crate) const NOBODY: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// The low half counts the slow answers under a segment; above it stand whether it is closed, and its generation, whose last bit tells its room.
-const STATE: usize = 0;
-const COUNT: u64 = (1 << 32) - 1;
-const CLOSED: u64 = 1 << 32;
-const GENERATION: u64 = 1 << 33;
-/// Four rooms for what the two bits above the count say: those of a closed segment are empty for ever, so that a fast reader gets no answer there without
-/// asking. Each has six words: the segment's, of which the length stands twice, and whose segment it is. The first length is zero where that is not the
-/// processor's own counter, so that who reads that one and no other finds the reading outside of the segment, without a question more.
-const ROOMS: usize = 1;
-const ROOM_WORDS: usize = 6;
+/// Six empty bits; then two that say which of four rooms is to be read, so that the lowest byte is the room's place in bytes: whether the segment is closed, and
+/// the last bit of its generation. Then the rest of the generation, and a count of all changes, so that no state comes back (in a day of nothing but
+/// slow answers).
+const STATE: usize = 32;
+const CLOSED: u64 = 1 << 6;
+const GENERATION: u64 = 1 << 7;
+const GENERATIONS: u64 = (1 << 23) - GENERATION;
+const CHANGE: u64 = 1 << 23;
+/// The rooms of a closed segment are empty for ever, so that a fast reader gets no answer there without asking. Each is a line of memory, of which six words
+/// are used: the segment's, of which the length stands twice, and whose segment it is. The first length is zero where that is not the processor's own
+/// counter, so that who reads that one and no other finds the reading outside of the segment, without a question more.
 /// The last slow answer, which is the largest. In a line of memory that fast readers do not touch.
-const SLOWEST: usize = 32;
+const SLOWEST: usize = 40;
 /// Who is making the next segment: 0 while nobody is.
-const OWNER: usize = 33;
+const OWNER: usize = 41;
 /// What is for the owner alone begins here.
-const FIRST_OF_OWNER: usize = 34;
+const FIRST_OF_OWNER: usize = 42;
 
 /// The words, zero in the beginning: a segment without ticks.
 #[derive(Clone, Copy, Debug)]
@@ -47,25 +48,27 @@ pub(crate) struct Published<'a> {
 pub(crate) struct State(u64);
 
 impl State {
-    /// The room to be read: an empty one where the segment is closed.
+    /// Where the room to be read begins: an empty one where the segment is closed.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "two of the lowest eight bits")]
     const fn room(self) -> usize {
-        ROOMS + ROOM_WORDS * ((self.0 / CLOSED) & 3) as usize
+        (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
     }
 
-    /// The room of the segment itself, closed or not.
+    /// The state of the segment itself, closed or not.
     const fn line(self) -> Self {
         Self(self.0 & !CLOSED)
     }
 
-    /// The next segment in force: open, without an answer so far.
+    /// The next segment in force, open.
     const fn next(self) -> Self {
-        Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
+        let generation = (self.0 & GENERATIONS).wrapping_add(GENERATION) & GENERATIONS;
+        Self((self.0 & !(GENERATIONS | CLOSED) | generation).wrapping_add(CHANGE))
     }
 
     /// Closed, with one more slow answer.
     const fn answered(self) -> Self {
-        Self((self.0 & !COUNT) | CLOSED | (self.0.wrapping_add(1) & COUNT))
+        Self((self.0 | CLOSED).wrapping_add(CHANGE))
     }
 
     const fn is_closed(self) -> bool {
@@ -73,7 +76,7 @@ impl State {
     }
 
     const fn same_segment(self, other: Self) -> bool {
-        self.0 / GENERATION == other.0 / GENERATION
+        self.0 & GENERATIONS == other.0 & GENERATIONS
     }
 }
 

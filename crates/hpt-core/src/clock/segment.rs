@@ -49,16 +49,22 @@ const BILLION: u64 = 1_000_000_000;
 impl Segment {
     /// The nanoseconds at `ticks`, where the segment has them.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
+        self.at_split(ticks, ticks as u32)
+    }
+
+    /// As `at`, by the low half of `ticks`: that is there sooner than the whole, and nothing else stands between the counter and the result.
+    #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "below `ticks`, which is below 2^32: the low halves tell the difference"
     )]
-    pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
+    pub(crate) const fn at_split(&self, ticks: u64, low: u32) -> Option<u64> {
         if ticks.wrapping_sub(self.base_ticks) >= self.ticks {
             return None;
         }
-        // The low halves alone: they are there sooner than the whole, and nothing else stands between the counter and the result.
-        let past = (ticks as u32).wrapping_sub(self.base_ticks as u32) as u64;
+        let past = low.wrapping_sub(self.base_ticks as u32) as u64;
         Some(self.base_ns + ((past * self.slope) >> 32))
     }
 

@@ -55,10 +55,9 @@ const KERNEL_ID: SourceId = SourceId::new("monotonic");
 /// Nanoseconds of `CLOCK_MONOTONIC` now: an ordered read, never below an earlier one, on whichever thread that was.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
-    if let Some((native, words)) = native::installed()
-        && let ticks = native.read_start()
+    if let Some((ticks, words)) = native::read_start()
         && let Some(segment) = Published::new(words).native_segment()
-        && let Some(ns) = segment.at(ticks)
+        && let Some(ns) = segment.at_split(ticks.whole, ticks.low)
     {
         return ns;
     }
@@ -68,10 +67,9 @@ pub(super) fn now_ns() -> u64 {
 /// As `now_ns`, but the processor may take the reading earlier than it stands in the program.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
-    if let Some((native, words)) = native::installed()
-        && let ticks = native.read()
+    if let Some((ticks, words)) = native::read()
         && let Some(segment) = Published::new(words).native_segment()
-        && let Some(ns) = segment.at(ticks)
+        && let Some(ns) = segment.at_split(ticks.whole, ticks.low)
     {
         return ns;
     }

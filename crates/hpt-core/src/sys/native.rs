@@ -36,6 +36,48 @@ pub(crate) fn installed() -> Option<(Native, &'static Words)> {
     Some((Native::installed(packed.addr() & 1 == 1), words))
 }
 
+/// A reading, and its low half, which may be there sooner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    pub(crate) whole: u64,
+    pub(crate) low: u32,
+}
+
+/// The counter, if a token is installed, and the words: at whatever moment the processor finds convenient.
+#[inline(always)]
+pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
+    let (native, words) = installed()?;
+    #[cfg(target_arch = "x86_64")]
+    let (whole, low) = native.read_split();
+    #[cfg(not(target_arch = "x86_64"))]
+    let (whole, low) = split(native.read());
+    Some((Ticks { whole, low }, words))
+}
+
+/// As `read`, but not before all earlier instructions have completed.
+#[inline(always)]
+pub(crate) fn read_start() -> Option<(Ticks, &'static Words)> {
+    // The barrier first: behind the question whether there is a token it would wait for the answer as well.
+    #[cfg(target_arch = "x86_64")]
+    {
+        super::arch::wait_for_earlier();
+        read()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let (native, words) = installed()?;
+        let (whole, low) = split(native.read_start());
+        Some((Ticks { whole, low }, words))
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low half")]
+const fn split(ticks: u64) -> (u64, u32) {
+    (ticks, ticks as u32)
+}
+
 /// From now on every thread may find `native`, which proves that the counter may be read, and `words`.
 pub(crate) fn install(native: Native, words: &'static Words) {
     let bit = usize::from(native.own_bit());
@@ -69,7 +111,7 @@ pub(crate) fn words() -> (&'static Words, bool) {
 }
 
 /// Words in a page of their own, which are zero again in a forked child; `None` where the kernel cannot do that (before 4.14).
-fn words_wiped_on_fork() -> Option<&'static Words> {
+pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
     // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program. mmap(2).
     let page = unsafe {
