@@ -115,6 +115,7 @@ impl Instant {
     /// The time from `earlier` to this moment; zero if that is later.
     #[inline(always)]
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "below a billion")]
     pub const fn duration_since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds_since(earlier);
         // Most are below a second: who guesses so need not wait for a division.

@@ -50,7 +50,6 @@ pub(crate) struct State(u64);
 impl State {
     /// Where the room to be read begins: an empty one where the segment is closed.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "two of the lowest eight bits")]
     const fn room(self) -> usize {
         (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
     }
