@@ -14,6 +14,6 @@ mod counter;
 
 pub(crate) use barrier::Barrier;
 pub(crate) use counter::CounterToken;
-pub(crate) use tsc::{TscToken, cpuid};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tsc::wait_for_earlier;
+pub(crate) use tsc::{TscToken, cpuid};
