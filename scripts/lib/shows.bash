@@ -320,3 +320,162 @@ judge_suspend() {
     done
     if ended kernel && ! grep -qF 'PM: suspend entry (deep)' -- "$answers/kernel.out"; then wrong 'suspend: the kernel did not suspend to RAM'; fi
 }
+
+# --- cycles: the kernel module hpt_cycles opens the cycle counter, keeps it open, says what perf does to it, and closes it again ---------
+
+# Which CPU goes offline, and which perf counts on.
+CYCLES_CPU=1
+
+guest_cycles() {
+    local build state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds
+    local online=/sys/devices/system/cpu/cpu$CYCLES_CPU/online user_access=/proc/sys/kernel/perf_user_access
+    cycles_read before
+    # Nothing is looked at unless it is asked for, so that what perf leaves behind is seen.
+    echo 'step cycles-load insmod /modules/hpt_cycles.ko check_seconds=0'
+    # Its reason is in dmesg. Nothing was opened, so that there is nothing more to show.
+    echo 'if [ -e /sys/module/hpt_cycles ]; then'
+    cycles_read open
+    for build in "${builds[@]}"; do echo "step $build.cycles-plain as plain cycles-$build read"; done
+    echo "step cycles-state as plain cat $state"
+    # Where a CPU can be had offline at all.
+    echo "if [ -e $online ]; then"
+    echo "echo 0 >$online"
+    echo "step cycles-offline cat $state"
+    echo "echo 1 >$online"
+    cycles_read online
+    echo "step cycles-online cat $state"
+    echo 'fi'
+    echo 'step cycles-powered-down insmod /modules/power_down.ko'
+    cycles_read woken
+    build=${builds[0]}
+    echo "step $build.cycles-perf cycles-$build perf $CYCLES_CPU cat $state"
+    for build in "${builds[@]}"; do echo "step $build.cycles-perf-left as plain cycles-$build read"; done
+    echo "step cycles-state-left cat $state"
+    echo "step cycles-again sh -c 'echo 0 >$check'"
+    cycles_read again
+    # The other way in which perf closes it: on all CPUs.
+    echo "if [ -e $user_access ]; then"
+    echo "echo 0 >$user_access"
+    cycles_read user-access
+    echo "step cycles-user-access cat $state"
+    echo 'fi'
+    # By itself, this time: writing its parameter has made it look once, and what is done to the counter comes after that.
+    echo "echo 1 >$check"
+    build=${builds[0]}
+    echo "step cycles-perf-once-more cycles-$build perf $CYCLES_CPU true"
+    echo 'sleep 3'
+    cycles_read by-itself
+    echo 'step cycles-unload rmmod hpt_cycles'
+    cycles_read closed
+    # What it found then is what it finds now: nobody else had opened it. And this time perf was first, on one CPU.
+    build=${builds[0]}
+    echo "step cycles-load-again cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
+    cycles_read beside-perf
+    echo 'step cycles-unload-again rmmod hpt_cycles'
+    cycles_read closed-again
+    echo 'fi'
+    echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"
+}
+
+# cycles_read WHEN: by every program.
+cycles_read() {
+    local build
+    for build in "${builds[@]}"; do echo "step $build.cycles-$1 cycles-$build read"; done
+}
+
+judge_cycles() {
+    local build when beside=SIGILL last=$((cores - 1)) rest what
+    for build in "${builds[@]}"; do cycles_are "$build.cycles-before" SIGILL; done
+    if [[ $after_perf == refused ]]; then
+        if [[ ! -e $answers/cycles-load.status || $(<"$answers/cycles-load.status") == 0 ]]; then wrong 'cycles-load: hpt_cycles was not refused'; fi
+        cycles_said 'no CPU has a cycle counter that this module knows and that counts'
+        shown 'hpt_cycles refuses: no cycle counter'
+        return
+    fi
+    ended cycles-load || return 0
+    cycles_said "programs can read the cycle counter of CPU 0-$last"
+    cycles_state cycles-state "open 0-$last"
+    what="cycle counter on $cores CPUs by hpt_cycles"
+    rest=$(cycles_without)
+    if [[ $after_perf == none ]]; then beside=moves; fi
+    for build in "${builds[@]}"; do
+        for when in open plain woken again by-itself; do cycles_are "$build.cycles-$when" moves; done
+        for when in closed closed-again; do cycles_are "$build.cycles-$when" SIGILL; done
+        # Where perf was first, the module leaves it alone.
+        cycles_are "$build.cycles-beside-perf" moves "$beside"
+        if [[ -n $hotplug ]]; then cycles_are "$build.cycles-online" moves; fi
+        if [[ $architecture == arm64 ]]; then cycles_are "$build.cycles-user-access" SIGILL; fi
+    done
+    for when in powered-down again perf-once-more unload load-again unload-again; do ended "cycles-$when" || true; done
+    if [[ -n $hotplug ]]; then
+        cycles_state cycles-offline "open $rest"
+        cycles_state cycles-online "open 0-$last"
+        what+=', through hotplug'
+    fi
+    if [[ $architecture == arm64 ]]; then cycles_state cycles-user-access "closed 0-$last"; fi
+    if grep -q 'somebody else' -- "$answers/cycles-said.out"; then wrong 'cycles: hpt_cycles did not give everything back'; fi
+
+    build=${builds[0]}
+    case $after_perf in
+        none)
+            cycles_perf "$build.cycles-perf" 'No such file or directory' "open 0-$last"
+            for build in "${builds[@]}"; do cycles_are "$build.cycles-perf-left" moves; done
+            ;;
+        SIGILL) cycles_after_perf closed 'was closed, as perf does: a program that reads it there gets SIGILL' ;;
+        stands) cycles_after_perf standing 'was stopped, as perf does: it can be read, and stands' ;;
+    esac
+    shown "$what"
+}
+
+# cycles_after_perf STATE TEXT: what the module calls the CPU that perf counted on, and what it says of the counter there. It is also to be told of perf
+# while that counts, and that the counter is open again.
+cycles_after_perf() {
+    local build=${builds[0]}
+    cycles_perf "$build.cycles-perf" counted "open $rest;perf $CYCLES_CPU"
+    if ended cycles-load-again && ! grep -qxF 'perf: counted' -- "$answers/cycles-load-again.out"; then wrong 'cycles: perf did not count when it was first'; fi
+    for build in "${builds[@]}"; do cycles_are "$build.cycles-perf-left" moves "$after_perf"; done
+    cycles_state cycles-state-left "open $rest;$1 $CYCLES_CPU"
+    cycles_said "CPU$CYCLES_CPU: perf is counting there"
+    cycles_said "CPU$CYCLES_CPU: the cycle counter $2"
+    cycles_said "CPU$CYCLES_CPU: programs can read the cycle counter"
+    cycles_said "programs can read the cycle counter of CPU $rest"
+    what+=", $1 after perf"
+}
+
+# cycles_perf STEP WORDS LINES: what came of counting by perf, and what the module said meanwhile.
+cycles_perf() {
+    ended "$1" || return 0
+    if ! grep -qxF "perf: $2" -- "$answers/$1.out"; then wrong "$1: not $2: $(grep '^perf: ' -- "$answers/$1.out")"; fi
+    cycles_state "$1" "$3"
+}
+
+# cycles_without: all CPUs but the one that something is done to, as the kernel lists them. There are two or four.
+cycles_without() { if ((cores == 2)); then echo 0; else echo "0,2-$((cores - 1))"; fi; }
+
+# cycles_are STEP WORD [OTHER]: what the program met on each CPU; OTHER on the one that something was done to.
+cycles_are() {
+    local cpu word wanted=()
+    ended "$1" || return 0
+    for ((cpu = 0; cpu < cores; cpu++)); do
+        word=$2
+        if ((cpu == CYCLES_CPU)); then word=${3:-$2}; fi
+        wanted+=("CPU $cpu: $word")
+    done
+    if [[ $(sed 's/,.*//' "$answers/$1.out") != "$(printf '%s\n' "${wanted[@]}")" ]]; then
+        wrong "$1: should be $2${3:+, and $3 on CPU $CYCLES_CPU}: $(paste -s -d ';' "$answers/$1.out")"
+    fi
+}
+
+# cycles_state STEP LINES: what the module says; with ; between the lines.
+cycles_state() {
+    local said
+    ended "$1" || return 0
+    said=$(grep -v '^perf: ' -- "$answers/$1.out" | paste -s -d ';')
+    if [[ $said != "$2" ]]; then wrong "$1: hpt_cycles says $said, not $2"; fi
+}
+
+# cycles_said TEXT: in the kernel's log.
+cycles_said() {
+    ended cycles-said || return 0
+    if ! grep -qF -- "hpt_cycles: $1" "$answers/cycles-said.out"; then wrong "hpt_cycles did not say: $1"; fi
+}

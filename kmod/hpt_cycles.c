@@ -1,0 +1,671 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Opens the processor's cycle counter (PMCCNTR, on ARM1176 CCNT) to programs on every CPU of an ARM machine, and closes it again on unload.
+ * It does not reserve the counter: perf may take, stop or close it at any time. The module then says so, and opens it again when perf has left.
+ *
+ * The aarch64 and ARMv7 parts ran on emulated boards. Unproved, because no emulator has it: the counter of ARM1176, which has registers of its
+ * own; the cycle counters of Cortex-A5, A8 and A9; and PMUv3 under a 32-bit kernel.
+ *
+ * Arm Architecture Reference Manual for A-profile (DDI 0487J), D17.5 the Performance Monitors registers; for ARMv7-A and ARMv7-R (DDI 0406C),
+ * chapter C12; ARM1176JZF-S Technical Reference Manual (DDI 0301H), pages 3-132 to 3-140.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bitfield.h>
+#include <linux/bits.h>
+#include <linux/cpu.h>
+#include <linux/cpu_pm.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/percpu.h>
+#include <linux/ratelimit.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/workqueue.h>
+#include <asm/barrier.h>
+#include <asm/cputype.h>
+
+/* The cycle counter's bit in the registers that have one for each counter. */
+#define CYCLES BIT(31)
+
+/* PMCR, and PMNC of ARM1176: everything counts, every 64th cycle only, the cycle counter overflows at 64 bits. */
+#define CONTROL_E BIT(0)
+#define CONTROL_D BIT(3)
+#define CONTROL_LC BIT(6)
+
+/* PMUSERENR: every register of the unit but the interrupts', or (PMUv3) reading the cycle counter and nothing else. */
+#define USER_EN BIT(0)
+#define USER_CR BIT(2)
+
+/* PMCCFILTR: not in user mode; in user mode by the security state, which inverts it; in EL2 as well. */
+#define FILTER_U BIT(30)
+#define FILTER_NSU BIT(28)
+#define FILTER_NSH BIT(27)
+
+/* How the unit of the CPU that asks is reached. */
+enum unit {
+	UNIT_NONE,
+	UNIT_ARM1176,	/* registers of its own in c15, 32 bits, no filter */
+	UNIT_V1,	/* no filter for the cycle counter */
+	UNIT_V2,
+	UNIT_V3,
+};
+
+#ifdef CONFIG_ARM64
+
+#include <asm/sysreg.h>
+#include <asm/virt.h>
+
+/* By ID_AA64DFR0_EL1.PMUVer; 0xf is a unit that is not Arm's. */
+static enum unit unit(void)
+{
+	u32 version = FIELD_GET(GENMASK_ULL(11, 8), read_sysreg(id_aa64dfr0_el1));
+
+	return version && version != 0xf ? UNIT_V3 : UNIT_NONE;
+}
+
+static u32 read_control(void)
+{
+	return read_sysreg(pmcr_el0);
+}
+
+static void write_control(u32 value)
+{
+	write_sysreg(value, pmcr_el0);
+}
+
+static u32 read_enabled(void)
+{
+	return read_sysreg(pmcntenset_el0);
+}
+
+static void enable(void)
+{
+	write_sysreg(CYCLES, pmcntenset_el0);
+}
+
+static void disable(void)
+{
+	write_sysreg(CYCLES, pmcntenclr_el0);
+}
+
+static u32 read_interrupts(void)
+{
+	return read_sysreg(pmintenset_el1);
+}
+
+static void clear_overflow(void)
+{
+	write_sysreg(CYCLES, pmovsclr_el0);
+}
+
+static u32 read_user(void)
+{
+	return read_sysreg(pmuserenr_el0);
+}
+
+static void write_user(u32 value)
+{
+	write_sysreg(value, pmuserenr_el0);
+}
+
+static u32 read_filter(void)
+{
+	return read_sysreg(pmccfiltr_el0);
+}
+
+static void write_filter(u32 value)
+{
+	write_sysreg(value, pmccfiltr_el0);
+}
+
+static u64 read_cycles(void)
+{
+	return read_sysreg(pmccntr_el0);
+}
+
+/* In user mode and in the kernel, wherever it runs: without NSH the counter would stand in a kernel that runs in EL2. */
+static u32 wanted_filter(void)
+{
+	return is_kernel_in_hyp_mode() ? FILTER_NSH : 0;
+}
+
+/* The kernel's own driver sets LC, too. */
+#define WANTED_CONTROL (CONTROL_E | CONTROL_LC)
+
+#else /* 32-bit ARM */
+
+#include <asm/cp15.h>
+
+#define PMCR __ACCESS_CP15(c9, 0, c12, 0)
+#define PMCNTENSET __ACCESS_CP15(c9, 0, c12, 1)
+#define PMCNTENCLR __ACCESS_CP15(c9, 0, c12, 2)
+#define PMOVSR __ACCESS_CP15(c9, 0, c12, 3)
+#define PMSELR __ACCESS_CP15(c9, 0, c12, 5)
+#define PMCCNTR __ACCESS_CP15(c9, 0, c13, 0)
+#define PMXEVTYPER __ACCESS_CP15(c9, 0, c13, 1)
+#define PMUSERENR __ACCESS_CP15(c9, 0, c14, 0)
+#define PMINTENSET __ACCESS_CP15(c9, 0, c14, 1)
+
+/* What PMSELR must say for PMXEVTYPER to be the cycle counter's filter. */
+#define SELECT_CYCLES 31
+
+/* ARM1176. Interrupts and overflow flags (cleared by ones) stand in PMNC, three bits each, of which the cycle counter's is the last. */
+#define PMNC __ACCESS_CP15(c15, 0, c12, 0)
+#define CCNT __ACCESS_CP15(c15, 0, c12, 1)
+#define ACCESS_VALIDATION __ACCESS_CP15(c15, 0, c9, 0)
+#define PMNC_OTHER_INTERRUPTS GENMASK(5, 4)
+#define PMNC_CYCLES_INTERRUPT BIT(6)
+#define PMNC_FLAGS GENMASK(10, 8)
+#define PMNC_CYCLES_FLAG BIT(10)
+
+/* By the part where ID_DFR0.PerfMon does not tell: its 0 says nothing of PMUv1 (DDI 0406C, B4.1.82). */
+static enum unit unit(void)
+{
+	switch (read_cpuid_part()) {
+	case ARM_CPU_PART_ARM1176:
+		return UNIT_ARM1176;
+	case ARM_CPU_PART_CORTEX_A5:
+	case ARM_CPU_PART_CORTEX_A8:
+	case ARM_CPU_PART_CORTEX_A9:
+		return UNIT_V1;
+	}
+	/* Before ARMv7 the field is not there, or means something else: the kernel knows ARMv7 by these two as well. */
+	if (FIELD_GET(GENMASK(19, 16), read_cpuid_id()) != 0xf || FIELD_GET(GENMASK(3, 0), read_cpuid_ext(CPUID_EXT_MMFR0)) < 3)
+		return UNIT_NONE;
+	switch (FIELD_GET(GENMASK(27, 24), read_cpuid_ext(CPUID_EXT_DFR0))) {
+	case 1:
+		return UNIT_V1;
+	case 2:
+		return UNIT_V2;
+	case 0:
+	case 0xf:
+		return UNIT_NONE;
+	default:
+		return UNIT_V3;
+	}
+}
+
+static bool is_arm1176(void)
+{
+	return unit() == UNIT_ARM1176;
+}
+
+static u32 read_control(void)
+{
+	return is_arm1176() ? read_sysreg(PMNC) : read_sysreg(PMCR);
+}
+
+/* What stands in PMNC's flags would clear them, perf's as well. */
+static void write_control(u32 value)
+{
+	if (is_arm1176())
+		write_sysreg(value & ~PMNC_FLAGS, PMNC);
+	else
+		write_sysreg(value, PMCR);
+}
+
+/* All counters of ARM1176 count as soon as E is set. */
+static u32 read_enabled(void)
+{
+	return is_arm1176() ? CYCLES : read_sysreg(PMCNTENSET);
+}
+
+static void enable(void)
+{
+	if (!is_arm1176())
+		write_sysreg(CYCLES, PMCNTENSET);
+}
+
+static void disable(void)
+{
+	if (!is_arm1176())
+		write_sysreg(CYCLES, PMCNTENCLR);
+}
+
+static u32 read_interrupts(void)
+{
+	u32 control;
+
+	if (!is_arm1176())
+		return read_sysreg(PMINTENSET);
+	control = read_sysreg(PMNC);
+	return FIELD_GET(PMNC_OTHER_INTERRUPTS, control) | (control & PMNC_CYCLES_INTERRUPT ? CYCLES : 0);
+}
+
+static void clear_overflow(void)
+{
+	if (is_arm1176())
+		write_sysreg((read_sysreg(PMNC) & ~PMNC_FLAGS) | PMNC_CYCLES_FLAG, PMNC);
+	else
+		write_sysreg(CYCLES, PMOVSR);
+}
+
+/* Bit 0 of ARM1176's register, V, opens what EN opens; it can be written in the Secure state only, which is where Linux runs on a Pi 1. */
+static u32 read_user(void)
+{
+	return is_arm1176() ? read_sysreg(ACCESS_VALIDATION) : read_sysreg(PMUSERENR);
+}
+
+static void write_user(u32 value)
+{
+	if (is_arm1176())
+		write_sysreg(value, ACCESS_VALIDATION);
+	else
+		write_sysreg(value, PMUSERENR);
+}
+
+/* By PMSELR, which is given back as it was. */
+static u32 read_filter(void)
+{
+	u32 selected, value;
+
+	if (unit() < UNIT_V2)
+		return 0;
+	selected = read_sysreg(PMSELR);
+	write_sysreg(SELECT_CYCLES, PMSELR);
+	isb();
+	value = read_sysreg(PMXEVTYPER);
+	write_sysreg(selected, PMSELR);
+	isb();
+	return value;
+}
+
+static void write_filter(u32 value)
+{
+	u32 selected;
+
+	if (unit() < UNIT_V2)
+		return;
+	selected = read_sysreg(PMSELR);
+	write_sysreg(SELECT_CYCLES, PMSELR);
+	isb();
+	write_sysreg(value, PMXEVTYPER);
+	write_sysreg(selected, PMSELR);
+	isb();
+}
+
+static u64 read_cycles(void)
+{
+	return is_arm1176() ? read_sysreg(CCNT) : read_sysreg(PMCCNTR);
+}
+
+static u32 wanted_filter(void)
+{
+	return 0;
+}
+
+/* The kernel's own driver for 32 bits leaves LC alone, and so does this. */
+#define WANTED_CONTROL CONTROL_E
+
+#endif
+
+/* --- one CPU: all of this runs on it, with interrupts off ---------------------------------------------------------- */
+
+enum state {
+	STATE_UNKNOWN,
+	STATE_ABSENT,
+	STATE_OPEN,
+	STATE_PERF,
+	STATE_CLOSED,
+	STATE_STANDING,
+	STATES,
+};
+
+static const char * const names[STATES] = {
+	[STATE_ABSENT] = "absent",
+	[STATE_OPEN] = "open",
+	[STATE_PERF] = "perf",
+	[STATE_CLOSED] = "closed",
+	[STATE_STANDING] = "standing",
+};
+
+static const char * const words[STATES] = {
+	[STATE_ABSENT] = "there is no cycle counter that counts",
+	[STATE_OPEN] = "programs can read the cycle counter",
+	[STATE_PERF] = "perf is counting there; until it has left, the cycle counter is perf's, or closed, or about to be stopped",
+	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it there gets SIGILL",
+	[STATE_STANDING] = "the cycle counter was stopped, as perf does: it can be read, and stands",
+};
+
+struct processor {
+	/* The module has opened it, and this is what was there before. */
+	bool opened;
+	u32 control, enabled, user, filter;
+	/* It was tried, and did not count. */
+	bool dead;
+	/* What was last said of it. */
+	enum state said;
+};
+
+static DEFINE_PER_CPU(struct processor, processors);
+
+/* The least right that the unit knows: PMUv3 gives the cycle counter alone, for reading. */
+static u32 wanted_user(void)
+{
+	return unit() == UNIT_V3 ? USER_CR : USER_EN;
+}
+
+/* Programs may read the counter, or more. */
+static bool is_given(void)
+{
+	return read_user() & (USER_EN | USER_CR);
+}
+
+/* Who counts by perf has the counter interrupt; nobody else does. */
+static enum state look(void)
+{
+	u32 interrupts, filter;
+	bool stands;
+
+	if (unit() == UNIT_NONE || this_cpu_read(processors.dead))
+		return STATE_ABSENT;
+	interrupts = read_interrupts();
+	filter = read_filter();
+	stands = !(read_control() & CONTROL_E) || !(read_enabled() & CYCLES) || !(filter & FILTER_U) != !(filter & FILTER_NSU);
+	if (!(interrupts & CYCLES) && !stands && is_given())
+		return STATE_OPEN;
+	if (interrupts)
+		return STATE_PERF;
+	return is_given() ? STATE_STANDING : STATE_CLOSED;
+}
+
+static bool counts(void)
+{
+	u64 before = read_cycles();
+
+	udelay(1);
+	isb();
+	return read_cycles() != before;
+}
+
+/* Undoes what the module did and nobody has changed since. The value of the counter stays: it is nobody's. */
+static void close_here(void)
+{
+	struct processor *processor = this_cpu_ptr(&processors);
+	u32 ours = CONTROL_D | (WANTED_CONTROL & ~CONTROL_E);
+	u32 control;
+
+	if (!processor->opened)
+		return;
+	processor->opened = false;
+	if (read_user() == (processor->user | wanted_user()))
+		write_user(processor->user);
+	if (read_interrupts() & CYCLES)
+		return;
+	if (!(processor->enabled & CYCLES))
+		disable();
+	isb();
+	clear_overflow();
+	write_filter(processor->filter);
+	control = (read_control() & ~ours) | (processor->control & ours);
+	/* Other counters may be perf's. */
+	if (!(processor->control & CONTROL_E) && !read_interrupts())
+		control &= ~CONTROL_E;
+	write_control(control);
+	isb();
+}
+
+/*
+ * Leaves the counter alone as long as perf counts anything on this CPU: perf would close it at the next opportunity, and a cycle counter
+ * that perf has is set to values that perf chooses. Never sets the counter: somebody may be measuring with it.
+ */
+static void open_here(void)
+{
+	struct processor *processor = this_cpu_ptr(&processors);
+	bool first = !processor->opened;
+
+	if (unit() == UNIT_NONE || processor->dead || read_interrupts())
+		return;
+	if (first) {
+		processor->control = read_control();
+		processor->enabled = read_enabled();
+		processor->user = read_user();
+		processor->filter = read_filter();
+		processor->opened = true;
+	}
+	disable();
+	isb();
+	clear_overflow();
+	write_filter(wanted_filter());
+	isb();
+	enable();
+	write_control((read_control() & ~CONTROL_D) | WANTED_CONTROL);
+	isb();
+	if (first && !counts()) {
+		close_here();
+		processor->dead = true;
+		return;
+	}
+	write_user(read_user() | wanted_user());
+	isb();
+}
+
+/* --- all CPUs ------------------------------------------------------------------------------------------------------ */
+
+/* What is to be done on a CPU, and what came of it. */
+struct visit {
+	bool open;
+	/* Somebody else had opened it before this module ever did. */
+	bool given;
+	enum state found;
+	enum state left;
+};
+
+static void visit_here(void *data)
+{
+	struct visit *visit = data;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	visit->found = look();
+	visit->given = visit->found != STATE_ABSENT && !this_cpu_read(processors.opened) && is_given();
+	if (visit->open && visit->found != STATE_OPEN)
+		open_here();
+	visit->left = look();
+	local_irq_restore(flags);
+}
+
+/* Says what is new about a CPU, and no more than a few things at a time: perf can come and go with every switch of tasks. */
+static void say(unsigned int cpu, enum state state)
+{
+	static DEFINE_RATELIMIT_STATE(limit, 10 * HZ, 64);
+	enum state *said = per_cpu_ptr(&processors.said, cpu);
+
+	if (*said == state || !__ratelimit(&limit))
+		return;
+	if (state == STATE_OPEN)
+		pr_info("CPU%u: %s\n", cpu, words[state]);
+	else
+		pr_warn("CPU%u: %s\n", cpu, words[state]);
+	*said = state;
+}
+
+/* One at a time: checks, and who asks for the state. */
+static DEFINE_MUTEX(visiting);
+
+static void check_all(bool open, struct cpumask *in_state)
+{
+	struct visit visit = { .open = open };
+	unsigned int cpu;
+
+	mutex_lock(&visiting);
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		if (smp_call_function_single(cpu, visit_here, &visit, 1))
+			continue;
+		if (visit.found != visit.left)
+			say(cpu, visit.found);
+		say(cpu, visit.left);
+		if (in_state)
+			cpumask_set_cpu(cpu, &in_state[visit.left]);
+	}
+	cpus_read_unlock();
+	mutex_unlock(&visiting);
+}
+
+/* Nobody is told when perf takes a counter, so that the CPUs are looked at now and then. */
+static unsigned int check_seconds = 10;
+static bool loaded;
+static DEFINE_MUTEX(loading);
+
+static void check(struct work_struct *work);
+static DECLARE_DEFERRABLE_WORK(checking, check);
+
+static void plan_check(void)
+{
+	if (check_seconds)
+		schedule_delayed_work(&checking, check_seconds * HZ);
+}
+
+static void check(struct work_struct *work)
+{
+	check_all(true, NULL);
+	plan_check();
+}
+
+static int set_check_seconds(const char *value, const struct kernel_param *parameter)
+{
+	int err;
+
+	mutex_lock(&loading);
+	if (loaded)
+		cancel_delayed_work_sync(&checking);
+	err = param_set_uint_minmax(value, parameter, 0, 24 * 3600);
+	if (loaded) {
+		if (!err)
+			check_all(true, NULL);
+		plan_check();
+	}
+	mutex_unlock(&loading);
+	return err;
+}
+
+static const struct kernel_param_ops check_seconds_ops = {
+	.set = set_check_seconds,
+	.get = param_get_uint,
+};
+module_param_cb(check_seconds, &check_seconds_ops, &check_seconds, 0644);
+MODULE_PARM_DESC(check_seconds,
+		 "look at every CPU so often, and open the counter again where perf has left (0: never); writing it also looks at once");
+
+/* A line for each state: its name, and the CPUs that are in it. Opens nothing. */
+static int get_state(char *buffer, const struct kernel_param *parameter)
+{
+	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	int state, length = 0;
+
+	if (!in_state)
+		return -ENOMEM;
+	check_all(false, in_state);
+	for (state = STATE_ABSENT; state < STATES; state++) {
+		if (!cpumask_empty(&in_state[state]))
+			length += scnprintf(buffer + length, PAGE_SIZE - length, "%s %*pbl\n", names[state],
+					    cpumask_pr_args(&in_state[state]));
+	}
+	kfree(in_state);
+	return length;
+}
+
+static const struct kernel_param_ops state_ops = { .get = get_state };
+module_param_cb(state, &state_ops, NULL, 0444);
+MODULE_PARM_DESC(state, "where the counter is open, perf (in use by perf), closed, standing, or absent, by CPU");
+
+/* The kernel's own driver resets the unit of a CPU that comes online before this, and of one that wakes up before `woken`. */
+static int came_online(unsigned int cpu)
+{
+	struct visit visit = { .open = true };
+
+	visit_here(&visit);
+	if (visit.given)
+		pr_warn("CPU%u: somebody else lets programs read the cycle counter, and it stays so when this module goes\n", cpu);
+	if (visit.left == STATE_OPEN)
+		*per_cpu_ptr(&processors.said, cpu) = visit.left;
+	else
+		say(cpu, visit.left);
+	return 0;
+}
+
+static int goes_offline(unsigned int cpu)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	close_here();
+	local_irq_restore(flags);
+	return 0;
+}
+
+/* A core that was powered down has lost its registers. Runs on it, with interrupts off. */
+static int woken(struct notifier_block *block, unsigned long event, void *data)
+{
+	if ((event == CPU_PM_EXIT || event == CPU_PM_ENTER_FAILED) && look() != STATE_OPEN)
+		open_here();
+	return NOTIFY_OK;
+}
+
+/* After the kernel's own driver, whose priority is 0. */
+static struct notifier_block waking = {
+	.notifier_call = woken,
+	.priority = -1,
+};
+
+static int online;
+
+static int __init hpt_cycles_init(void)
+{
+	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	int err;
+
+	if (!in_state)
+		return -ENOMEM;
+	online = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "hpt/cycles:online", came_online, goes_offline);
+	if (online < 0) {
+		err = online;
+		goto free;
+	}
+	check_all(false, in_state);
+	if (cpumask_equal(&in_state[STATE_ABSENT], cpu_online_mask)) {
+		pr_err("no CPU has a cycle counter that this module knows and that counts\n");
+		err = -ENODEV;
+		goto remove;
+	}
+	err = cpu_pm_register_notifier(&waking);
+	if (err)
+		goto remove;
+	pr_info("programs can read the cycle counter of CPU %*pbl\n", cpumask_pr_args(&in_state[STATE_OPEN]));
+	mutex_lock(&loading);
+	loaded = true;
+	plan_check();
+	mutex_unlock(&loading);
+	goto free;
+
+remove:
+	cpuhp_remove_state(online);
+free:
+	kfree(in_state);
+	return err;
+}
+module_init(hpt_cycles_init);
+
+static void __exit hpt_cycles_exit(void)
+{
+	/* Who writes check_seconds from here on does not begin a check. */
+	mutex_lock(&loading);
+	loaded = false;
+	mutex_unlock(&loading);
+	cancel_delayed_work_sync(&checking);
+	cpu_pm_unregister_notifier(&waking);
+	cpuhp_remove_state(online);
+}
+module_exit(hpt_cycles_exit);
+
+MODULE_DESCRIPTION("Lets programs read the processor's cycle counter on ARM");
+MODULE_AUTHOR("The hpt authors");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");
