@@ -52,9 +52,9 @@ pub use clock::{Clock, Instant, Reading};
 pub use host::Host;
 pub use scale::Scale;
 pub use source::{
-    ArmCounter, BcmSystimer, BcmSystimerLow, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Tsc,
-    Unavailable, Widened,
+    ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Opened, PerfCycles, PosixClock, PosixId, SourceId, SourceInfo,
+    TimeSource, Tsc, Unavailable, Widened,
 };
 pub use stats::Spread;
-pub use stopwatch::{Lap, Stopwatch};
+pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};
 pub use units::{Frequency, Width};

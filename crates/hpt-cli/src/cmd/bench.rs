@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Calibration, Frequency, Opened, PosixClock, PosixId, SourceId, Spread, TimeSource, calibrate,
+    Calibration, Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, Spread, TimeSource, calibrate,
     measure::{Instruments, ReadCost, granularity, read_cost},
-    source::{self, StatedBy},
+    source::{self, ReadPath, StatedBy},
     stopwatch::StopwatchError,
 };
 use serde::Serialize;
@@ -37,8 +37,8 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 
 /// Measure what a read of each source costs
 ///
-/// Reads each source so many times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime stands the
-/// system call.
+/// Reads each source so many times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime, and beside
+/// cycles that are read by register, stands the system call. Where cycles can be counted, each read's are.
 #[derive(Debug, Args)]
 #[command(after_help = after_help(EXAMPLES))]
 pub(crate) struct Arguments {
@@ -79,6 +79,7 @@ struct Row {
     user_s: f64,
     system_s: f64,
     per_call_ns: Option<f64>,
+    cycles_per_call: Option<f64>,
     ratio_to_cheapest: Option<f64>,
     ratio_to_monotonic: Option<f64>,
     single_samples: Option<u64>,
@@ -102,6 +103,7 @@ struct Data {
     stopwatch_frequency_hz: f64,
     stopwatch_frequency_from: &'static str,
     stopwatch_bound_ppm: Option<f64>,
+    cycles_by: Option<SourceId>,
     interrupted: bool,
     results: Vec<Row>,
     notes: Vec<String>,
@@ -109,12 +111,20 @@ struct Data {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.listen()?;
-    let subjects = subjects(arguments, context)?;
+    // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
+    let subjects = subjects(arguments, context)?;
+    // After the subjects, so that a core with few counters gives them to those that are looked at.
+    let cycles = cycles(context);
     let wall = context.open("monotonic-raw")?;
     let stopwatch = stopwatch(context, wall.as_dyn())?;
     let timer = (stopwatch.source.as_dyn(), stopwatch.frequency);
-    let instruments = Instruments { wall: wall.as_dyn(), stopwatch: timer.0, stopwatch_frequency: timer.1 };
+    let instruments = Instruments {
+        wall: wall.as_dyn(),
+        stopwatch: timer.0,
+        stopwatch_frequency: timer.1,
+        cycles: cycles.as_ref().map(Opened::as_dyn),
+    };
     let steps = arguments.calls.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
@@ -143,6 +153,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         stopwatch_frequency_hz: timer.1.hertz_f64(),
         stopwatch_frequency_from: stopwatch.origin,
         stopwatch_bound_ppm: stopwatch.bound_ppm,
+        cycles_by: cycles.as_ref().map(|cycles| cycles.as_dyn().info().id.clone()),
         interrupted: context.interrupted(),
         results: rows,
         notes: context.notes(),
@@ -152,7 +163,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(&data, "results", blocks) })
 }
 
-/// The sources asked for; without any, all that are available, and clock_gettime(CLOCK_MONOTONIC) by system call.
+/// The sources asked for; without any, all that are available, and by system call clock_gettime(CLOCK_MONOTONIC) and cycles that are otherwise read by
+/// register.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -162,7 +174,21 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     if let Ok(by_call) = PosixClock::open_by_system_call(&context.host, PosixId::Monotonic) {
         subjects.push(Opened::Shared(Box::new(by_call)));
     }
+    let by_register = |opened: &Opened| {
+        let info = opened.as_dyn().info();
+        info.id.as_str() == "perf-cycles" && info.read_path == ReadPath::Register
+    };
+    if subjects.iter().any(by_register)
+        && let Ok(by_call) = PerfCycles::open_by_system_call(&context.host)
+    {
+        subjects.push(Opened::ThreadBound(Box::new(by_call)));
+    }
     Ok(subjects)
+}
+
+/// What counts the cycles of the reads: all of the core's, else those of this thread in user mode.
+fn cycles(context: &Context) -> Option<Opened> {
+    ["arm-cycles", "perf-cycles"].into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
 
 /// What times single reads.
@@ -225,6 +251,7 @@ fn row(
         user_s: cost.user.as_secs_f64(),
         system_s: cost.system.as_secs_f64(),
         per_call_ns: cost.per_call_ns().map(rounded),
+        cycles_per_call: cost.cycles_per_call().map(rounded),
         ratio_to_cheapest: None,
         ratio_to_monotonic: None,
         single_samples: cost.singles.map(|spread| spread.samples),
@@ -254,7 +281,7 @@ fn compare(rows: &mut [Row]) {
 fn page(data: &Data) -> Vec<Block> {
     let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
     let name = |row: &Row| {
-        let by_call = row.id.as_str() == "monotonic" && row.read_path == "syscall";
+        let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
         Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.to_string() })
     };
     let columns = [
@@ -280,7 +307,7 @@ fn page(data: &Data) -> Vec<Block> {
         ]
     });
     let totals = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
-    let columns = [
+    let mut columns = vec![
         Column("single reads", Align::Left),
         Column("p50", Align::Right),
         Column("p99", Align::Right),
@@ -289,9 +316,10 @@ fn page(data: &Data) -> Vec<Block> {
         Column("claims", Align::Right),
         Column("steps", Align::Right),
     ];
+    columns.extend(data.cycles_by.iter().map(|_| Column("cycles", Align::Right)));
     let rows = data.results.iter().map(|row| {
         let time = |ns: Option<f64>| or_dash(ns.map(short_time));
-        vec![
+        let mut cells = vec![
             name(row),
             time(row.single_p50_ns),
             time(row.single_p99_ns),
@@ -299,9 +327,11 @@ fn page(data: &Data) -> Vec<Block> {
             time(row.single_max_ns),
             time(row.resolution_ns),
             time(row.granularity_ns),
-        ]
+        ];
+        cells.extend(data.cycles_by.iter().map(|_| or_dash(row.cycles_per_call.map(|cycles| format!("{cycles:.1}")))));
+        cells
     });
-    let singles = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let singles = Block::Table(Table { columns, rows: rows.collect() });
     let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
@@ -312,10 +342,15 @@ fn page(data: &Data) -> Vec<Block> {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
     };
+    let counted = data.cycles_by.as_ref().map(|id| {
+        let whose = if id.as_str() == "perf-cycles" { "of this thread in user mode" } else { "of the core" };
+        format!(" cycles: {whose}, per read in the row, by {id}.")
+    });
+    let counted = counted.unwrap_or_default();
     let summary = format!(
         "user and system: as the kernel accounts them, in steps of up to one of its ticks. × least: to the cheapest; \
          × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \
-         {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity. {cpu}. {}",
+         {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_from,
         data.machine.line()
@@ -362,6 +397,7 @@ mod tests {
             total,
             user: total,
             system: Duration::ZERO,
+            cycles: Some(per_call_ns * 3_250_000),
             singles: Some(spread),
             empty: Some(spread),
             complete: true,
@@ -391,6 +427,7 @@ mod tests {
             stopwatch_frequency_hz: 2.25e9,
             stopwatch_frequency_from: "kept",
             stopwatch_bound_ppm: Some(0.0625),
+            cycles_by: Some(hpt_core::SourceId::new("perf-cycles")),
             interrupted: true,
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],

@@ -116,9 +116,10 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.listen()?;
+    // First, because a source of one core's cycles keeps its thread where it was opened.
+    let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
     let sources = sources(arguments, context)?;
-    let pinned = context.pin(arguments.cpu)?;
     let results = {
         let progress = Progress::new(1_000, arguments.window);
         progress.name("calibrating");
@@ -140,7 +141,6 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
             })
         })
         .collect();
-    drop(pinned);
     let rows =
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
@@ -169,11 +169,11 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fail
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
     }
-    let opened = source::names()
+    let count_time = source::outline(&context.host)
         .into_iter()
-        .filter(|id| id.as_str() != arguments.reference)
-        .filter_map(|id| source::open(&context.host, id.as_str()).ok());
-    Ok(opened.filter(|source| matches!(source.as_dyn().info().scope, Scope::System | Scope::Core)).collect())
+        .filter(|report| report.id.as_str() != arguments.reference)
+        .filter(|report| report.availability.as_ref().is_ok_and(|info| info.scope == Scope::System));
+    Ok(count_time.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect())
 }
 
 fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {

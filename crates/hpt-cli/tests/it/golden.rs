@@ -31,6 +31,19 @@ fn the_system_timer_in_full_on_raspberry_pis() {
 }
 
 #[test]
+fn cycles_in_full_on_captured_machines() {
+    for name in ["amd-epyc-zen3-kvm", "qemu-raspi3b", "qemu-raspi0"] {
+        for source in ["arm-cycles", "perf-cycles"] {
+            let output = run(&["probe", source, "--host", &host(name)]);
+            insta::assert_snapshot!(
+                format!("probe-{source}-{name}"),
+                format!("{}exit {}\n", stdout(&output), code(&output))
+            );
+        }
+    }
+}
+
+#[test]
 fn one_captured_machine_as_json_and_csv() {
     let machine = host("amd-epyc-zen3-kvm");
     for format in ["json", "csv"] {

@@ -14,6 +14,8 @@ fn probe_lists_every_source_and_says_why() {
     for name in [
         "tsc",
         "arm-counter",
+        "arm-cycles",
+        "perf-cycles",
         "realtime",
         "monotonic",
         "monotonic-raw",
@@ -146,6 +148,25 @@ fn bench_counts_its_calls_and_compares() {
         assert_eq!((&row["complete"], number("single_samples")), (&Value::Bool(true), 20_000.0));
     }
     assert!(document["cpu"].is_number(), "pinned unless told otherwise");
+}
+
+#[test]
+fn bench_counts_cycles_where_they_are_to_be_had() {
+    let bench = json(&run(&["bench", "--calls", "2e4", "--source", "monotonic", "--format", "json"]));
+    let cycles = &bench["results"][0]["cycles_per_call"];
+    match bench["cycles_by"].as_str() {
+        Some(_) => assert!(cycles.as_f64().is_none_or(|cycles| cycles > 0.0), "{bench}"),
+        None => assert_eq!(*cycles, Value::Null),
+    }
+    for id in ["arm-cycles", "perf-cycles"] {
+        let row = &json(&run(&["probe", id, "--format", "json"]))["sources"][0];
+        if row["available"] == true {
+            assert_eq!((&row["steady"], &row["revocable"]), (&Value::Bool(false), &Value::Bool(true)), "{row}");
+            assert!(row["evidence"].to_string().contains("cycles per ns"), "{row}");
+        } else {
+            println!("skipped: no {id}: {}", row["reason"]);
+        }
+    }
 }
 
 #[test]

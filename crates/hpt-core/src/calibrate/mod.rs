@@ -98,10 +98,10 @@ impl Calibration {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
-    /// It counts CPU time, or events, not time.
+    /// It counts CPU time, or cycles of a core, not time.
     #[error("it counts per {}, not time: it has no rate against a clock", .0.name())]
     NotATimeCounter(Scope),
-    /// The reference counts CPU time, or events, not time.
+    /// The reference counts CPU time, or cycles of a core, not time.
     #[error("the reference {id} counts per {}, not time; choose one of the kernel's clocks", scope.name())]
     ReferenceNotATimeCounter {
         /// The reference.
@@ -166,7 +166,7 @@ pub fn calibrate_together(
     let Some(reference_scale) = reference.info().nominal_scale() else {
         return all_fail(CalibrateError::ReferenceWithoutRate(id()));
     };
-    if let scope @ (Scope::Process | Scope::Thread) = reference.info().scope {
+    if let scope @ (Scope::Process | Scope::Thread | Scope::Core) = reference.info().scope {
         return all_fail(CalibrateError::ReferenceNotATimeCounter { id: id(), scope });
     }
     let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
@@ -221,7 +221,7 @@ fn conclude(
     cpu: Option<usize>,
 ) -> Result<Calibration, CalibrateError> {
     let info = source.info();
-    if matches!(info.scope, Scope::Process | Scope::Thread) {
+    if matches!(info.scope, Scope::Process | Scope::Thread | Scope::Core) {
         return Err(CalibrateError::NotATimeCounter(info.scope));
     }
     if collector.stepped_back() {

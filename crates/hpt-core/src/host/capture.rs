@@ -66,6 +66,7 @@ impl Host {
     /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
+        files.extend(self.perf_files());
         files.extend(self.arch_timer_files());
         for compatible in NODES {
             files.extend(self.device_node_files(compatible));

@@ -5,6 +5,7 @@ mod capture;
 mod cpu;
 mod device_tree;
 mod kernel;
+mod perf;
 mod soc;
 mod uio;
 
@@ -16,15 +17,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use self::soc::SYSTEM_TIMER;
 pub use self::{
     capture::{CaptureError, Captured},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     device_tree::{DeviceNode, Region},
     kernel::{BootId, ClockSources},
+    perf::PerfEvents,
     soc::ArchTimer,
     uio::UioWindow,
 };
+pub(crate) use self::{perf::PARANOID, soc::SYSTEM_TIMER};
 use crate::sys::{arch, clock::ClockId, process};
 
 /// No file that hpt reads is larger; a longer one is cut off here.

@@ -25,6 +25,8 @@ pub struct Instruments<'a> {
     pub stopwatch: &'a dyn TimeSource,
     /// How fast the stopwatch ticks.
     pub stopwatch_frequency: Frequency,
+    /// Counts the cycles of the long run, where there is such a source.
+    pub cycles: Option<&'a dyn TimeSource>,
 }
 
 /// What reading a source costs.
@@ -38,6 +40,8 @@ pub struct ReadCost {
     pub user: Duration,
     /// CPU time they took in the kernel, as far as the kernel tells.
     pub system: Duration,
+    /// Cycles they took, as the source for it counts them; `None` without one, and when it may have wrapped unseen.
+    pub cycles: Option<u64>,
     /// Single reads, each timed by the stopwatch, whose own cost is in them; `None` when there were none.
     pub singles: Option<Spread>,
     /// The same without a read in between: the stopwatch's own cost.
@@ -53,6 +57,13 @@ impl ReadCost {
     pub fn per_call_ns(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
     }
+
+    /// Cycles per read in the long run; `None` without reads or without their cycles.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for statistics")]
+    pub fn cycles_per_call(&self) -> Option<f64> {
+        self.cycles.filter(|_| self.calls > 0).map(|cycles| cycles as f64 / self.calls as f64)
+    }
 }
 
 /// Reads `source` `calls` times in a row, then singly. `keep_going` is given the number of reads made so far and is asked between timed
@@ -63,7 +74,7 @@ pub fn read_cost(
     calls: u64,
     mut keep_going: impl FnMut(u64) -> bool,
 ) -> ReadCost {
-    let Instruments { wall, stopwatch, stopwatch_frequency } = instruments;
+    let Instruments { wall, stopwatch, stopwatch_frequency, cycles } = instruments;
     let wall_scale = wall.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     let wall_width = wall.info().width;
     let cpu_time = || process::thread_cpu_time().unwrap_or_default();
@@ -72,6 +83,7 @@ pub fn read_cost(
         total: Duration::ZERO,
         user: Duration::ZERO,
         system: Duration::ZERO,
+        cycles: cycles.map(|_| 0),
         singles: None,
         empty: None,
         complete: true,
@@ -81,12 +93,21 @@ pub fn read_cost(
     while cost.calls < calls {
         let batch = u32::try_from(calls - cost.calls).unwrap_or(BATCH).min(BATCH);
         let (user, system) = cpu_time();
+        let cycles_start = cycles.map(TimeSource::ticks_start);
         let start = wall.ticks_start();
         source.ticks_repeated(batch);
         let ticks = wall_width.difference(start, wall.ticks_end());
+        let cycles_end = cycles.map(TimeSource::ticks_end);
         let (user_after, system_after) = cpu_time();
+        let took = Duration::from_nanos(wall_scale.nanoseconds(ticks));
         cost.calls += u64::from(batch);
-        cost.total += Duration::from_nanos(wall_scale.nanoseconds(ticks));
+        cost.total += took;
+        cost.cycles =
+            cycles.zip(cycles_start.zip(cycles_end)).zip(cost.cycles).and_then(|((source, (start, end)), sum)| {
+                let info = source.info();
+                let believed = info.longest_difference().is_none_or(|longest| took <= longest);
+                believed.then(|| sum.wrapping_add(info.width.difference(start, end)))
+            });
         cost.user += user_after.saturating_sub(user);
         cost.system += system_after.saturating_sub(system);
         if cost.calls < calls && !keep_going(cost.calls) {
@@ -135,7 +156,8 @@ mod tests {
     #[test]
     fn no_calls_cost_nothing_and_have_no_spread() {
         let clock = ManualSource::nanoseconds("clock").stepping_by(5);
-        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let instruments =
+            Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&ManualSource::nanoseconds("source"), instruments, 0, |_| true);
         assert_eq!((cost.calls, cost.per_call_ns(), cost.singles, cost.complete), (0, None, None, true));
     }
@@ -144,7 +166,8 @@ mod tests {
     fn a_read_that_takes_forty_nanoseconds_costs_forty() {
         // The source is the wall clock itself: each of its reads moves it by 40 ns.
         let clock = ManualSource::nanoseconds("clock").stepping_by(40);
-        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let instruments =
+            Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 25_000, |_| true);
         // Three batches, each with one more read that closes its bracket.
         assert_eq!((cost.calls, cost.total), (25_000, Duration::from_nanos(25_003 * 40)));
@@ -153,9 +176,32 @@ mod tests {
     }
 
     #[test]
+    fn cycles_are_counted_where_they_can_be_and_refused_where_a_wrap_may_be_unseen() {
+        use crate::{
+            source::{SourceId, SourceInfo},
+            units::Width,
+        };
+        let cost = |step_ns, width| {
+            let clock = ManualSource::nanoseconds("clock").stepping_by(step_ns);
+            let mut info = SourceInfo::new(SourceId::new("cycles"));
+            info.width = width;
+            let cycles = ManualSource::with_info(info).stepping_by(7);
+            let (wall, stopwatch) = (&clock, &clock);
+            let instruments =
+                Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
+            read_cost(&clock, instruments, 20_000, |_| true).cycles
+        };
+        // Two batches, over each of which the source moves once.
+        assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
+        // A second for each batch: long enough for a fast core to wrap 32 bits twice.
+        assert_eq!((cost(100_000, Width::BITS_32), cost(100_000, Width::BITS_64)), (None, Some(14)));
+    }
+
+    #[test]
     fn an_interrupted_run_keeps_what_it_measured() {
         let clock = ManualSource::nanoseconds("clock").stepping_by(1);
-        let instruments = Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ };
+        let instruments =
+            Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 1_000_000, |done| done < 20_000);
         assert_eq!((cost.calls, cost.complete), (20_000, false));
         assert!(cost.singles.is_some());

@@ -19,6 +19,11 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// One report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
+    /// The same for whoever looks for a clock: what cannot be one for what it is need not be opened for that.
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        self.probe(host)
+    }
+
     /// Opens one of its sources.
     ///
     /// # Errors
@@ -136,6 +141,24 @@ pub enum Unavailable {
         /// The right that is missing.
         right: MissingRight,
     },
+    /// The kernel has nothing that counts the cycles of a core.
+    #[error("nothing counts the cycles of a core here: {evidence}")]
+    NoPmu {
+        /// What says so.
+        evidence: String,
+    },
+    /// The counter is there, and is not opened to programs.
+    #[error("the counter is not opened to programs: {evidence}")]
+    Closed {
+        /// What says so.
+        evidence: String,
+    },
+    /// Others use the counter.
+    #[error("others use the core's counters: {evidence}")]
+    InUse {
+        /// What says so.
+        evidence: String,
+    },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
     #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
@@ -164,7 +187,7 @@ pub enum Unavailable {
     },
 }
 
-/// What keeps a process from a device's registers.
+/// What keeps a process from a device's registers, or from counting its own cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingRight {
@@ -182,6 +205,12 @@ pub enum MissingRight {
         "the kernel does not give this page away: a driver claimed it, it counts as memory (STRICT_DEVMEM), or the process is root in a container only"
     )]
     Page,
+    /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
+    #[error("the kernel does not let a process without the capability CAP_PERFMON count its own cycles")]
+    PerfEvents {
+        /// The highest value that lets it.
+        highest: i32,
+    },
 }
 
 impl MissingRight {
@@ -198,6 +227,9 @@ impl MissingRight {
                 "lockdown comes with Secure Boot or lockdown= on the kernel's command line; choose another source"
                     .to_owned()
             }
+            Self::PerfEvents { highest } => {
+                format!("sysctl kernel.perf_event_paranoid={highest}, or run as root, or give the program CAP_PERFMON")
+            }
             Self::Page => "choose another source, or boot with iomem=relaxed if a driver claimed the page".to_owned(),
         }
     }
@@ -210,6 +242,19 @@ impl Unavailable {
         match self {
             Self::OtherArchitecture { .. } | Self::NoCounter { .. } | Self::NoDevice { .. } => None,
             Self::NoRight { path, right } => Some(right.remedy(path)),
+            Self::NoPmu { .. } => Some(
+                "a virtual machine has such a counter where its hypervisor passes one through; on a board the device tree must have a pmu node"
+                    .to_owned(),
+            ),
+            Self::Closed { .. } => Some(
+                "load the kernel module hpt_cycles (kmod/ in hpt's repository), or use perf-cycles, which on aarch64 reads the same register where sysctl \
+                 kernel.perf_user_access=1"
+                    .to_owned(),
+            ),
+            Self::InUse { .. } => Some(
+                "end the others: perf, a profiler, on x86 the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles do not go together"
+                    .to_owned(),
+            ),
             Self::ForbiddenByPrctl => {
                 Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
             }
@@ -234,6 +279,9 @@ impl Unavailable {
             Self::NoCounter { .. } => "no-counter",
             Self::NoDevice { .. } => "no-device",
             Self::NoRight { .. } => "no-right",
+            Self::NoPmu { .. } => "no-pmu",
+            Self::Closed { .. } => "closed",
+            Self::InUse { .. } => "in-use",
             Self::ForbiddenByPrctl => "forbidden-by-prctl",
             Self::IllegalInstruction => "illegal-instruction",
             Self::Refused { .. } => "refused",

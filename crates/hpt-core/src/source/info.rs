@@ -181,7 +181,17 @@ pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration>
     u64::try_from(micros).ok().map(Duration::from_micros).filter(|&wrap| wrap < TEN_YEARS)
 }
 
+/// No core ticks faster than this, today or soon.
+pub(crate) const FASTEST_CORE: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
+
 impl SourceInfo {
+    /// The longest stretch over which it surely wrapped at most once, so that a difference can be believed: by the stated rate, and where nobody states
+    /// one, by that of the fastest core. `None` where it takes years.
+    #[must_use]
+    pub fn longest_difference(&self) -> Option<Duration> {
+        wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
+    }
+
     /// A source of which nothing is known but its name: 64 bits, no stated rate, neither steady nor steered.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {

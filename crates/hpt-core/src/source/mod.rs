@@ -2,10 +2,15 @@
 //! Converts nothing to time and measures no quality beyond the self-test.
 
 mod arm_counter;
+mod arm_cycles;
 mod backend;
 mod bcm_systimer;
 mod bracket;
+mod cycle_rate;
 mod info;
+mod on_its_cpu;
+mod one_kind;
+mod perf_cycles;
 mod posix;
 mod select;
 mod self_test;
@@ -20,10 +25,12 @@ use std::{fmt::Debug, sync::Arc};
 
 pub use self::{
     arm_counter::ArmCounter,
+    arm_cycles::ArmCycles,
     backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
     bcm_systimer::{BcmSystimer, BcmSystimerLow},
     bracket::Pair,
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
+    perf_cycles::PerfCycles,
     posix::{PosixClock, PosixId, ThreadCpuClock},
     select::{Candidate, Fitness, Selection, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
@@ -33,8 +40,14 @@ pub use self::{
 use crate::host::Host;
 
 /// Every kind of source, in the order in which they are listed. A new one stands here and in the modules above.
-pub(crate) const BACKENDS: &[&dyn Backend] =
-    &[&tsc::TscBackend, &arm_counter::ArmCounterBackend, &bcm_systimer::BcmSystimerBackend, &posix::PosixBackend];
+pub(crate) const BACKENDS: &[&dyn Backend] = &[
+    &tsc::TscBackend,
+    &arm_counter::ArmCounterBackend,
+    &bcm_systimer::BcmSystimerBackend,
+    &arm_cycles::ArmCyclesBackend,
+    &perf_cycles::PerfCyclesBackend,
+    &posix::PosixBackend,
+];
 
 /// Something that counts at a steady or unsteady rate and can be read.
 ///
@@ -134,6 +147,12 @@ pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
 }
 
+/// The same for whoever looks for a clock: of what counts cycles and no time it says what that is, and does not look whether it is to be had.
+#[must_use]
+pub fn outline(host: &Host) -> Vec<ProbeReport> {
+    BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
+}
+
 /// Opens the source called `name`.
 ///
 /// # Errors
@@ -174,7 +193,7 @@ pub fn names() -> Vec<SourceId> {
 pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {
     let reference = PosixClock::open(host, PosixId::Monotonic)?;
     let candidates: Vec<Candidate> =
-        probe(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
+        outline(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
     let selection = select(candidates);
     let name = selection.chosen().map_or("monotonic", SourceId::as_str);
     Ok((open(host, name)?, selection))

@@ -68,6 +68,12 @@ pub enum SelfTestFailure {
         /// It ticks at most this fast.
         fastest: Frequency,
     },
+    /// It is said to count the cycles of a core, and moves at a rate that no core has.
+    #[error("it ticks at {rate:.3}, which is no core's rate")]
+    NoCoresRate {
+        /// How fast it ticks.
+        rate: Frequency,
+    },
 }
 
 impl SelfTestFailure {
@@ -77,6 +83,9 @@ impl SelfTestFailure {
         match self {
             Self::StandsStill { .. } => Some("another program may have stopped the counter; choose another source"),
             Self::ReferenceStandsStill => Some("look for a seccomp filter or a sandbox around this process"),
+            Self::NoCoresRate { .. } => {
+                Some("another program may have set the counter up for itself; end it, or choose another source")
+            }
             Self::RunsBackwards { .. } | Self::WrongRate { .. } => {
                 Some("choose another source; a virtual machine's counter may be emulated wrongly")
             }

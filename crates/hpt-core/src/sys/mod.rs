@@ -6,9 +6,11 @@ pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod mmio;
 pub(crate) mod native;
+mod own_process;
+pub(crate) mod perf;
 pub(crate) mod process;
 #[cfg_attr(
-    not(target_arch = "arm"),
-    allow(dead_code, reason = "other machines can be asked; the tests try it everywhere")
+    target_arch = "x86_64",
+    allow(dead_code, reason = "there everything can be asked; the tests try it everywhere")
 )]
 pub(crate) mod trial;

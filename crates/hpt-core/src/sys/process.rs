@@ -50,6 +50,17 @@ impl CpuSet {
         succeeded(answer).map(|()| Self(set))
     }
 
+    /// One CPU; no other number is in it, and none at all where the kernel's sets do not reach so far.
+    pub(crate) fn only(cpu: usize) -> Self {
+        // SAFETY: cpu_set_t is an array of integers, for which zero is a value.
+        let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+        if cpu < 8 * size_of::<libc::cpu_set_t>() {
+            // SAFETY: `cpu` is below the number of bits in the set. CPU_SET(3).
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+        }
+        Self(set)
+    }
+
     /// Allows this thread exactly these CPUs.
     pub(crate) fn apply(&self) -> io::Result<()> {
         // SAFETY: the set is live and its size is given; 0 means the calling thread. sched_setaffinity(2).

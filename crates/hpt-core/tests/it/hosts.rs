@@ -155,6 +155,22 @@ fn the_arm_counter_is_there_on_arm_machines_only() {
     assert!(matches!(report("derived-aarch64-device-tree", "arm-counter").kernel, KernelVerdict::Trusted(_)));
 }
 
+#[test]
+fn cycles_are_never_a_clock_and_a_captured_machine_says_why_not() {
+    for name in all() {
+        for id in ["arm-cycles", "perf-cycles"] {
+            let report = report(&name, id);
+            if let Ok(info) = &report.availability {
+                assert!(!info.steady && info.revocable, "{id} on {name}: {info:?}");
+            }
+        }
+        let reason = report(&name, "arm-cycles").availability.expect_err("no file tells that it is open");
+        let expected =
+            if host(&name).facts().architecture == Architecture::X86_64 { "other-architecture" } else { "captured" };
+        assert_eq!(reason.kind(), expected, "{name}");
+    }
+}
+
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("readable").path());

@@ -8,15 +8,15 @@ use std::{
 };
 
 use hpt_core::{
-    BcmSystimer, BcmSystimerLow, Clock, Frequency, Host, Instant, Opened, PosixClock, PosixId, Scale, Stopwatch,
-    TimeSource, Tsc, Unavailable, Widened,
+    ArmCycles, BcmSystimer, BcmSystimerLow, Clock, CycleStopwatch, Frequency, Host, Instant, Opened, PerfCycles,
+    PosixClock, PosixId, Scale, Stopwatch, TimeSource, Tsc, Unavailable, Widened,
     calibrate::{calibrate, calibrate_together},
     clock,
     source::{self, ReadPath, Scope, StatedBy, self_test},
     state::{Binding, StateError, Store},
 };
 
-use crate::support::unsafe_calls::{ChildEnd, with_the_counter_forbidden};
+use crate::support::unsafe_calls::{ChildEnd, in_a_child, with_the_counter_forbidden};
 
 fn available() -> Vec<Opened> {
     let host = Host::live();
@@ -164,6 +164,140 @@ fn both_forms_of_the_system_timer_are_one_counter() {
         let since = low.info().width.difference(before & 0xffff_ffff, between);
         assert!(since <= after - before, "{before} {between} {after}");
     }
+}
+
+/// Work of so many steps, which no compiler can shorten.
+fn work(steps: u32) -> u32 {
+    (0..steps).fold(1, |sum: u32, step| std::hint::black_box(sum.wrapping_mul(step | 1)))
+}
+
+/// The cycles of twice the work are more, and nothing is counted backwards.
+fn counts_work(source: &dyn TimeSource) {
+    let width = source.info().width;
+    let cycles = |steps| {
+        let start = source.ticks_start();
+        std::hint::black_box(work(steps));
+        width.difference(start, source.ticks_end())
+    };
+    let least = |steps| (0..9).map(|_| cycles(steps)).min().expect("nine");
+    let (some, more) = (least(20_000), least(80_000));
+    assert!(0 < some && some < more, "{}: {some} then {more}", source.info().id);
+    let mut last = source.ticks_end();
+    for _ in 0..20_000 {
+        let now = source.ticks_end();
+        assert!(width.signed_difference(last, now) >= 0, "{}: {last} then {now}", source.info().id);
+        last = now;
+    }
+}
+
+#[test]
+fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
+    let host = Host::live();
+    let cycles = match PerfCycles::open(&host) {
+        Ok(cycles) => cycles,
+        Err(reason) => {
+            assert!(reason.remedy().is_some(), "{reason}");
+            return println!("skipped: no perf-cycles: {reason}");
+        }
+    };
+    let by_call = PerfCycles::open_by_system_call(&host).expect("as the other form");
+    assert_eq!(by_call.info().read_path, ReadPath::SystemCall);
+    counts_work(&cycles);
+    counts_work(&by_call);
+    let stopwatch = CycleStopwatch::new(&cycles);
+    let (_, lap) = stopwatch.time(|| work(10_000));
+    let lap = lap.expect("64 bits");
+    assert!(lap.without_own_cost() <= lap.cycles());
+    println!("perf-cycles: read by {}; {lap} of ten thousand steps", cycles.info().read_path.name());
+}
+
+#[test]
+fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
+    let host = Host::live();
+    let cycles = match PerfCycles::open(&host) {
+        Ok(cycles) => cycles,
+        Err(reason) => return println!("skipped: no perf-cycles: {reason}"),
+    };
+    // Another thread's work is not counted here, whatever it costs.
+    let start = cycles.ticks_start();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let own = PerfCycles::open(&Host::live()).expect("as this thread's");
+            let start = own.ticks_start();
+            std::hint::black_box(work(20_000_000));
+            own.ticks_end() - start
+        });
+        let theirs = other.join().expect("it only counts");
+        let ours = cycles.ticks_end() - start;
+        assert!(ours < theirs, "{ours} beside {theirs}");
+    });
+    // A child has neither the page nor an event behind the counter.
+    let end = in_a_child(|| {
+        let _ = (cycles.ticks(), cycles.ticks_start(), cycles.ticks_end());
+        drop(cycles);
+        0
+    });
+    assert_eq!(end, ChildEnd::Exited(0));
+}
+
+#[test]
+fn a_cores_cycles_are_counted_or_refused_and_nobody_dies() {
+    let host = Host::live();
+    let before = hpt_core::realtime::allowed_cpus();
+    match ArmCycles::open(&host) {
+        Ok(cycles) => {
+            assert_eq!(hpt_core::realtime::allowed_cpus(), [cycles.cpu()]);
+            counts_work(&cycles);
+            println!("arm-cycles: {} bits on CPU {}", cycles.info().width, cycles.cpu());
+        }
+        Err(reason) => println!("skipped: no arm-cycles: {reason}"),
+    }
+    assert_eq!(hpt_core::realtime::allowed_cpus(), before);
+}
+
+/// On an emulated board (see boards/): it changes what programs may do there, and puts it back.
+#[test]
+#[ignore = "sets kernel.perf_user_access, and needs root"]
+fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
+    const KNOB: &str = "/proc/sys/kernel/perf_user_access";
+    let host = Host::live();
+    let before = fs::read_to_string(KNOB).expect("a 64-bit ARM kernel since 5.17");
+    fs::write(KNOB, "0").expect("root may");
+    let closed = PerfCycles::open(&host).expect("the kernel counts cycles");
+    assert_eq!(closed.info().read_path, ReadPath::SystemCall);
+    fs::write(KNOB, "1").expect("root may");
+    // One that was opened without the right goes on without it.
+    counts_work(&closed);
+    drop(closed);
+    let open = PerfCycles::open(&host).expect("as before");
+    assert_eq!(open.info().read_path, ReadPath::Register);
+    counts_work(&open);
+    // The one counter that programs are let at is taken: the second goes without, and is no worse for it.
+    let second = PerfCycles::open(&host).expect("the core has more counters");
+    assert_eq!(second.info().read_path, ReadPath::SystemCall);
+    counts_work(&second);
+    // By register and by system call one thread is counted: between two readings of the one, the other moved less than it did around them.
+    let (outer_start, inner_start) = (second.ticks_end(), open.ticks_end());
+    std::hint::black_box(work(50_000));
+    let (inner_end, outer_end) = (open.ticks_end(), second.ticks_end());
+    assert!(
+        inner_end - inner_start <= outer_end - outer_start,
+        "{inner_start} {inner_end} in {outer_start} {outer_end}"
+    );
+    for _ in 0..200 {
+        // The thread leaves the CPU and comes back, perhaps to another: the counter is given back as it was.
+        let before = open.ticks_end();
+        thread::sleep(Duration::from_micros(200));
+        let after = open.ticks_end();
+        assert!(after > before && after - before < 1 << 40, "{before} then {after}");
+    }
+    let cost = |cycles: &PerfCycles| {
+        let lap = CycleStopwatch::new(cycles);
+        lap.time(|| ()).1.expect("64 bits").own_cost()
+    };
+    println!("perf-cycles by register: own cost {} cycles, by system call {}", cost(&open), cost(&second));
+    drop((open, second));
+    fs::write(KNOB, before.trim()).expect("root may");
 }
 
 /// Minutes pass in seconds on an emulated board that skips idle time (see boards/).
@@ -316,7 +450,9 @@ fn with_the_counter_forbidden_the_library_answers_by_system_call() {
         }
         for opened in available() {
             let source = opened.as_dyn();
-            if source.info().read_path != ReadPath::SystemCall || source.ticks_start() == 0 {
+            // prctl(PR_SET_TSC) says nothing of a core's cycles.
+            let is_of_prctl = !source.info().id.as_str().ends_with("-cycles");
+            if (is_of_prctl && source.info().read_path != ReadPath::SystemCall) || source.ticks_start() == 0 {
                 return 2;
             }
         }

@@ -1,6 +1,8 @@
 //! The door to the instructions: each machine has its own file, and what a machine lacks is a type without values.
 //! Holds no logic.
 
+#[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
+mod access;
 mod barrier;
 
 #[cfg_attr(target_arch = "x86_64", path = "x86.rs")]
@@ -12,8 +14,35 @@ mod tsc;
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "arm")), path = "absent_counter.rs")]
 mod counter;
 
+#[cfg_attr(target_arch = "aarch64", path = "cycles_aarch64.rs")]
+#[cfg_attr(target_arch = "arm", path = "cycles_arm.rs")]
+#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "arm")), path = "absent_cycles.rs")]
+mod cycles;
+
+#[cfg_attr(target_arch = "x86_64", path = "event_x86.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "event_aarch64.rs")]
+#[cfg_attr(target_arch = "arm", path = "event_arm.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")), path = "absent_event.rs")]
+pub(in crate::sys) mod event;
+
 pub(crate) use barrier::Barrier;
 pub(crate) use counter::CounterToken;
+pub(crate) use cycles::CyclesToken;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tsc::wait_for_earlier;
 pub(crate) use tsc::{TscToken, cpuid};
+
+/// Why there is no token for the core's cycle counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(any(target_arch = "aarch64", target_arch = "arm")),
+    allow(dead_code, reason = "other machines have none, and the tests name them all")
+)]
+pub(crate) enum CyclesRefused {
+    /// The register that says who may read it cannot be read itself: there is no counter, or a hypervisor keeps it.
+    NoAccessRegister,
+    /// That register shows this, which does not let programs in.
+    Closed(u32),
+    /// A child that read the counter was ended by a signal.
+    Killed,
+}

@@ -1,8 +1,11 @@
 //! How long a piece of work took, with the cost of finding out beside it.
 //! Subtracts nothing unless asked, and repeats nothing: `measure` does.
 
+mod cycles;
+
 use std::time::Duration;
 
+pub use self::cycles::{CycleLap, CycleStopwatch, LapTooLong};
 use crate::{
     calibrate::{CalibrateError, calibrate},
     host::Host,

@@ -1,0 +1,147 @@
+//! What the kernel's files say of perf events: who may count, which counters the cores have, how fast a core is clocked.
+//! Counts nothing.
+
+use super::Host;
+use crate::units::Frequency;
+
+pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+const USER_ACCESS: &str = "/proc/sys/kernel/perf_user_access";
+const DEVICES: &str = "/sys/bus/event_source/devices";
+/// What the module that lets programs at the cycle counter says of each CPU: kmod/ in hpt's repository.
+const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
+/// It is there whenever there are perf events, whatever the cores can count.
+const SOFTWARE: &str = "software";
+
+/// Who may count what on this machine. `None` is what no file tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PerfEvents {
+    /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count themselves in user mode only; from 3 on, on kernels that know it,
+    /// nothing.
+    pub paranoid: Option<i32>,
+    /// `kernel.perf_user_access`, on ARM: programs may read the counter behind their own event.
+    pub user_access: Option<bool>,
+    /// The core's `rdpmc`, on x86: 0 nobody, 1 who has an event mapped, 2 everybody.
+    pub rdpmc: Option<u8>,
+    /// The counters of the cores, by the kernel's names; none in many virtual machines.
+    pub core_pmus: Option<Vec<String>>,
+}
+
+impl Host {
+    /// Who may count what on this machine.
+    ///
+    /// # References
+    ///
+    /// Linux, Documentation/admin-guide/sysctl/kernel.rst, `perf_event_paranoid` and `perf_user_access`;
+    /// Documentation/ABI/testing/sysfs-bus-event_source-devices.
+    #[must_use]
+    pub fn perf_events(&self) -> PerfEvents {
+        let devices = self.list(DEVICES);
+        let number = |path: &str| self.text(path)?.parse::<i32>().ok();
+        PerfEvents {
+            paranoid: number(PARANOID),
+            user_access: number(USER_ACCESS).map(|value| value != 0),
+            rdpmc: number(&format!("{DEVICES}/cpu/rdpmc")).and_then(|value| u8::try_from(value).ok()),
+            core_pmus: (!devices.is_empty()).then(|| devices.into_iter().filter(|name| counts_cores(name)).collect()),
+        }
+    }
+
+    /// What the kernel module hpt_cycles says of the CPUs' cycle counters (`open 0-3`); `None` where it is not loaded.
+    #[must_use]
+    pub fn opened_cycles(&self) -> Option<String> {
+        self.text(HPT_CYCLES).map(|state| state.replace('\n', ", "))
+    }
+
+    /// What a core is clocked at now, as the kernel's frequency governor tells it; `None` where it tells nothing.
+    #[must_use]
+    pub fn core_frequency(&self, cpu: usize) -> Option<Frequency> {
+        self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)
+    }
+
+    /// Every file that these read, but for other CPUs than the first.
+    pub(super) fn perf_files(&self) -> Vec<String> {
+        let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
+        let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));
+        let mut files =
+            vec![PARANOID.to_owned(), USER_ACCESS.to_owned(), HPT_CYCLES.to_owned(), core_frequency_path(0)];
+        files.push(format!("{DEVICES}/cpu/rdpmc"));
+        files.extend(types);
+        files
+    }
+}
+
+fn core_frequency_path(cpu: usize) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
+}
+
+/// Whether the kernel calls the counters of cores by such a name. Linux, drivers/perf/arm_pmuv3.c and arm_v7_pmu.c, arch/x86/events/core.c.
+fn counts_cores(name: &str) -> bool {
+    name == "cpu" || ["cpu_", "armv", "apple_"].iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// Kilohertz in digits. Linux, Documentation/admin-guide/pm/cpufreq.rst, `scaling_cur_freq`.
+fn kilohertz(text: &str) -> Option<Frequency> {
+    Frequency::from_hertz(text.trim().parse::<u64>().ok()?.checked_mul(1_000)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::{any, proptest};
+
+    use super::{PerfEvents, counts_cores, kilohertz};
+    use crate::{
+        host::{Facts, Host},
+        units::Frequency,
+    };
+
+    #[test]
+    fn the_counters_of_cores_are_known_by_their_names() {
+        for name in ["cpu", "cpu_core", "cpu_atom", "armv8_cortex_a53", "armv7_cortex_a7", "armv6_1176"] {
+            assert!(counts_cores(name), "{name}");
+        }
+        for name in ["software", "tracepoint", "uncore_imc", "msr", "breakpoint", "arm_smmuv3"] {
+            assert!(!counts_cores(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_governor_tells_kilohertz() {
+        assert_eq!(kilohertz("1500000\n"), Frequency::from_hertz(1_500_000_000));
+        assert_eq!((kilohertz("0"), kilohertz("<unknown>"), kilohertz("99999999999999999999")), (None, None, None));
+    }
+
+    #[test]
+    fn a_machine_tells_what_it_has() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |path: &str, content: &str| {
+            let file = folder.path().join(path);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+            fs::write(file, content).expect("writable");
+        };
+        let host = Host::captured(folder.path(), Facts::live());
+        assert_eq!((host.perf_events(), host.core_frequency(0)), (PerfEvents::default(), None));
+        write("proc/sys/kernel/perf_event_paranoid", "-1\n");
+        write("proc/sys/kernel/perf_user_access", "1\n");
+        write("sys/bus/event_source/devices/cpu/rdpmc", "2\n");
+        write("sys/bus/event_source/devices/software/type", "1\n");
+        write("sys/devices/system/cpu/cpu3/cpufreq/scaling_cur_freq", "600000\n");
+        let told = host.perf_events();
+        assert_eq!((told.paranoid, told.user_access, told.rdpmc), (Some(-1), Some(true), Some(2)));
+        assert_eq!(told.core_pmus, Some(vec!["cpu".to_owned()]));
+        assert_eq!(host.core_frequency(3), Frequency::from_hertz(600_000_000));
+        assert_eq!(host.opened_cycles(), None);
+        write("sys/module/hpt_cycles/parameters/state", "open 0,2\nclosed 1,3\n");
+        assert_eq!(host.opened_cycles().as_deref(), Some("open 0,2, closed 1,3"));
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        let captured = host.capture(copy.path()).expect("writable");
+        assert!(captured.copied.iter().any(|path| path.ends_with("perf_event_paranoid")), "{captured:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_frequency_or_none(text in any::<String>()) {
+            let _ = kilohertz(&text);
+        }
+    }
+}

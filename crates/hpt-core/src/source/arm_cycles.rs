@@ -1,0 +1,247 @@
+//! The cycle counter of an ARM core, read without a perf event where programs are let in: PMCCNTR, and CCNT of the ARM1176.
+//! Does not execute the instruction itself: `sys::arch` does.
+
+use super::{
+    Backend, KernelVerdict, Opened, ProbeReport, ReadPath, Scope, SelfTestFailure, SourceId, SourceInfo, TimeSource,
+    Unavailable,
+    backend::Sealed,
+    cycle_rate::{line, plausible, rate_now},
+    on_its_cpu::OnItsCpu,
+    one_kind::{Kind, OneKind},
+    tested,
+};
+use crate::{
+    host::{Architecture, Host},
+    sys::{
+        arch::{CyclesRefused, CyclesToken},
+        process,
+    },
+    units::{Frequency, Width},
+};
+
+const ID: SourceId = SourceId::new("arm-cycles");
+
+/// PMCR.D: every 64th cycle is counted. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR; ARM1176JZF-S TRM (DDI 0301H), 3.2.51.
+const CONTROL_D: u32 = 1 << 3;
+
+/// The cycles of one core: PMCCNTR_EL0 on aarch64, PMCCNTR on ARMv7, CCNT on the ARM1176.
+///
+/// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source lives its thread stays on the CPU on
+/// which it was opened, because each core counts its own cycles and opens its own counter.
+///
+/// The right to read it can be taken away: a perf event of any program that ends on this CPU may close the counter, and the next read raises SIGILL; on
+/// 32-bit ARM it is left standing. So it is checked each time it is opened, and while it is open this process opens no [`PerfCycles`](super::PerfCycles).
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) is a bare read, which the processor may execute early. [`ticks_start`](TimeSource::ticks_start) has an ISB before
+/// it; [`ticks_end`](TimeSource::ticks_end) has one on each side. ARMv6 flushes its prefetch buffer instead.
+///
+/// # References
+///
+/// Arm ARM (DDI 0487), D13, The Performance Monitors Extension. ARM1176JZF-S TRM (DDI 0301H), 3.2.52.
+#[derive(Debug)]
+pub struct ArmCycles {
+    token: CyclesToken,
+    mask: u64,
+    stays: OnItsCpu,
+    _without_events: OneKind,
+    info: SourceInfo,
+}
+
+impl ArmCycles {
+    /// Keeps the thread on its CPU, asks there whether the counter is open (in forked children, where asking may raise a signal), and sees that it
+    /// moves at a core's rate, which takes a few milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: another kind of machine, a counter that is closed, that stands still or that counts something else, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{ArmCycles, CycleStopwatch, Host};
+    ///
+    /// match ArmCycles::open(&Host::live()) {
+    ///     Ok(cycles) => {
+    ///         let stopwatch = CycleStopwatch::new(cycles);
+    ///         let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
+    ///         println!("{sum}: {} cycles", lap?.cycles());
+    ///     }
+    ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        Self::open_and_watch(host).map(|(cycles, _)| cycles)
+    }
+
+    fn open_and_watch(host: &Host) -> Result<(Self, Frequency), Unavailable> {
+        let have = host.facts().architecture;
+        if !is_arm(have) {
+            return Err(Unavailable::OtherArchitecture { have });
+        }
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let without_events = OneKind::begin(Kind::BareCounter)
+            .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
+        // First of all: what is asked of one CPU is not true of another, and a forked child inherits where it may run.
+        let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
+        let token = CyclesToken::detect(process::platform().as_deref()).map_err(|why| refusal(why, stays.cpu()))?;
+        if token.bits() == 32 && token.control_register().is_some_and(|control| control & CONTROL_D != 0) {
+            return Err(Unavailable::Closed { evidence: "it counts every 64th cycle only (PMCR.D)".to_owned() });
+        }
+        let info = info(Width::new(token.bits()).expect("32 or 64 bits"));
+        let cycles = tested(Self { token, mask: info.width.mask(), stays, _without_events: without_events, info })?;
+        let still = SelfTestFailure::StandsStill { at_ticks: cycles.ticks(), watched: std::time::Duration::ZERO };
+        let rate = rate_now(&cycles).ok_or(Unavailable::SelfTest(still))?;
+        plausible(rate).map_err(Unavailable::SelfTest)?;
+        Ok((cycles, rate))
+    }
+
+    /// The CPU whose cycles are counted, and on which the thread stays.
+    #[must_use]
+    pub const fn cpu(&self) -> usize {
+        self.stays.cpu()
+    }
+}
+
+impl TimeSource for ArmCycles {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.token.read() & self.mask
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        self.token.read_start() & self.mask
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        self.token.read_end() & self.mask
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+const fn is_arm(architecture: Architecture) -> bool {
+    matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
+}
+
+fn info(width: Width) -> SourceInfo {
+    let mut info = SourceInfo::new(ID);
+    info.width = width;
+    info.read_path = ReadPath::Register;
+    info.scope = Scope::Core;
+    info.counts_in_suspend = Some(false);
+    info.revocable = true;
+    info
+}
+
+fn refusal(why: CyclesRefused, cpu: usize) -> Unavailable {
+    match why {
+        CyclesRefused::NoAccessRegister => {
+            Unavailable::NoPmu { evidence: format!("a child that read PMUSERENR on CPU {cpu} was ended by a signal") }
+        }
+        CyclesRefused::Closed(access) => Unavailable::Closed {
+            evidence: format!("PMUSERENR of CPU {cpu} lets in no program without a perf event (it shows {access:#x})"),
+        },
+        CyclesRefused::Killed => Unavailable::Closed {
+            evidence: format!("a child that read the counter on CPU {cpu} was ended by a signal"),
+        },
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ArmCyclesBackend;
+
+impl Sealed for ArmCyclesBackend {}
+
+impl Backend for ArmCyclesBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let here = is_arm(host.facts().architecture);
+        let opened = ArmCycles::open_and_watch(host);
+        let mut evidence = Vec::new();
+        if here {
+            evidence.push(match &opened {
+                Ok((cycles, rate)) => line(host, Some(*rate), Some(cycles.cpu())),
+                Err(_) if host.is_live() => "asked and tried on the CPU that hpt was on".to_owned(),
+                Err(_) => "no file tells whether the counter is open: only trying it does".to_owned(),
+            });
+            evidence.push(match host.opened_cycles() {
+                Some(state) => format!("hpt_cycles says: {state}"),
+                None => "hpt_cycles: not loaded".to_owned(),
+            });
+            evidence.push(
+                "cycles of one core at its changing frequency: no time; another program's perf event can close the counter, or stop it"
+                    .to_owned(),
+            );
+        }
+        vec![report(host, opened.map(|(cycles, _)| cycles.info), evidence)]
+    }
+
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        let have = host.facts().architecture;
+        let availability =
+            if is_arm(have) { Ok(info(Width::BITS_32)) } else { Err(Unavailable::OtherArchitecture { have }) };
+        vec![report(host, availability, Vec::new())]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        ArmCycles::open(host).map(|cycles| Opened::ThreadBound(Box::new(cycles)))
+    }
+}
+
+fn report(host: &Host, availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
+    let here = is_arm(host.facts().architecture);
+    let kernel = if here { "cycles are no clock source" } else { "not a counter of this machine" };
+    ProbeReport {
+        id: ID,
+        description: "cycles of an ARM core, PMCCNTR or CCNT, without a perf event",
+        availability,
+        kernel: KernelVerdict::Unknown(kernel.to_owned()),
+        evidence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ArmCycles, CyclesRefused, info, refusal};
+    use crate::{
+        host::{Facts, Host},
+        source::{Scope, Unavailable},
+        units::Width,
+    };
+
+    #[test]
+    fn cycles_are_neither_time_nor_sure_to_stay() {
+        let info = info(Width::BITS_32);
+        assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Core, None));
+    }
+
+    #[test]
+    fn who_is_not_let_in_is_told_what_helps() {
+        let closed = refusal(CyclesRefused::Closed(0xc), 3);
+        assert!(
+            closed.to_string().contains("PMUSERENR of CPU 3 lets in no program without a perf event (it shows 0xc)"),
+            "{closed}"
+        );
+        let remedy = closed.remedy().expect("there is one");
+        assert!(remedy.contains("hpt_cycles") && remedy.contains("perf_user_access"), "{remedy}");
+        assert!(matches!(refusal(CyclesRefused::NoAccessRegister, 0), Unavailable::NoPmu { .. }));
+        assert!(matches!(refusal(CyclesRefused::Killed, 0), Unavailable::Closed { .. }));
+    }
+
+    #[test]
+    fn a_captured_machine_is_not_opened() {
+        assert!(ArmCycles::open(&Host::captured("/nonexistent", Facts::live())).is_err());
+    }
+}

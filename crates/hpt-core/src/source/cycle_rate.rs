@@ -1,0 +1,116 @@
+//! How fast a core's cycles are counted now, beside what the core is said to be clocked at.
+//! No clock is made of it: the rate changes from one moment to the next.
+
+use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, info::FASTEST_CORE, self_test};
+use crate::{host::Host, units::Frequency};
+
+/// No core that runs Linux is clocked slower. Set to count every 64th cycle, a counter of a core of up to 3 GHz stays below it. Arm ARM (DDI 0487),
+/// D24.5, PMCR_EL0.D.
+const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not zero");
+
+/// How long the core is kept busy for one look, in nanoseconds, and how many looks are taken. The fastest counts: who was interrupted looks slower.
+const BUSY_NS: u64 = 200_000;
+const LOOKS: usize = 5;
+/// The first guess at how many steps of work take so long.
+const FIRST_STEPS: u32 = 10_000;
+
+/// The cycles in a time of nothing but work in user mode; `None` when the source stood still, or there is no clock.
+pub(super) fn rate_now<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
+    let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
+    let mut steps = FIRST_STEPS;
+    let mut looks = Vec::with_capacity(LOOKS);
+    while looks.len() < LOOKS {
+        let (ns, cycles) = look(source, &clock, steps);
+        if ns < BUSY_NS && steps < u32::MAX / 2 {
+            steps *= 2;
+        } else {
+            looks.push(Frequency::from_ratio(cycles, ns));
+        }
+    }
+    looks.into_iter().flatten().max()
+}
+
+/// Nanoseconds and cycles that so many steps of work take.
+fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (u64, u64) {
+    let (begun_ns, begun) = (clock.ticks_end(), source.ticks_end());
+    let mut work = 1_u32;
+    for step in 0..steps {
+        work = std::hint::black_box(work.wrapping_mul(step | 1));
+    }
+    let (ended, ended_ns) = (source.ticks_end(), clock.ticks_end());
+    std::hint::black_box(work);
+    (ended_ns.wrapping_sub(begun_ns), source.info().width.difference(begun, ended))
+}
+
+/// Time per read, in nanoseconds.
+pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
+    let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
+    self_test(source, &clock).ok().map(|test| test.read_cost_ns)
+}
+
+/// That a core can be clocked at such a rate.
+pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
+    if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
+}
+
+/// What was counted, and what the kernel says of the CPU it was counted on.
+pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> String {
+    let counted = rate.map_or_else(
+        || "no cycles counted".to_owned(),
+        |rate| format!("{:.3} cycles per ns while the core is busy now", rate.hertz_f64() / 1e9),
+    );
+    let stated = match cpu.map(|cpu| (cpu, host.core_frequency(cpu))) {
+        Some((cpu, Some(frequency))) => format!("CPU {cpu} is clocked at {frequency} (scaling_cur_freq)"),
+        Some((cpu, None)) => format!("no cpufreq says what CPU {cpu} is clocked at"),
+        None => "the kernel does not tell which CPU this is".to_owned(),
+    };
+    format!("{counted}; {stated}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{line, plausible};
+    use crate::{
+        host::{Facts, Host},
+        source::{SelfTestFailure, SourceId, SourceInfo},
+        units::{Frequency, Width},
+    };
+
+    fn hertz(hertz: u64) -> Frequency {
+        Frequency::from_hertz(hertz).expect("not zero")
+    }
+
+    #[test]
+    fn a_core_is_neither_a_timer_nor_a_divided_counter() {
+        for rate in [100_000_000, 600_000_000, 1_000_000_000, 5_700_000_000] {
+            assert_eq!(plausible(hertz(rate)), Ok(()), "{rate}");
+        }
+        // The System Timer, the generic timer of a Pi, every 64th cycle of a Pi 5, and nonsense.
+        for rate in [1_000_000, 19_200_000, 2_400_000_000 / 64, 40_000_000_000] {
+            assert!(matches!(plausible(hertz(rate)), Err(SelfTestFailure::NoCoresRate { .. })), "{rate}");
+        }
+    }
+
+    #[test]
+    fn the_rate_stands_beside_what_the_governor_says() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let host = Host::captured(folder.path(), Facts::live());
+        assert!(line(&host, None, None).starts_with("no cycles counted; the kernel does not tell"));
+        assert!(line(&host, Some(hertz(1_498_000_000)), Some(2)).starts_with("1.498 cycles per ns"));
+        let folder = folder.path().join("sys/devices/system/cpu/cpu2/cpufreq");
+        std::fs::create_dir_all(&folder).expect("it can be made");
+        std::fs::write(folder.join("scaling_cur_freq"), "1500000\n").expect("writable");
+        assert!(line(&host, None, Some(2)).ends_with("CPU 2 is clocked at 1500 MHz (scaling_cur_freq)"));
+    }
+
+    #[test]
+    fn a_difference_of_32_bits_is_believed_for_less_than_any_core_takes_to_wrap() {
+        let mut info = SourceInfo::new(SourceId::new("cycles"));
+        assert_eq!(info.longest_difference(), None);
+        info.width = Width::BITS_32;
+        let longest = info.longest_difference().expect("32 bits");
+        assert!(longest < Duration::from_millis(430) && longest > Duration::from_millis(429), "{longest:?}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Keeps the two ways to a core's cycles apart in this process: a perf event takes the counter from those who read it without one, and the next of
+//! their reads would end the process.
+//! Knows nothing of other processes.
+
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+/// Open sources of one kind: perf events count up, bare counters down.
+static OPEN: AtomicIsize = AtomicIsize::new(0);
+
+/// How a core's cycles are come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    PerfEvent,
+    BareCounter,
+}
+
+impl Kind {
+    const fn step(self) -> isize {
+        match self {
+            Self::PerfEvent => 1,
+            Self::BareCounter => -1,
+        }
+    }
+}
+
+/// Says, for as long as it lives, that a source of this kind is open.
+#[derive(Debug)]
+pub(super) struct OneKind(Kind);
+
+impl OneKind {
+    /// `None` while one of the other kind is open.
+    pub(super) fn begin(kind: Kind) -> Option<Self> {
+        let step = kind.step();
+        let more = |open: isize| (open * step >= 0).then_some(open + step);
+        // Relaxed: only the number itself matters.
+        OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(kind))
+    }
+}
+
+impl Drop for OneKind {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(self.0.step(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, OneKind};
+
+    #[test]
+    fn one_kind_at_a_time_and_as_many_as_wanted() {
+        // Other tests open and close the same kinds meanwhile: only what this one holds is sure.
+        if let Some(first) = OneKind::begin(Kind::PerfEvent) {
+            let second = OneKind::begin(Kind::PerfEvent);
+            assert!(second.is_some() && OneKind::begin(Kind::BareCounter).is_none());
+            drop(first);
+            assert!(OneKind::begin(Kind::BareCounter).is_none());
+        }
+        if let Some(bare) = OneKind::begin(Kind::BareCounter) {
+            assert!(OneKind::begin(Kind::PerfEvent).is_none());
+            drop(bare);
+        }
+    }
+}

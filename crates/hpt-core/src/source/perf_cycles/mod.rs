@@ -1,0 +1,407 @@
+//! The cycles of one thread, by a perf event of its own: read by register where the kernel lets programs do that, else by system call.
+//! Opens no event itself: `sys::perf` does.
+
+mod page;
+
+use std::{io, marker::PhantomData};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
+    Unavailable,
+    backend::Sealed,
+    cycle_rate::{line, rate_now, read_cost_ns},
+    one_kind::{Kind, OneKind},
+    tested,
+};
+use crate::{
+    host::{Architecture, Host, PARANOID, PerfEvents},
+    sys::{
+        perf::{Event, Page, Wanted},
+        process,
+    },
+};
+
+const ID: SourceId = SourceId::new("perf-cycles");
+
+/// The highest `kernel.perf_event_paranoid` with which a process may count itself in user mode, and with which the kernel as well. Linux,
+/// Documentation/admin-guide/sysctl/kernel.rst; Debian's and Ubuntu's kernels refuse all from 3 and 4 on.
+const HIGHEST_FOR_USER_MODE: i32 = 2;
+const HIGHEST_FOR_KERNEL: i32 = 1;
+
+/// The cycles that this thread spends in user mode, counted by a perf event of its own.
+///
+/// Core cycles are not time: they follow the core's frequency, and pass only while the thread runs. The event goes with the thread from CPU to CPU.
+/// It is bound to the thread that opened it: another has no such event, and would be ended by SIGILL.
+///
+/// Where the kernel lets programs read the counter behind their own event (aarch64 with `kernel.perf_user_access` = 1, x86 with `rdpmc`), a read
+/// is a few loads and one instruction; else, and whenever the event is not on its counter, it is a system call. A forked child reads its
+/// parent's event by system call.
+///
+/// A thread that has two of these reads one of them by register: there is one counter that programs are let at in 64 bits.
+///
+/// Where the kernel module hpt_cycles lets programs at the counter, and while this process has [`ArmCycles`](super::ArmCycles) open, none is opened: an event
+/// takes the counter away from those who read it so.
+///
+/// The right to read the counter can be taken away while it is open, by root, with these same switches: the read that finds it gone raises SIGILL, on
+/// x86 SIGSEGV. An event that lost its counter reads 0.
+///
+/// # Ordering
+///
+/// By register, [`ticks`](TimeSource::ticks) may be executed early; [`ticks_start`](TimeSource::ticks_start) has an ISB (on x86 LFENCE) before it,
+/// [`ticks_end`](TimeSource::ticks_end) one on each side. A system call is ordered by itself.
+///
+/// # References
+///
+/// `perf_event_open(2)`; Linux, Documentation/arch/arm64/perf.rst, "Perf Userspace PMU Hardware Counter Access".
+#[derive(Debug)]
+pub struct PerfCycles {
+    event: Event,
+    page: Option<Page>,
+    counts_kernel: bool,
+    _without_bare_counter: OneKind,
+    info: SourceInfo,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl PerfCycles {
+    /// Opens an event for the calling thread, and sees that it counts, which takes a few milliseconds. Reads go by register where that works now.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: nothing that counts cycles, the right that is missing, counters that are all taken, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{CycleStopwatch, Host, PerfCycles};
+    ///
+    /// match PerfCycles::open(&Host::live()) {
+    ///     Ok(cycles) => {
+    ///         let stopwatch = CycleStopwatch::new(cycles);
+    ///         let (sum, lap) = stopwatch.time(|| (0..1000_u64).sum::<u64>());
+    ///         println!("{sum}: {} cycles", lap?.cycles());
+    ///     }
+    ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let mut cycles = Self::by_system_call(host, true)?;
+        cycles.page = cycles.event.map().ok().filter(|page| page::count(page).is_some());
+        if cycles.page.is_some() {
+            cycles.info.read_path = ReadPath::Register;
+        }
+        tested(cycles)
+    }
+
+    /// Opens an event that is read by system call, whatever the machine allows.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
+        tested(Self::by_system_call(host, false)?)
+    }
+
+    fn by_system_call(host: &Host, by_register: bool) -> Result<Self, Unavailable> {
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
+        if let Some(state) = host.opened_cycles() {
+            // An event would take the counter from whoever reads it, and they would die of their next read.
+            return Err(in_use(&format!("hpt_cycles lets programs at it ({state})")));
+        }
+        let without_bare_counter =
+            OneKind::begin(Kind::PerfEvent).ok_or_else(|| in_use("arm-cycles is open in this process"))?;
+        let (event, counts_kernel) = open_event(by_register)?;
+        let info = info(ReadPath::SystemCall);
+        Ok(Self {
+            event,
+            page: None,
+            counts_kernel,
+            _without_bare_counter: without_bare_counter,
+            info,
+            bound_to_its_thread: PhantomData,
+        })
+    }
+
+    /// Whether cycles in the kernel are counted too, because this processor's counters cannot tell them apart.
+    #[must_use]
+    pub const fn counts_kernel(&self) -> bool {
+        self.counts_kernel
+    }
+
+    #[inline(always)]
+    fn by_register(&self) -> Option<&Page> {
+        self.page.as_ref().filter(|page| page.is_of_this_process())
+    }
+
+    #[inline]
+    fn by_call(&self) -> u64 {
+        self.event.count().unwrap_or(0)
+    }
+}
+
+impl TimeSource for PerfCycles {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.by_register().and_then(page::count).unwrap_or_else(|| self.by_call())
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        if let Some(page) = self.by_register() {
+            page.wait();
+        }
+        self.ticks()
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        let ticks = self.ticks_start();
+        if let Some(page) = self.by_register() {
+            page.wait();
+        }
+        ticks
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+fn info(read_path: ReadPath) -> SourceInfo {
+    let mut info = SourceInfo::new(ID);
+    info.read_path = read_path;
+    info.scope = Scope::Thread;
+    info.counts_in_suspend = Some(false);
+    info.revocable = true;
+    info
+}
+
+/// The event, and whether it counts the kernel too. Asked for in steps, because kernels before 5.17 do not know the right to read the counter, another event
+/// of this thread may have the only counter that it is given for, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot leave the
+/// kernel out.
+fn open_event(by_register: bool) -> Result<(Event, bool), Unavailable> {
+    let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
+    let answer = match user_mode(by_register) {
+        Ok(event) if event.count().is_some() => return Ok((event, false)),
+        Ok(_) if by_register => user_mode(false),
+        Err(error) if by_register && is_not_so(&error) => user_mode(false),
+        answer => answer,
+    };
+    let (event, counts_kernel) = match answer {
+        Ok(event) => (event, false),
+        Err(error) if is_not_so(&error) => {
+            let both = Event::open(Wanted { user_only: false, by_register: false });
+            (both.map_err(|error| refusal(&error, false))?, true)
+        }
+        Err(error) => return Err(refusal(&error, true)),
+    };
+    if event.count().is_none() {
+        return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
+    }
+    Ok((event, counts_kernel))
+}
+
+/// Whether the kernel knows the event, but not so.
+fn is_not_so(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+/// What the kernel's answer means, and so what helps. perf_event_open(2), ERRORS.
+fn refusal(error: &io::Error, user_only: bool) -> Unavailable {
+    let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
+        evidence: format!("perf_event_open answers {name}, {meaning}"),
+    };
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => no_pmu("ENOENT", "the kernel has no driver for counters of this processor"),
+        Some(libc::ENODEV | libc::ENXIO) => no_pmu("ENODEV", "the processor has no counters that work"),
+        Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the counters there are cannot count cycles so"),
+        Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel, or emulator, has no perf events"),
+        Some(libc::EACCES) => Unavailable::NoRight {
+            path: PARANOID.to_owned(),
+            right: MissingRight::PerfEvents {
+                highest: if user_only { HIGHEST_FOR_USER_MODE } else { HIGHEST_FOR_KERNEL },
+            },
+        },
+        Some(libc::EBUSY | libc::ENOSPC) => Unavailable::InUse { evidence: error.to_string() },
+        _ => Unavailable::Refused { reason: format!("perf_event_open: {error}") },
+    }
+}
+
+/// What the event would be on a captured machine, for a process without special rights, by what its files say.
+fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
+    match (&told.core_pmus, told.paranoid) {
+        (Some(pmus), _) if pmus.is_empty() => {
+            Err(Unavailable::NoPmu { evidence: "/sys/bus/event_source/devices has no counters of cores".to_owned() })
+        }
+        // Nothing of this was captured, or the kernel has no perf events: which of them cannot be told.
+        (_, None) | (None, _) => Err(Unavailable::Captured),
+        (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
+            path: PARANOID.to_owned(),
+            right: MissingRight::PerfEvents { highest: HIGHEST_FOR_USER_MODE },
+        }),
+        (Some(_), Some(_)) => {
+            let by_register = match architecture {
+                Architecture::X86_64 => told.rdpmc.is_some_and(|rdpmc| rdpmc > 0),
+                Architecture::Aarch64 | Architecture::Arm => told.user_access == Some(true),
+                Architecture::Other => false,
+            };
+            Ok(info(if by_register { ReadPath::Register } else { ReadPath::SystemCall }))
+        }
+    }
+}
+
+/// What the files say, one finding a line.
+fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
+    let value = |value: Option<String>| value.unwrap_or_else(|| "not there".to_owned());
+    let mut lines = vec![format!(
+        "kernel.perf_event_paranoid: {}{}",
+        value(told.paranoid.map(|paranoid| paranoid.to_string())),
+        match told.paranoid {
+            Some(paranoid) if paranoid > HIGHEST_FOR_USER_MODE => ", refuses whoever has not CAP_PERFMON",
+            Some(_) => ", lets a process count itself in user mode",
+            None => "",
+        }
+    )];
+    lines.push(match architecture {
+        Architecture::X86_64 => {
+            format!("rdpmc of the core's counters: {}", value(told.rdpmc.map(|rdpmc| rdpmc.to_string())))
+        }
+        Architecture::Aarch64 | Architecture::Arm | Architecture::Other => {
+            let allows = |user_access| if user_access { "1, reads by register" } else { "0, reads by system call" };
+            format!("kernel.perf_user_access: {}", value(told.user_access.map(|access| allows(access).to_owned())))
+        }
+    });
+    lines.push(format!(
+        "counters of cores: {}",
+        match told.core_pmus.as_deref() {
+            None => "not told".to_owned(),
+            Some([]) => "none".to_owned(),
+            Some(pmus) => pmus.join(", "),
+        }
+    ));
+    lines
+}
+
+/// What an open event showed, one finding a line.
+fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
+    let modes = if cycles.counts_kernel {
+        "counted: user mode and kernel, which these counters cannot tell apart"
+    } else {
+        "counted: user mode only"
+    };
+    let by_call = PerfCycles::open_by_system_call(host).ok().and_then(|cycles| read_cost_ns(&cycles));
+    let ns = |cost: Option<f64>| cost.map_or_else(|| "not measured".to_owned(), |ns| format!("{ns:.1} ns"));
+    let costs = if cycles.page.is_some() {
+        format!("a read costs: by register {}, by system call {}", ns(read_cost_ns(cycles)), ns(by_call))
+    } else {
+        format!("a read costs: by system call {}; by register it is not to be had", ns(by_call))
+    };
+    vec![modes.to_owned(), costs, line(host, rate_now(cycles), process::current_cpu())]
+}
+
+#[derive(Debug)]
+pub(super) struct PerfCyclesBackend;
+
+impl Sealed for PerfCyclesBackend {}
+
+impl Backend for PerfCyclesBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let (architecture, told) = (host.facts().architecture, host.perf_events());
+        let mut evidence = told_lines(architecture, &told);
+        let availability = if host.is_live() {
+            PerfCycles::open(host).map(|cycles| {
+                evidence.extend(opened_lines(host, &cycles));
+                cycles.info
+            })
+        } else {
+            describe(architecture, &told)
+        };
+        vec![report(availability, evidence)]
+    }
+
+    fn outline(&self, _host: &Host) -> Vec<ProbeReport> {
+        vec![report(Ok(info(ReadPath::SystemCall)), Vec::new())]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        PerfCycles::open(host).map(|cycles| Opened::ThreadBound(Box::new(cycles)))
+    }
+}
+
+fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
+    ProbeReport {
+        id: ID,
+        description: "cycles of the reading thread, by a perf event of its own",
+        availability,
+        kernel: KernelVerdict::Trusted("it is the kernel's own count".to_owned()),
+        evidence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{Architecture, PerfEvents, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines};
+
+    fn answer(errno: i32, user_only: bool) -> Unavailable {
+        refusal(&io::Error::from_raw_os_error(errno), user_only)
+    }
+
+    #[test]
+    fn every_refusal_says_what_it_means_and_what_helps() {
+        for errno in [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::ENOSYS] {
+            let reason = answer(errno, true);
+            assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
+        }
+        let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("there is one");
+        assert!(remedy(true).contains("kernel.perf_event_paranoid=2"), "{}", remedy(true));
+        assert!(remedy(false).contains("kernel.perf_event_paranoid=1"), "{}", remedy(false));
+        assert!(matches!(answer(libc::EBUSY, true), Unavailable::InUse { .. }));
+        assert!(matches!(answer(libc::EPERM, true), Unavailable::Refused { .. }));
+    }
+
+    fn machine(paranoid: i32) -> PerfEvents {
+        PerfEvents {
+            paranoid: Some(paranoid),
+            core_pmus: Some(vec!["armv8_cortex_a53".to_owned()]),
+            ..PerfEvents::default()
+        }
+    }
+
+    #[test]
+    fn a_captured_machine_is_judged_by_its_files() {
+        let arm = |told: &PerfEvents| describe(Architecture::Aarch64, told).map(|info| info.read_path);
+        assert_eq!(arm(&machine(2)), Ok(ReadPath::SystemCall));
+        assert_eq!(arm(&PerfEvents { user_access: Some(true), ..machine(-1) }), Ok(ReadPath::Register));
+        assert!(matches!(arm(&machine(3)), Err(Unavailable::NoRight { .. })));
+        let without = PerfEvents { core_pmus: Some(Vec::new()), ..machine(2) };
+        assert!(matches!(arm(&without), Err(Unavailable::NoPmu { .. })));
+        assert_eq!(arm(&PerfEvents::default()), Err(Unavailable::Captured));
+        let pc = PerfEvents { rdpmc: Some(1), ..machine(2) };
+        assert_eq!(describe(Architecture::X86_64, &pc).map(|info| info.read_path), Ok(ReadPath::Register));
+    }
+
+    #[test]
+    fn what_the_files_say_is_shown() {
+        let lines =
+            told_lines(Architecture::Aarch64, &PerfEvents { user_access: Some(false), ..machine(3) }).join("\n");
+        for said in ["paranoid: 3, refuses", "perf_user_access: 0, reads by system call", "armv8_cortex_a53"] {
+            assert!(lines.contains(said), "{said} in {lines}");
+        }
+    }
+
+    #[test]
+    fn cycles_of_a_thread_are_neither_time_nor_sure_to_stay() {
+        let info = info(ReadPath::Register);
+        assert_eq!((info.steady, info.revocable, info.scope, info.nominal), (false, true, Scope::Thread, None));
+    }
+}

@@ -1,0 +1,247 @@
+//! How many cycles a piece of work took, with the cycles that finding out took beside it.
+//! Turns nothing into time: a core's cycles have no constant length.
+
+use std::time::Duration;
+
+use super::EMPTY_LAPS;
+use crate::{
+    host::Host,
+    source::{PosixClock, PosixId, SourceInfo, TimeSource},
+    stats::median,
+};
+
+/// Times pieces of work in the ticks of its source, which are cycles where that is [`PerfCycles`](crate::PerfCycles) or
+/// [`ArmCycles`](crate::ArmCycles).
+///
+/// What an empty lap shows is measured when the stopwatch is made, and stands beside every lap. A lap over which a narrow counter may have wrapped more
+/// than once is refused: of its length nothing is known. The system's clock is read for that, outside the lap.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{CycleStopwatch, testing::ManualSource};
+///
+/// let source = ManualSource::nanoseconds("by hand").stepping_by(40);
+/// let stopwatch = CycleStopwatch::new(&source);
+/// let ((), lap) = stopwatch.time(|| source.advance(1_000));
+/// let lap = lap?;
+/// assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (1_040, 40, 1_000));
+/// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CycleStopwatch<S> {
+    source: S,
+    own_cost: u64,
+    /// `None` where no lap can be too long.
+    limit: Option<Limit>,
+}
+
+/// What a lap of a counter is held against that may wrap twice within years.
+#[derive(Clone, Debug)]
+struct Limit {
+    /// The system's clock. Where a sandbox refuses it, nobody can tell how long a lap was, and each is refused.
+    clock: Option<PosixClock>,
+    longest: Duration,
+}
+
+impl Limit {
+    fn of(info: &SourceInfo) -> Option<Self> {
+        let longest = info.longest_difference()?;
+        Some(Self { clock: PosixClock::open(&Host::live(), PosixId::Monotonic).ok(), longest })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, TimeSource::ticks)
+    }
+
+    fn took_since(&self, begun_ns: u64) -> Duration {
+        self.clock.as_ref().map_or(Duration::MAX, |clock| Duration::from_nanos(clock.ticks().wrapping_sub(begun_ns)))
+    }
+}
+
+/// The beginning of a lap in cycles.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a lap ends with CycleStopwatch::stop"]
+pub struct CyclesStarted {
+    clock_ns: u64,
+    ticks: u64,
+}
+
+/// A lap over which the counter may have wrapped more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; laps up to {longest:?} are counted"
+)]
+#[non_exhaustive]
+pub struct LapTooLong {
+    /// How long it took, by the system's clock.
+    pub took: Duration,
+    /// How long it may take.
+    pub longest: Duration,
+    /// The bits that the counter has.
+    pub bits: u8,
+}
+
+impl<S: TimeSource> CycleStopwatch<S> {
+    /// A stopwatch that measures its own cost now, in a fraction of a millisecond.
+    #[must_use]
+    pub fn new(source: S) -> Self {
+        let limit = Limit::of(source.info());
+        let mut stopwatch = Self { source, own_cost: 0, limit };
+        let mut empty: Vec<u64> = (0..EMPTY_LAPS).map(|_| stopwatch.ticks_of(|| ()).1).collect();
+        stopwatch.own_cost = median(&mut empty).unwrap_or(0);
+        stopwatch
+    }
+
+    fn ticks_of<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
+        let start = self.source.ticks_start();
+        let result = work();
+        (result, self.source.info().width.difference(start, self.source.ticks_end()))
+    }
+
+    /// Begins a lap.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_start`].
+    #[inline(always)]
+    pub fn start(&self) -> CyclesStarted {
+        let clock_ns = self.limit.as_ref().map_or(0, Limit::now_ns);
+        CyclesStarted { clock_ns, ticks: self.source.ticks_start() }
+    }
+
+    /// Ends a lap.
+    ///
+    /// # Errors
+    ///
+    /// [`LapTooLong`] for a lap over which the counter may have wrapped more than once.
+    ///
+    /// # Ordering
+    ///
+    /// That of [`TimeSource::ticks_end`].
+    #[inline(always)]
+    pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapTooLong> {
+        let ticks = self.source.ticks_end();
+        let width = self.source.info().width;
+        if let Some(limit) = &self.limit {
+            within(limit.took_since(started.clock_ns), limit.longest, width.bits())?;
+        }
+        Ok(CycleLap { cycles: width.difference(started.ticks, ticks), own_cost: self.own_cost })
+    }
+
+    /// Counts the cycles of one call of `work`.
+    #[inline]
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapTooLong>) {
+        let started = self.start();
+        let result = work();
+        (result, self.stop(started))
+    }
+
+    /// The source.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapTooLong> {
+    if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapTooLong { took, longest, bits }) }
+}
+
+/// What one lap showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CycleLap {
+    cycles: u64,
+    own_cost: u64,
+}
+
+impl CycleLap {
+    /// Cycles from start to stop, the read's own included.
+    #[must_use]
+    pub const fn cycles(&self) -> u64 {
+        self.cycles
+    }
+
+    /// What an empty lap shows, in cycles: the median of a thousand.
+    #[must_use]
+    pub const fn own_cost(&self) -> u64 {
+        self.own_cost
+    }
+
+    /// Cycles from start to stop less what an empty lap shows, at least zero.
+    #[must_use]
+    pub const fn without_own_cost(&self) -> u64 {
+        self.cycles.saturating_sub(self.own_cost)
+    }
+}
+
+impl std::fmt::Display for CycleLap {
+    /// `1234 cycles (own cost 40 cycles)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} cycles (own cost {} cycles)", self.cycles, self.own_cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{CycleStopwatch, within};
+    use crate::{
+        source::{SourceId, SourceInfo},
+        testing::ManualSource,
+        units::Width,
+    };
+
+    fn narrow() -> ManualSource {
+        let mut info = SourceInfo::new(SourceId::new("narrow"));
+        info.width = Width::BITS_32;
+        ManualSource::with_info(info).stepping_by(9)
+    }
+
+    #[test]
+    fn a_lap_across_one_wrap_is_counted_and_says_its_own_cost() {
+        let source = narrow();
+        source.set(u64::from(u32::MAX) - 100);
+        let stopwatch = CycleStopwatch::new(&source);
+        source.set(u64::from(u32::MAX) - 100);
+        let ((), lap) = stopwatch.time(|| source.advance(500));
+        let lap = lap.expect("a moment");
+        assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (509, 9, 500));
+        assert_eq!(lap.to_string(), "509 cycles (own cost 9 cycles)");
+    }
+
+    #[test]
+    fn a_lap_of_which_nothing_is_known_is_refused() {
+        let source = narrow();
+        let stopwatch = CycleStopwatch::new(&source);
+        let longest = source_limit(&stopwatch);
+        let ((), lap) = stopwatch.time(|| std::thread::sleep(longest + Duration::from_millis(5)));
+        let refused = lap.expect_err("longer than a wrap of the fastest core");
+        assert!(refused.took > refused.longest && refused.bits == 32, "{refused}");
+    }
+
+    fn source_limit(stopwatch: &CycleStopwatch<&ManualSource>) -> Duration {
+        stopwatch.limit.as_ref().expect("32 bits").longest
+    }
+
+    #[test]
+    fn the_limit_itself_is_within() {
+        let second = Duration::from_secs(1);
+        assert_eq!(within(second, second, 32), Ok(()));
+        assert!(within(second + Duration::from_nanos(1), second, 32).is_err());
+    }
+
+    #[test]
+    fn without_a_clock_no_lap_of_a_narrow_counter_is_believed() {
+        let source = narrow();
+        let mut stopwatch = CycleStopwatch::new(&source);
+        stopwatch.limit.as_mut().expect("32 bits").clock = None;
+        assert!(stopwatch.time(|| ()).1.is_err());
+    }
+
+    #[test]
+    fn a_wide_counter_has_no_limit() {
+        assert!(CycleStopwatch::new(ManualSource::nanoseconds("wide")).limit.is_none());
+    }
+}

@@ -1,0 +1,156 @@
+//! PMCCNTR of ARMv7, and CCNT of the ARM1176: the cycles of the core that executes the read, in 32 bits.
+//! Does not decide whether what it shows is believed: `source::arm_cycles` does.
+
+use core::arch::asm;
+
+use super::{CyclesRefused, access};
+use crate::sys::trial;
+
+/// Proof that the counter could be read on this CPU when it was made: a child of this process read it and lived. The right can be taken away, and each CPU
+/// has its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CyclesToken {
+    form: Form,
+    shows_control: bool,
+}
+
+/// Where the processor has its counter. The two must not be mixed: what reads the counter on one is another register, or none, on the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// CP15, c9. Arm ARM for ARMv7-A (DDI 0406C.d), chapter C12, The Performance Monitors Extension.
+    V7,
+    /// CP15, c15. ARM1176JZF-S TRM (DDI 0301H), 3.2.51 and 3.2.52.
+    Arm1176,
+}
+
+/// ISB in the A32 encoding, written as a number: assemblers for ARMv6 do not know the name. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.54.
+macro_rules! isb {
+    () => {
+        ".inst 0xf57ff06f"
+    };
+}
+
+/// Flush Prefetch Buffer, which ARMv6 has for ISB. ARM1176JZF-S TRM (DDI 0301H), 3.2.22, c7, Cache operations.
+macro_rules! flush_prefetch {
+    () => {
+        "mcr p15, 0, {zero}, c7, c5, 4"
+    };
+}
+
+impl CyclesToken {
+    /// Asks on the CPU on which it is called; `platform` is AT_PLATFORM of the auxiliary vector, the only thing that tells ARMv6 from what came later. What
+    /// is not to be had raises SIGILL, so everything is tried in a forked child first.
+    pub(crate) fn detect(platform: Option<&str>) -> Result<Self, CyclesRefused> {
+        let is_v6 = platform.is_some_and(|platform| platform.starts_with("v6"));
+        // The ARM1176 has a register for it as well, which programs may not read.
+        let mut token = Self { form: Form::Arm1176, shows_control: true };
+        if !is_v6 {
+            if !trial::survives(|| {
+                access_register();
+            }) {
+                return Err(CyclesRefused::NoAccessRegister);
+            }
+            let shown = access_register();
+            if !access::lets_in(shown) {
+                return Err(CyclesRefused::Closed(shown));
+            }
+            token = Self { form: Form::V7, shows_control: access::shows_control(shown) };
+        }
+        let lives = trial::survives(|| {
+            token.read_end();
+            token.control_register();
+        });
+        if lives { Ok(token) } else { Err(CyclesRefused::Killed) }
+    }
+
+    /// The bits that the counter has before it overflows.
+    #[expect(clippy::unused_self, reason = "on another machine it is asked")]
+    pub(crate) const fn bits(self) -> u8 {
+        32
+    }
+
+    /// The counter, at whatever moment the processor finds convenient.
+    #[inline(always)]
+    pub(crate) fn read(self) -> u64 {
+        let cycles: u32;
+        match self.form {
+            // SAFETY: touches no memory and no flags. Where the kernel keeps the register it raises SIGILL, which is not undefined behaviour, and this
+            // token leaves `detect` only after a child executed it. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR.
+            // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+            Form::V7 => unsafe {
+                asm!("mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nomem, nostack, preserves_flags));
+            },
+            // SAFETY: as above. ARM1176JZF-S TRM (DDI 0301H), 3.2.52, c15, Cycle Counter Register.
+            Form::Arm1176 => unsafe {
+                asm!("mrc p15, 0, {}, c15, c12, 1", out(reg) cycles, options(nomem, nostack, preserves_flags));
+            },
+        }
+        cycles.into()
+    }
+
+    /// The counter, not before all earlier instructions have completed.
+    #[inline(always)]
+    pub(crate) fn read_start(self) -> u64 {
+        let cycles: u32;
+        match self.form {
+            // SAFETY: as `read`; ISB is there since ARMv7.
+            // No nomem: the compiler must not move the timed work's memory accesses above this read.
+            Form::V7 => unsafe {
+                asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nostack, preserves_flags));
+            },
+            // SAFETY: as `read`; programs may flush the prefetch buffer. No nomem: as above.
+            Form::Arm1176 => unsafe {
+                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", zero = in(reg) 0, cycles = out(reg) cycles, options(nostack, preserves_flags));
+            },
+        }
+        cycles.into()
+    }
+
+    /// The counter after all earlier instructions have completed, and before any later one begins.
+    #[inline(always)]
+    pub(crate) fn read_end(self) -> u64 {
+        let cycles: u32;
+        match self.form {
+            // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+            Form::V7 => unsafe {
+                asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", isb!(), out(reg) cycles, options(nostack, preserves_flags));
+            },
+            // SAFETY: as `read_start`. No nomem: as above. lateout is not used: the second flush still needs the zero.
+            Form::Arm1176 => unsafe {
+                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", flush_prefetch!(), zero = in(reg) 0, cycles = out(reg) cycles, options(nostack, preserves_flags));
+            },
+        }
+        cycles.into()
+    }
+
+    /// PMCR, on the ARM1176 the Performance Monitor Control Register: how the counters are set up. The lowest four bits mean the same in both. `None` where
+    /// programs may not see it.
+    pub(crate) fn control_register(self) -> Option<u32> {
+        let control: u32;
+        if !self.shows_control {
+            return None;
+        }
+        match self.form {
+            // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR.
+            Form::V7 => unsafe {
+                asm!("mrc p15, 0, {}, c9, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
+            },
+            // SAFETY: as above. ARM1176JZF-S TRM (DDI 0301H), 3.2.51, c15, Performance Monitor Control Register.
+            Form::Arm1176 => unsafe {
+                asm!("mrc p15, 0, {}, c15, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
+            },
+        }
+        Some(control)
+    }
+}
+
+/// PMUSERENR: who may read the counters on this CPU.
+fn access_register() -> u32 {
+    let access: u32;
+    // SAFETY: touches no memory. Programs may read it wherever it is; where it is not, or a hypervisor keeps it, it raises SIGILL, which is not undefined
+    // behaviour: `detect` tries it in a child first. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMUSERENR.
+    unsafe {
+        asm!("mrc p15, 0, {}, c9, c14, 0", out(reg) access, options(nomem, nostack, preserves_flags));
+    }
+    access
+}

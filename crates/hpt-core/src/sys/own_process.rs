@@ -1,0 +1,62 @@
+//! Whether this is still the process that made something, or one that was forked from it since.
+//! Asks the kernel only when a mark is made: comparing is one load.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::native::{Words, words_wiped_on_fork};
+
+/// What the process that made it shows, and no child of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    shown: &'static AtomicU64,
+    own: u64,
+}
+
+impl Mark {
+    /// A mark of this process; `None` where the kernel cannot tell a child (before 4.14).
+    pub(super) fn new() -> Option<Self> {
+        static WORDS: OnceLock<Option<&'static Words>> = OnceLock::new();
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: nothing else is told by these words.
+        let shown = &(*WORDS.get_or_init(words_wiped_on_fork))?[0];
+        if shown.load(Ordering::Relaxed) == 0 {
+            // A child goes on counting where its parent was: no mark of the parent is one of its own.
+            let own = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+            let _ = shown.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        Some(Self { shown, own: shown.load(Ordering::Relaxed) })
+    }
+
+    /// Whether this is the process that made it.
+    #[inline(always)]
+    pub(super) fn is_of_this_process(self) -> bool {
+        self.shown.load(Ordering::Relaxed) == self.own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mark;
+    use crate::sys::trial;
+
+    #[test]
+    fn a_child_is_not_its_parent() {
+        let Some(mark) = Mark::new() else {
+            return println!("skipped: this kernel does not know MADV_WIPEONFORK");
+        };
+        assert!(mark.is_of_this_process());
+        let child_is_another = trial::survives(|| {
+            if mark.is_of_this_process() {
+                std::process::abort();
+            }
+        });
+        // User-mode emulators do not pass MADV_WIPEONFORK on.
+        if cfg!(target_arch = "x86_64") {
+            assert!(child_is_another);
+        }
+        assert!(Mark::new().is_some_and(|again| again.is_of_this_process() && again.own == mark.own));
+    }
+}

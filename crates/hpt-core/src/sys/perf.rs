@@ -1,0 +1,231 @@
+//! A perf event that counts the cycles of this thread: its file, and the page by which the counter behind it can be read without a system call.
+//! Does not know what the numbers in the page mean together: `source::perf_cycles` does.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    mem::ManuallyDrop,
+    os::fd::FromRawFd,
+};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::{arch::event, own_process::Mark, process};
+
+/// `struct perf_event_attr` as far as its first version went, which every kernel takes. Linux, include/uapi/linux/perf_event.h.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+/// PERF_ATTR_SIZE_VER0. Linux, include/uapi/linux/perf_event.h.
+const SIZE: u32 = 64;
+const _: () = assert!(size_of::<Attributes>() == SIZE as usize, "as the kernel lays it out");
+
+/// PERF_TYPE_HARDWARE and PERF_COUNT_HW_CPU_CYCLES. Linux, include/uapi/linux/perf_event.h.
+const HARDWARE: u32 = 0;
+const CPU_CYCLES: u64 = 0;
+/// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux, include/uapi/linux/perf_event.h.
+const PINNED: u64 = 1 << 2;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+/// PERF_FLAG_FD_CLOEXEC. perf_event_open(2).
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// What an event is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Cycles in the kernel are left out. Not every processor can do that.
+    pub(crate) user_only: bool,
+    /// Programs may read the counter, where the machine must be asked for that.
+    pub(crate) by_register: bool,
+}
+
+/// A perf event that counts the cycles of the thread that opened it, wherever it runs.
+#[derive(Debug)]
+pub(crate) struct Event {
+    file: File,
+}
+
+impl Event {
+    /// Opens the event for the calling thread. It counts from here on.
+    ///
+    /// # Errors
+    ///
+    /// What `perf_event_open(2)` answers.
+    pub(crate) fn open(wanted: Wanted) -> io::Result<Self> {
+        let attributes = Attributes {
+            kind: HARDWARE,
+            size: SIZE,
+            config: CPU_CYCLES,
+            flags: PINNED | if wanted.user_only { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR } else { 0 },
+            config1: if wanted.by_register { event::USER_ACCESS } else { 0 },
+            ..Attributes::default()
+        };
+        let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
+        // SAFETY: `attributes` is live, laid out as the kernel's, and says its own size; the kernel only reads it. The other arguments are numbers.
+        // perf_event_open(2).
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                this_thread,
+                any_cpu,
+                no_group,
+                CLOSE_ON_EXEC,
+            )
+        };
+        let descriptor = libc::c_int::try_from(answer).ok().filter(|&descriptor| descriptor >= 0);
+        let Some(descriptor) = descriptor else { return Err(io::Error::last_os_error()) };
+        // SAFETY: the kernel made this descriptor just now, and nobody else knows of it. FromRawFd::from_raw_fd.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        Ok(Self { file })
+    }
+
+    /// The cycles counted until now, by system call; `None` when the event has lost its counter to others, or a sandbox refuses the call.
+    #[inline]
+    pub(crate) fn count(&self) -> Option<u64> {
+        let mut count = [0; 8];
+        // read(2) of an event in error state answers the end of the file. perf_event_open(2), "pinned".
+        let bytes = (&self.file).read(&mut count).ok()?;
+        (bytes == count.len()).then_some(u64::from_ne_bytes(count))
+    }
+
+    /// Maps the event's page, read-only.
+    ///
+    /// # Errors
+    ///
+    /// What mmap answers; [`io::ErrorKind::Unsupported`] where a forked child could not be told from this process.
+    pub(crate) fn map(&self) -> io::Result<Page> {
+        let mark = Mark::new().ok_or(io::ErrorKind::Unsupported)?;
+        let length = usize::try_from(process::page_size()).map_err(|_| io::ErrorKind::Unsupported)?;
+        let map = MmapOptions::new().len(length).map_raw_read_only(&self.file)?;
+        Ok(Page { map: ManuallyDrop::new(map), mark })
+    }
+}
+
+/// The first page of an event, which the kernel moves whenever the event is moved, and the counters behind it; so that a test can script both.
+pub(crate) trait EventPage {
+    /// The field of 16 bits at `offset` bytes.
+    fn read_u16(&self, offset: usize) -> u16;
+    /// The field of 32 bits at `offset` bytes.
+    fn read_u32(&self, offset: usize) -> u32;
+    /// The field of 64 bits at `offset` bytes.
+    fn read_u64(&self, offset: usize) -> u64;
+    /// The counter to which the page gives the number `index`, which is not zero; `None` where it is not one that is read here.
+    fn counter(&self, index: u32) -> Option<u64>;
+}
+
+/// An event's page in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Page {
+    map: ManuallyDrop<MmapRaw>,
+    mark: Mark,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // In a forked child these addresses are free, or somebody else's by now.
+        if self.is_of_this_process() {
+            // SAFETY: it is dropped once, here, and not used afterwards. ManuallyDrop::drop.
+            unsafe { ManuallyDrop::drop(&mut self.map) };
+        }
+    }
+}
+
+/// The fields that are read stand in so many bytes; a page is never smaller.
+const FIELDS: usize = 64;
+
+impl Page {
+    /// Whether the page may be read: a forked child has no such page, and no event behind the counter (mmap of a perf event is not inherited).
+    #[inline(always)]
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.mark.is_of_this_process()
+    }
+
+    /// Returns when all earlier instructions have completed; later ones begin after it.
+    #[inline(always)]
+    pub(crate) fn wait(&self) {
+        event::wait();
+    }
+
+    /// The address of a field.
+    #[inline(always)]
+    fn field<T>(&self, offset: usize) -> *const T {
+        assert!(
+            self.is_of_this_process() && offset.is_multiple_of(size_of::<T>()) && offset + size_of::<T>() <= FIELDS,
+            "no such field in this process"
+        );
+        let first = self.map.as_ptr();
+        // SAFETY: a whole page is mapped, and the assertion keeps the field within its first bytes. pointer::add.
+        unsafe { first.add(offset) }.cast()
+    }
+}
+
+impl EventPage for Page {
+    #[inline(always)]
+    fn read_u16(&self, offset: usize) -> u16 {
+        let field = self.field::<u16>(offset);
+        // SAFETY: `field` lies in a page that is mapped, and readable, for as long as `self.map` lives and in this process, and is aligned. No reference to it
+        // is ever made; volatile, because the kernel changes it. ptr::read_volatile.
+        unsafe { field.read_volatile() }
+    }
+
+    #[inline(always)]
+    fn read_u32(&self, offset: usize) -> u32 {
+        let field = self.field::<u32>(offset);
+        // SAFETY: as `read_u16`.
+        unsafe { field.read_volatile() }
+    }
+
+    #[inline(always)]
+    fn read_u64(&self, offset: usize) -> u64 {
+        let field = self.field::<u64>(offset);
+        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may be of two states: the page's own count of changes tells.
+        unsafe { field.read_volatile() }
+    }
+
+    #[inline(always)]
+    fn counter(&self, index: u32) -> Option<u64> {
+        event::counter(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, EventPage, Wanted};
+    use crate::sys::trial;
+
+    #[test]
+    fn an_event_counts_or_is_refused_with_an_error() {
+        match Event::open(Wanted { user_only: true, by_register: true }) {
+            Ok(event) => assert!(event.count() <= event.count()),
+            Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_page_knows_whose_it_is() {
+        let page = match Event::open(Wanted { user_only: true, by_register: true }).and_then(|event| event.map()) {
+            Ok(page) => page,
+            Err(error) => return println!("skipped: no page of a perf event: {error}"),
+        };
+        page.read_u32(8);
+        let child_leaves_it = trial::survives(|| {
+            if page.is_of_this_process() {
+                std::process::abort();
+            }
+        });
+        assert!(child_leaves_it);
+    }
+}
