@@ -6,7 +6,7 @@
  * The aarch64 and ARMv7 parts ran on emulated boards. Unproved, because no emulator has it: the counter of ARM1176, which has registers of its
  * own; the cycle counters of Cortex-A5, A8 and A9; and PMUv3 under a 32-bit kernel.
  *
- * Arm Architecture Reference Manual for A-profile (DDI 0487J), D17.5 the Performance Monitors registers; for ARMv7-A and ARMv7-R (DDI 0406C),
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), D24.5 Performance Monitors registers; for ARMv7-A and ARMv7-R (DDI 0406C),
  * chapter C12; ARM1176JZF-S Technical Reference Manual (DDI 0301H), pages 3-132 to 3-140.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
