@@ -37,8 +37,10 @@ pub mod calibrate;
 pub mod clock;
 pub mod host;
 pub mod measure;
+pub mod pace;
 pub mod realtime;
 mod scale;
+pub mod sleep;
 pub mod source;
 pub mod state;
 pub mod stats;
@@ -50,7 +52,9 @@ mod units;
 pub use calibrate::Calibration;
 pub use clock::{Clock, Instant, Reading};
 pub use host::Host;
+pub use pace::Pacer;
 pub use scale::Scale;
+pub use sleep::Sleeper;
 pub use source::{
     ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Opened, PerfCycles, PosixClock, PosixId, SourceId, SourceInfo,
     TimeSource, Tsc, Unavailable, Widened,

@@ -14,3 +14,4 @@ pub(crate) mod process;
     allow(dead_code, reason = "there everything can be asked; the tests try it everywhere")
 )]
 pub(crate) mod trial;
+pub(crate) mod wait;

@@ -1,0 +1,258 @@
+//! Doing something once in every period, without an error that adds up.
+//! Sleeps by `sleep`; decides when, and what becomes of periods that were missed.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Instant,
+    sleep::{Interrupter, Sleeper, Woken},
+};
+
+/// What becomes of periods whose beginning was missed because the work took too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overrun {
+    /// They are left out: the next deadline is the next one of the grid that lies ahead.
+    #[default]
+    Skip,
+    /// They are made up for: every one of them is begun, at once, until the grid is reached again.
+    CatchUp,
+    /// The grid begins anew, a period from now.
+    Reset,
+    /// There is no grid: the next deadline is always a period from now. Every lateness adds up; for comparison with the others.
+    FromNow,
+}
+
+/// The beginning of a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tick {
+    /// When it should have begun.
+    pub deadline: Instant,
+    /// How long after that it did; zero for an interrupted one.
+    pub late: Duration,
+    /// How many periods before it were left out.
+    pub skipped: u64,
+    /// What was left of the sleep when somebody interrupted it. The deadline is that of the next tick as well, then.
+    pub interrupted: Option<Duration>,
+}
+
+/// Counts of a [`Pacer`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Periods that were begun.
+    pub ticks: u64,
+    /// Those whose deadline had passed before they were waited for.
+    pub overruns: u64,
+    /// Those that were left out.
+    pub skipped: u64,
+}
+
+/// Begins a period after the other, each a period after the deadline of the last and not after its end, so that no lateness adds up.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use hpt_core::Pacer;
+///
+/// let mut pacer = Pacer::every(Duration::from_millis(1));
+/// let first = pacer.wait();
+/// let second = pacer.wait();
+/// // However late either was: their deadlines are a period apart, or some whole periods.
+/// assert_eq!((second.deadline - first.deadline).as_nanos() % 1_000_000, 0);
+/// ```
+#[derive(Debug)]
+pub struct Pacer {
+    sleeper: Sleeper,
+    period: Duration,
+    next: Instant,
+    overrun: Overrun,
+    counts: Counts,
+}
+
+impl Pacer {
+    /// Periods of this length, at least a nanosecond, of which the first ends the same time from now.
+    #[must_use]
+    pub fn every(period: Duration) -> Self {
+        Self::with_sleeper(period, Sleeper::new())
+    }
+
+    /// The same, by a sleeper of one's own.
+    #[must_use]
+    pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
+        let period = period.max(Duration::from_nanos(1));
+        let next = Instant::now().saturating_add(period);
+        Self { sleeper, period, next, overrun: Overrun::default(), counts: Counts::default() }
+    }
+
+    /// The same, with the first deadline at `first`.
+    #[must_use]
+    pub const fn starting_at(mut self, first: Instant) -> Self {
+        self.next = first;
+        self
+    }
+
+    /// The same, with another way to treat periods that were missed.
+    #[must_use]
+    pub const fn with_overrun(mut self, overrun: Overrun) -> Self {
+        self.overrun = overrun;
+        self
+    }
+
+    /// Something that ends a wait from anywhere.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        self.sleeper.interrupter()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The sleeper, for its report.
+    #[must_use]
+    pub const fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+
+    /// Waits for the next period.
+    pub fn wait(&mut self) -> Tick {
+        let plan = plan(self.overrun, self.next, self.period, Instant::now());
+        self.counts.skipped += plan.skipped;
+        let late = match self.sleeper.sleep_until(plan.deadline) {
+            Woken::InTime { late } => late,
+            Woken::Interrupted { left } => {
+                self.next = plan.deadline;
+                let Plan { deadline, skipped, .. } = plan;
+                return Tick { deadline, late: Duration::ZERO, skipped, interrupted: Some(left) };
+            }
+        };
+        self.counts.ticks += 1;
+        self.counts.overruns += u64::from(plan.is_overrun);
+        let from = if self.overrun == Overrun::FromNow { Instant::now() } else { plan.deadline };
+        self.next = from.saturating_add(self.period);
+        Tick { deadline: plan.deadline, late, skipped: plan.skipped, interrupted: None }
+    }
+}
+
+/// What is to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plan {
+    deadline: Instant,
+    skipped: u64,
+    is_overrun: bool,
+}
+
+/// What is waited for at `now` when `next` was due.
+fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
+    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    let late_ns = now.nanoseconds_since(next);
+    let on_the_grid = Plan { deadline: next, skipped: 0, is_overrun: late_ns > 0 };
+    match overrun {
+        Overrun::CatchUp | Overrun::FromNow => on_the_grid,
+        Overrun::Reset if late_ns >= period_ns => {
+            Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns, ..on_the_grid }
+        }
+        Overrun::Skip if late_ns >= period_ns => {
+            // The one that is due now is begun late; those before it are gone.
+            let skipped = late_ns / period_ns;
+            let past = Duration::from_nanos(skipped.saturating_mul(period_ns));
+            Plan { deadline: next.saturating_add(past), skipped, ..on_the_grid }
+        }
+        Overrun::Reset | Overrun::Skip => on_the_grid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{Overrun, Pacer, Plan, plan};
+    use crate::clock::Instant;
+
+    const PERIOD: Duration = Duration::from_millis(1);
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanoseconds(us * 1_000)
+    }
+
+    #[test]
+    fn what_is_ahead_is_waited_for_by_every_policy() {
+        for overrun in [Overrun::Skip, Overrun::CatchUp, Overrun::Reset, Overrun::FromNow] {
+            let planned = plan(overrun, at(5_000), PERIOD, at(4_999));
+            assert_eq!(planned, Plan { deadline: at(5_000), skipped: 0, is_overrun: false });
+            let planned = plan(overrun, at(5_000), PERIOD, at(5_400));
+            assert_eq!(planned, Plan { deadline: at(5_000), skipped: 0, is_overrun: true }, "less than a period late");
+        }
+    }
+
+    #[test]
+    fn what_was_missed_is_treated_as_the_policy_says() {
+        let planned = |overrun| plan(overrun, at(5_000), PERIOD, at(8_300));
+        assert_eq!(planned(Overrun::Skip), Plan { deadline: at(8_000), skipped: 3, is_overrun: true });
+        assert_eq!(planned(Overrun::CatchUp), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
+        assert_eq!(planned(Overrun::Reset), Plan { deadline: at(9_300), skipped: 3, is_overrun: true });
+        assert_eq!(planned(Overrun::FromNow), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
+    }
+
+    proptest! {
+        /// On the grid, whatever is late: a whole number of periods after the one that was due, and less than a period ago.
+        #[test]
+        fn a_grid_stays_a_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
+            let (next, now) = (Instant::from_nanoseconds(next), Instant::from_nanoseconds(next + late));
+            let planned = plan(Overrun::Skip, next, Duration::from_nanos(period), now);
+            prop_assert!((planned.deadline - next).as_nanos() == u128::from(planned.skipped) * u128::from(period));
+            prop_assert!(now.nanoseconds_since(planned.deadline) < period.max(1));
+        }
+    }
+
+    #[test]
+    fn lateness_does_not_add_up() {
+        let period = Duration::from_micros(500);
+        let first = Instant::now() + period;
+        let mut pacer = Pacer::every(period).starting_at(first).with_overrun(Overrun::CatchUp);
+        for number in 0..20_u32 {
+            let tick = pacer.wait();
+            assert_eq!(tick.deadline, first + number * period);
+            assert!(Instant::now() >= tick.deadline && tick.interrupted.is_none());
+        }
+        assert_eq!(pacer.counts().ticks, 20);
+    }
+
+    #[test]
+    fn missed_periods_are_counted() {
+        let mut pacer = Pacer::every(PERIOD);
+        pacer.wait();
+        thread::sleep(4 * PERIOD);
+        let tick = pacer.wait();
+        assert!(tick.skipped >= 3 && tick.late < Duration::from_secs(1), "{tick:?}");
+        let counts = pacer.counts();
+        assert!(counts.overruns >= 1 && counts.skipped >= tick.skipped && counts.ticks == 2, "{counts:?}");
+    }
+
+    #[test]
+    fn an_interrupted_wait_keeps_its_deadline() {
+        let mut pacer = Pacer::every(Duration::from_secs(3_600));
+        pacer.interrupter().interrupt();
+        let interrupted = pacer.wait();
+        assert!(interrupted.interrupted.is_some_and(|left| left > Duration::from_secs(3_000)));
+        pacer.interrupter().interrupt();
+        assert_eq!(pacer.wait().deadline, interrupted.deadline);
+        assert_eq!(pacer.counts().ticks, 0);
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_period_are_periods() {
+        let mut shortest = Pacer::every(Duration::ZERO);
+        shortest.wait();
+        let mut longest = Pacer::every(Duration::MAX);
+        longest.interrupter().interrupt();
+        assert_eq!(longest.wait().deadline, Instant::from_nanoseconds(u64::MAX));
+    }
+}

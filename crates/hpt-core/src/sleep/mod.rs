@@ -1,0 +1,412 @@
+//! Sleeping until a moment and no longer: the kernel parks the thread for most of the time, and it spins for the rest.
+//! Paces nothing: `pace` does. Measures nothing but its own misses.
+
+mod reserve;
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use self::reserve::Reserve;
+use crate::{
+    clock::Instant,
+    stats::{Histogram, Spread},
+    sys::wait::{self, Till},
+};
+
+/// Three of four wake-ups in time.
+const DEFAULT_QUANTILE: f64 = 0.75;
+/// A reserve is no longer, whatever was learned: a host that takes milliseconds does not teach it milliseconds.
+const LONGEST_RESERVE: Duration = Duration::from_micros(200);
+/// Parking for less than this takes longer than the time that is left.
+const SHORTEST_PARK_NS: u64 = 5_000;
+/// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`, and by more than a daemon bends it.
+const LEAST_STEP: Duration = Duration::from_millis(1);
+/// Who spins towards a moment of the wall clock looks at it so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How a [`Sleeper`] spends the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Parked in the kernel until a learned reserve before the deadline, then spinning.
+    #[default]
+    Precise,
+    /// Spinning all the time: the most punctual, for a whole CPU.
+    SpinOnly,
+    /// Parked until the deadline: the cheapest, and as late as the kernel is.
+    KernelOnly,
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an interrupted sleep did not reach its deadline"]
+pub enum Woken {
+    /// The deadline came.
+    InTime {
+        /// How long after it the sleep returned; zero is possible, less is not.
+        late: Duration,
+    },
+    /// An [`Interrupter`] ended it.
+    Interrupted {
+        /// What was left of it; zero when the deadline came at the same time.
+        left: Duration,
+    },
+}
+
+impl Woken {
+    /// Whether the deadline came.
+    #[must_use]
+    pub const fn is_in_time(self) -> bool {
+        matches!(self, Self::InTime { .. })
+    }
+}
+
+/// How a sleep until a moment of the wall clock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an interrupted sleep did not reach its deadline"]
+pub struct WokenByWall {
+    /// As any other sleep. `late` and `left` are by the wall clock.
+    pub woken: Woken,
+    /// Whether the wall clock was set meanwhile. The sleep took that into account.
+    pub clock_was_set: bool,
+}
+
+/// What a [`Sleeper`] did so far.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Sleeps that reached their deadline.
+    pub in_time: u64,
+    /// Sleeps that were interrupted.
+    pub interrupted: u64,
+    /// How late they returned; `None` before the first.
+    pub late: Option<Spread>,
+    /// The part of all sleeping that was spent spinning, from 0 to 1: what it cost in CPU time, but for the parking itself.
+    pub spinning_share: f64,
+    /// The reserve for the last sleep.
+    pub reserve: Duration,
+}
+
+/// Sleeps for one thread, and learns how late that thread is woken.
+///
+/// # Punctuality
+///
+/// A sleep ends at its deadline by [`Instant`] or later, never earlier. Parked, the thread is woken a *reserve* before the deadline, and spins from then on;
+/// the reserve is the quantile of how late the last 64 sleeps of about that length were woken (three of four, unless
+/// [`with_quantile`](Self::with_quantile) says otherwise), and 200 µs at most. What else keeps a thread from running, keeps it from being punctual: other threads, and a host
+/// that takes its CPU away.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use hpt_core::{Instant, Sleeper};
+///
+/// let mut sleeper = Sleeper::new();
+/// let deadline = Instant::now() + Duration::from_millis(2);
+/// let woken = sleeper.sleep_until(deadline);
+/// assert!(woken.is_in_time() && Instant::now() >= deadline);
+/// ```
+#[derive(Debug)]
+pub struct Sleeper {
+    word: Arc<Word>,
+    strategy: Strategy,
+    reserve: Reserve,
+    last_reserve_ns: u64,
+    late: Histogram,
+    interrupted: u64,
+    spun_ns: u64,
+    slept_ns: u64,
+    /// What was learned is true of one thread.
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl Default for Sleeper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sleeper {
+    /// One that knows nothing as yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            word: Arc::default(),
+            strategy: Strategy::Precise,
+            reserve: reserve(DEFAULT_QUANTILE),
+            last_reserve_ns: 0,
+            late: Histogram::new(),
+            interrupted: 0,
+            spun_ns: 0,
+            slept_ns: 0,
+            bound_to_its_thread: PhantomData,
+        }
+    }
+
+    /// The same, by another strategy.
+    #[must_use]
+    pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// The same, with this part of all wake-ups in time (0 to 1; what is not in it is taken for the nearest that is): the more, the more CPU time is spent spinning. What
+    /// was learned is forgotten.
+    #[must_use]
+    pub fn with_quantile(mut self, quantile: f64) -> Self {
+        self.reserve = reserve(quantile);
+        self
+    }
+
+    /// Something that wakes this sleeper from anywhere.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter { word: Arc::clone(&self.word) }
+    }
+
+    /// Forgets an interruption that came while nobody slept.
+    pub fn clear_interruption(&mut self) {
+        self.word.take();
+    }
+
+    /// Sleeps for `duration`; to the end of all time where that is beyond.
+    pub fn sleep(&mut self, duration: Duration) -> Woken {
+        self.sleep_until(Instant::now().saturating_add(duration))
+    }
+
+    /// Sleeps until `deadline`; not at all if that has passed.
+    pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
+        let start = Instant::now();
+        self.park(deadline, start);
+        self.spin_until(deadline);
+        self.end(deadline, start)
+    }
+
+    /// Sleeps until the wall clock shows `deadline`. If it is set meanwhile, the sleep is shorter or longer by as much.
+    pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
+        let start = WallOffset::now();
+        loop {
+            let seen = WallOffset::now();
+            let due = seen.instant_of(deadline);
+            if due <= seen.instant || self.word.is_set() {
+                let woken = self.end(due, start.instant);
+                return WokenByWall { woken, clock_was_set: start.differs_from(WallOffset::now()) };
+            }
+            let reserve_ns = self.reserve_for(due, seen.instant);
+            if self.parks(due.nanoseconds_since(seen.instant), reserve_ns) {
+                let _slack = Slack::none();
+                let since_epoch = deadline.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                // One wait, and then a look at both clocks: the kernel keeps to the wall clock also when that is set.
+                self.word.wait(Till::Realtime, since_epoch.saturating_sub(Duration::from_nanos(reserve_ns)));
+            } else {
+                self.spin_until(due.min(seen.instant + LOOK_AGAIN));
+            }
+        }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    pub fn report(&self) -> Report {
+        Report {
+            in_time: self.late.samples(),
+            interrupted: self.interrupted,
+            late: self.late.spread(1.0),
+            spinning_share: if self.slept_ns == 0 { 0.0 } else { self.spun_ns as f64 / self.slept_ns as f64 },
+            reserve: Duration::from_nanos(self.last_reserve_ns),
+        }
+    }
+
+    fn reserve_for(&mut self, deadline: Instant, now: Instant) -> u64 {
+        self.last_reserve_ns = match self.strategy {
+            Strategy::Precise => self.reserve.for_length(deadline.nanoseconds_since(now)),
+            Strategy::SpinOnly | Strategy::KernelOnly => 0,
+        };
+        self.last_reserve_ns
+    }
+
+    /// Whether so much time is better spent in the kernel, for the most part.
+    fn parks(&self, length_ns: u64, reserve_ns: u64) -> bool {
+        self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
+    }
+
+    /// Parks the thread until the reserve before `deadline`, or an interruption.
+    fn park(&mut self, deadline: Instant, start: Instant) {
+        let length_ns = deadline.nanoseconds_since(start);
+        let reserve_ns = self.reserve_for(deadline, start);
+        if !self.parks(length_ns, reserve_ns) {
+            return;
+        }
+        let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
+        let _slack = Slack::none();
+        loop {
+            self.word.wait(Till::Monotonic, Duration::from_nanos(until.as_nanoseconds()));
+            let woken = Instant::now();
+            if self.word.is_set() {
+                return;
+            }
+            // Otherwise it was a signal, or no reason at all.
+            if woken >= until {
+                self.reserve.learn(length_ns, woken.nanoseconds_since(until));
+                return;
+            }
+        }
+    }
+
+    /// Spins until `deadline` or an interruption.
+    fn spin_until(&mut self, deadline: Instant) {
+        let began = Instant::now();
+        let mut now = began;
+        while now < deadline && !self.word.is_set() {
+            std::hint::spin_loop();
+            now = Instant::now();
+        }
+        self.spun_ns += now.nanoseconds_since(began);
+    }
+
+    /// Says how a sleep ended that began at `start`.
+    fn end(&mut self, deadline: Instant, start: Instant) -> Woken {
+        let now = Instant::now();
+        self.slept_ns += now.nanoseconds_since(start);
+        // An interruption that came at the same time as the deadline is not left for the next sleep.
+        if self.word.take() {
+            self.interrupted += 1;
+            return Woken::Interrupted { left: deadline - now };
+        }
+        self.late.record(now.nanoseconds_since(deadline));
+        Woken::InTime { late: now - deadline }
+    }
+}
+
+fn reserve(quantile: f64) -> Reserve {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    let permille = (quantile.clamp(0.0, 1.0) * 1_000.0) as usize;
+    Reserve::new(permille, nanoseconds(LONGEST_RESERVE))
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Wakes a [`Sleeper`], from another thread or from a signal handler.
+///
+/// An interruption ends the sleep that is under way, parked or spinning, or else the next one at once. Several before that end one sleep.
+///
+/// # Examples
+///
+/// ```
+/// use std::{thread, time::Duration};
+/// use hpt_core::{Sleeper, sleep::Woken};
+///
+/// let mut sleeper = Sleeper::new();
+/// let interrupter = sleeper.interrupter();
+/// let other = thread::spawn(move || interrupter.interrupt());
+/// let woken = sleeper.sleep(Duration::from_secs(3600));
+/// assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(3500)));
+/// other.join().unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Interrupter {
+    word: Arc<Word>,
+}
+
+impl Interrupter {
+    /// Wakes the sleeper. Neither allocates nor waits.
+    pub fn interrupt(&self) {
+        self.word.set();
+    }
+}
+
+impl fmt::Debug for Interrupter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupter").field("is_set", &self.word.is_set()).finish()
+    }
+}
+
+/// Zero until somebody interrupts.
+#[derive(Debug, Default)]
+struct Word(AtomicU32);
+
+impl Word {
+    fn set(&self) {
+        // Who finds it set knows that whoever set it wakes the sleeper.
+        if self.0.swap(1, Ordering::AcqRel) == 0 {
+            wait::wake(&self.0);
+        }
+    }
+
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(0, Ordering::AcqRel) != 0
+    }
+
+    fn wait(&self, till: Till, moment: Duration) {
+        wait::wait_while_zero(&self.0, till, moment);
+    }
+}
+
+/// While it lives the kernel does not wake this thread late for its own convenience.
+struct Slack {
+    before: Option<libc::c_ulong>,
+}
+
+impl Slack {
+    fn none() -> Self {
+        let before = wait::timer_slack().filter(|&before| before > 1);
+        if before.is_some() {
+            wait::set_timer_slack(1);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Slack {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            wait::set_timer_slack(before);
+        }
+    }
+}
+
+/// The wall clock beside `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug)]
+struct WallOffset {
+    instant: Instant,
+    wall: SystemTime,
+}
+
+impl WallOffset {
+    fn now() -> Self {
+        let instant = Instant::now();
+        Self { instant, wall: instant.to_system_time() }
+    }
+
+    /// The moment at which the wall clock will show `wall`, if it is not set.
+    fn instant_of(self, wall: SystemTime) -> Instant {
+        match wall.duration_since(self.wall) {
+            Ok(ahead) => self.instant.saturating_add(ahead),
+            Err(past) => self.instant.saturating_sub(past.duration()),
+        }
+    }
+
+    /// Whether the wall clock was set until `later`.
+    fn differs_from(self, later: Self) -> bool {
+        let elapsed = later.instant - self.instant;
+        let expected = self.wall + elapsed;
+        let apart = later.wall.duration_since(expected).unwrap_or_else(|earlier| earlier.duration());
+        // One part in a thousand is more than any daemon bends it by, beside a `CLOCK_MONOTONIC` that it bends as well.
+        apart > LEAST_STEP + elapsed / 1_000
+    }
+}

@@ -1,0 +1,158 @@
+//! Waiting in the kernel for a moment or a word: futex(2); and how late the kernel may wake a thread for its own convenience: the timer slack.
+//! Decides nothing: `sleep` does.
+
+use std::{io, sync::atomic::AtomicU32, time::Duration};
+
+/// The clock that a moment is told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Till {
+    Monotonic,
+    /// The wall clock: when it is set, the wait ends earlier or later.
+    Realtime,
+}
+
+/// A moment as the kernel takes it, with 64 bits for the seconds also where the C library has 32.
+#[repr(C)]
+struct Timespec64 {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// Waits until the clock shows `moment` since its epoch, or somebody calls [`wake`], but not at all if `word` is not zero. It may also return for no reason,
+/// so look again.
+pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
+    let clock = match till {
+        Till::Monotonic => 0,
+        Till::Realtime => libc::FUTEX_CLOCK_REALTIME,
+    };
+    let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | clock;
+    #[cfg(target_pointer_width = "64")]
+    let _ = wait(libc::SYS_futex, word, operation, &timespec64(moment));
+    #[cfg(target_pointer_width = "32")]
+    if wait(SYS_FUTEX_TIME64, word, operation, &timespec64(moment)) == Err(libc::ENOSYS) {
+        // Before Linux 5.1. A moment after 2038 is awaited in more than one wait: this one returns, and the caller looks again.
+        let seconds = libc::time_t::try_from(moment.as_secs()).unwrap_or(libc::time_t::MAX);
+        let nanoseconds = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
+        let _ = wait(libc::SYS_futex, word, operation, &libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds });
+    }
+}
+
+/// Linux, arch/arm/tools/syscall.tbl.
+#[cfg(target_pointer_width = "32")]
+const SYS_FUTEX_TIME64: libc::c_long = 422;
+
+fn timespec64(moment: Duration) -> Timespec64 {
+    // The kernel takes every moment that its own 64 bits of nanoseconds do not reach for the last one. Linux, include/linux/ktime.h, ktime_set.
+    let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
+    Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
+}
+
+/// The system call `number`, which must be one that takes a `T` for the moment.
+fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, moment: &T) -> Result<(), libc::c_int> {
+    // SAFETY: the word and the moment are live for as long as the call takes, and the moment has the form that this call reads; it writes to neither. The
+    // fifth argument is not read by this operation, the sixth says that any waker will do. futex(2).
+    let answer = unsafe {
+        libc::syscall(
+            number,
+            word.as_ptr(),
+            operation,
+            0_u32,
+            std::ptr::from_ref(moment),
+            std::ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+}
+
+/// Wakes whoever waits for `word`. May stand in a signal handler.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: the word is live; this operation takes its address for a name and a number of waiters, and reads no other argument. futex(2).
+    let _ = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+            std::ptr::null::<Timespec64>(),
+            std::ptr::null::<u32>(),
+            0_u32,
+        )
+    };
+}
+
+/// How late the kernel may wake this thread so as to wake others at once; `None` where it does not say.
+pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
+    // SAFETY: takes no other argument. prctl(2), PR_GET_TIMERSLACK; it answers -1 for a failure, and else the nanoseconds.
+    let nanoseconds = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    libc::c_ulong::try_from(nanoseconds).ok()
+}
+
+/// Sets it, in nanoseconds; 0 is the thread's own default.
+pub(crate) fn set_timer_slack(nanoseconds: libc::c_ulong) {
+    // SAFETY: takes a number. prctl(2), PR_SET_TIMERSLACK.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        thread,
+        time::{Duration, Instant, SystemTime},
+    };
+
+    use super::{Till, set_timer_slack, timer_slack, wait_while_zero, wake};
+    use crate::sys::clock::{Clock, ClockId, Route};
+
+    fn now(clock: ClockId) -> Duration {
+        Duration::from_nanos(Clock::unasked(clock, Route::Library).nanoseconds())
+    }
+
+    #[test]
+    fn a_moment_is_waited_for_by_either_clock() {
+        for (till, clock) in [(Till::Monotonic, ClockId::Monotonic), (Till::Realtime, ClockId::Realtime)] {
+            let moment = now(clock) + Duration::from_millis(20);
+            let word = AtomicU32::new(0);
+            // It may return for no reason, but not for ever.
+            let start = Instant::now();
+            while now(clock) < moment && start.elapsed() < Duration::from_secs(5) {
+                wait_while_zero(&word, till, moment);
+            }
+            assert!(now(clock) >= moment && start.elapsed() >= Duration::from_millis(15), "{till:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_past_or_not_zero_is_not_waited_for() {
+        let start = Instant::now();
+        wait_while_zero(&AtomicU32::new(0), Till::Monotonic, Duration::ZERO);
+        wait_while_zero(&AtomicU32::new(1), Till::Monotonic, Duration::from_secs(u64::MAX));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn who_waits_for_ever_is_woken() {
+        let word = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while word.load(Ordering::Acquire) == 0 {
+                    wait_while_zero(&word, Till::Monotonic, Duration::from_secs(u64::MAX));
+                }
+            });
+            thread::sleep(Duration::from_millis(5));
+            word.store(1, Ordering::Release);
+            wake(&word);
+        });
+        assert!(SystemTime::now() > SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn the_slack_is_what_it_was_set_to() {
+        let Some(before) = timer_slack() else { return println!("skipped: this kernel does not tell the timer slack") };
+        set_timer_slack(7_777);
+        assert_eq!(timer_slack(), Some(7_777));
+        set_timer_slack(before);
+        assert_eq!(timer_slack(), Some(before));
+    }
+}
