@@ -17,9 +17,11 @@ const EXAMPLES: &str = "\
 Examples:
   hpt probe                       list every time source of this machine
   hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
-  hpt bench --format json         what a read of each costs, for programs";
+  hpt bench --format json         what a read of each costs, for programs
+  hpt sleep --duration 1ms        how late sleeps of a millisecond return";
 
-/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs.
+/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; and how
+/// late it wakes who sleeps.
 #[derive(Debug, Parser)]
 #[command(name = "hpt", version, max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub(crate) struct Cli {
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Probe(cmd::probe::Arguments),
     Calibrate(cmd::calibrate::Arguments),
     Bench(cmd::bench::Arguments),
+    Sleep(cmd::sleep::Arguments),
 }
 
 /// Exit codes and examples, for the end of a subcommand's help.
@@ -67,13 +70,21 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     if (SHORTEST..=LONGEST).contains(&window) { Ok(window) } else { Err("from 1ms to 1day".to_owned()) }
 }
 
+/// Reads a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
+pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(10);
+    const SHORTEST: Duration = Duration::from_micros(1);
+    let length = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250us or 1ms"))?;
+    if (SHORTEST..=LONGEST).contains(&length) { Ok(length) } else { Err("from 1us to 10s".to_owned()) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use clap::CommandFactory;
 
-    use super::{Cli, CpuChoice, cpu_choice, window};
+    use super::{Cli, CpuChoice, cpu_choice, sleep_length, window};
 
     #[test]
     fn the_command_line_is_sound() {
@@ -85,6 +96,14 @@ mod tests {
         assert_eq!(window("100ms"), Ok(Duration::from_millis(100)));
         for wrong in ["0s", "100", "-1s", "1us", "2days", ""] {
             assert!(window(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sleep_is_neither_nothing_nor_endless() {
+        assert_eq!(sleep_length("250us"), Ok(Duration::from_micros(250)));
+        for wrong in ["0s", "100", "999ns", "11s", "soon", ""] {
+            assert!(sleep_length(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -8,7 +8,13 @@ use std::{
 };
 
 use crate::render::Answer;
-use hpt_core::{Unavailable, host::CaptureError, realtime::PinError, state::StateError, stopwatch::StopwatchError};
+use hpt_core::{
+    Unavailable,
+    host::CaptureError,
+    realtime::{PinError, RealtimeError},
+    state::StateError,
+    stopwatch::StopwatchError,
+};
 
 /// The code of an answer: 0 yes, 1 no, 2 could not tell or wrong usage.
 pub(crate) fn code(answer: Answer) -> ExitCode {
@@ -35,6 +41,8 @@ pub(crate) enum Failure {
     },
     #[error("cannot choose the CPU")]
     Cpu(#[from] PinError),
+    #[error(transparent)]
+    Realtime(#[from] RealtimeError),
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
     #[error("cannot keep the calibration")]

@@ -1,9 +1,13 @@
-//! Where a thread runs: pinned to one CPU while a guard lives, as before when it is gone.
+//! Where a thread runs, before which others, and how deep its processor may sleep: while a guard lives, and as before when it is gone.
 //! Measures nothing.
 
-use std::{io, marker::PhantomData};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    marker::PhantomData,
+};
 
-use crate::sys::process::CpuSet;
+use crate::sys::process::{CpuSet, Scheduling};
 
 /// Why a thread could not be pinned.
 #[derive(Debug, thiserror::Error)]
@@ -89,9 +93,99 @@ impl Drop for Pinned {
     }
 }
 
+/// Why a thread or a processor was not put into a state for real-time work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RealtimeError {
+    /// The kernel refused the class or the priority.
+    #[error(
+        "the kernel refused SCHED_FIFO with priority {priority}; it takes root, CAP_SYS_NICE, or a limit that allows it (ulimit -r), and a priority from 1 to 99"
+    )]
+    Fifo {
+        /// The priority asked for.
+        priority: u8,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// The kernel's file for it cannot be written.
+    #[error("cannot hold /dev/cpu_dma_latency at zero; it takes root, or a rule that lets a group write it")]
+    Latency(#[source] io::Error),
+}
+
+/// The calling thread runs by `SCHED_FIFO` for as long as this lives: before all ordinary threads, until it waits.
+///
+/// A thread that never waits keeps all others from its CPU, but for the part of each second that the kernel keeps back (sched_rt_runtime_us).
+#[derive(Debug)]
+#[must_use = "the thread is as before when the guard is dropped"]
+pub struct Fifo {
+    before: Scheduling,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl Fifo {
+    /// Makes the calling thread run by `SCHED_FIFO` with this priority, 1 to 99.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError::Fifo`] when the kernel refuses.
+    pub fn at(priority: u8) -> Result<Self, RealtimeError> {
+        let refused = |cause| RealtimeError::Fifo { priority, cause };
+        let before = Scheduling::of_this_thread().map_err(refused)?;
+        Scheduling { policy: libc::SCHED_FIFO, priority: priority.into() }.apply().map_err(refused)?;
+        Ok(Self { before, bound_to_its_thread: PhantomData })
+    }
+}
+
+impl Drop for Fifo {
+    fn drop(&mut self) {
+        // To go back from FIFO to what was before is always allowed.
+        let _ = self.before.apply();
+    }
+}
+
+/// No processor of the machine sleeps so deep that waking takes time, for as long as this lives: a promise (PM QoS) that the kernel keeps as long as
+/// its file is open. Costs power.
+#[derive(Debug)]
+#[must_use = "the promise ends when the guard is dropped"]
+pub struct AwakeCpus {
+    _promise: File,
+}
+
+impl AwakeCpus {
+    /// Asks for it. Linux, Documentation/power/pm_qos_interface.rst.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError::Latency`] when the file cannot be opened or written.
+    pub fn hold() -> Result<Self, RealtimeError> {
+        let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+        let mut promise = opened.map_err(RealtimeError::Latency)?;
+        promise.write_all(&0_i32.to_ne_bytes()).map_err(RealtimeError::Latency)?;
+        Ok(Self { _promise: promise })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{PinError, Pinned, allowed_cpus};
+    use super::{Fifo, PinError, Pinned, RealtimeError, allowed_cpus};
+    use crate::sys::process::Scheduling;
+
+    #[test]
+    fn a_guard_makes_a_thread_fifo_and_its_end_restores() {
+        let before = Scheduling::of_this_thread().expect("every kernel answers");
+        match Fifo::at(1) {
+            Ok(guard) => {
+                let during = Scheduling::of_this_thread().expect("as before");
+                assert_eq!(during, Scheduling { policy: libc::SCHED_FIFO, priority: 1 });
+                drop(guard);
+                assert_eq!(Scheduling::of_this_thread().expect("as before"), before);
+            }
+            Err(refused) => println!("skipped: {refused}"),
+        }
+        assert!(matches!(Fifo::at(100), Err(RealtimeError::Fifo { priority: 100, .. })));
+        assert_eq!(Scheduling::of_this_thread().expect("as before"), before);
+    }
 
     #[test]
     fn a_guard_pins_and_its_end_restores() {

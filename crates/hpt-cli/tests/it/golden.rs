@@ -59,6 +59,7 @@ fn help_is_complete() {
         ("help-probe", &["probe", "--help"]),
         ("help-calibrate", &["calibrate", "--help"]),
         ("help-bench", &["bench", "--help"]),
+        ("help-sleep", &["sleep", "--help"]),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0);

@@ -204,6 +204,36 @@ fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
 }
 
 #[test]
+fn sleep_compares_every_method_and_none_of_its_own_is_early() {
+    let output = run(&["sleep", "--count", "4", "--duration", "200us,2ms", "--format", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let rows = document["results"].as_array().expect("rows");
+    let seen: Vec<_> = rows.iter().map(|row| (row["duration_ns"].as_u64(), row["method"].as_str())).collect();
+    let expected = [200_000, 2_000_000]
+        .into_iter()
+        .flat_map(|duration| ["std", "nanosleep", "fixed", "busy", "hpt"].map(|method| (Some(duration), Some(method))));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
+    for row in rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
+        assert_eq!(row["samples"], 4);
+        assert!(number("p50_ns") <= number("p99_ns") && number("p99_ns") <= number("max_ns"), "{row}");
+        if ["fixed", "busy", "hpt"].contains(&row["method"].as_str().expect("a name")) {
+            assert_eq!(row["early"], 0, "{row}");
+        }
+    }
+    let one = json(&run(&["sleep", "--count", "1", "--duration", "1ms", "--strategy", "hpt", "--format", "json"]));
+    assert_eq!(one["results"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn an_interrupted_sleep_prints_what_is_there() {
+    let (document, code) = interrupted(&["sleep", "--count", "1000000", "--duration", "1ms"]);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
+}
+
+#[test]
 fn an_interrupted_bench_prints_what_is_there() {
     let (document, code) = interrupted(&["bench", "--calls", "1e11", "--source", "monotonic"]);
     assert_eq!(code, Some(0));

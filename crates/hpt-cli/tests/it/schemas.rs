@@ -30,6 +30,7 @@ fn live_documents_are_valid() {
         &["calibrate", "--saved", "--store", store],
         &["calibrate", "--window", "1ms", "--source", "thread-cpu,monotonic-coarse"],
         &["bench", "--calls", "1000"],
+        &["sleep", "--count", "3"],
     ] {
         validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
     }
@@ -57,6 +58,7 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["probe"][..], "sources"),
         (&["calibrate", "--window", "5ms", "--source", "monotonic"], "calibrations"),
         (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
+        (&["sleep", "--count", "2", "--duration", "100us"], "results"),
     ] {
         let document = json(&run(&[arguments, &["--format", "json"]].concat()));
         let first = document[rows][0].as_object().expect("a row");

@@ -12,7 +12,8 @@ use crate::support::{
 };
 
 /// A subcommand each, short enough to run often.
-const QUICK: [&[&str]; 3] = [&["probe"], &["calibrate", "--window", "100ms"], &["bench", "--calls", "1000"]];
+const QUICK: [&[&str]; 4] =
+    [&["probe"], &["calibrate", "--window", "100ms"], &["bench", "--calls", "1000"], &["sleep", "--count", "2"]];
 
 #[test]
 fn wrong_usage_is_two_and_says_what_is_right() {
@@ -23,6 +24,12 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["calibrate", "--window", "soon"], "100ms"),
         (&["calibrate", "--window", "1"], "100ms"),
         (&["bench", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["sleep", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["sleep", "--count", "0"], "0 is not in"),
+        (&["sleep", "--duration", "0s"], "from 1us to 10s"),
+        (&["sleep", "--strategy", "snooze"], "one of std, nanosleep, fixed, busy, hpt"),
+        (&["sleep", "--fifo", "100"], "100 is not in 1..=99"),
+        (&["sleep", "--quantile", "2"], "a part, from 0 to 1"),
         (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
         (&["bench", "--cpu", "-1"], "a CPU's number, or `any`"),
         (&["probe", "tcs"], "did you mean tsc"),

@@ -3,8 +3,10 @@
 
 mod granularity;
 mod read_cost;
+mod sleep_miss;
 
 pub use self::{
     granularity::{Granularity, granularity},
     read_cost::{Instruments, ReadCost, read_cost},
+    sleep_miss::{SleepMethod, SleepMiss, sleep_miss},
 };

@@ -26,6 +26,9 @@ const DEFAULT_QUANTILE: f64 = 0.75;
 const LONGEST_RESERVE: Duration = Duration::from_micros(200);
 /// Parking for less than this takes longer than the time that is left.
 const SHORTEST_PARK_NS: u64 = 5_000;
+/// Of the sleeps that the reserve leaves no room to park in, one in so many is parked for half of its length all the same: else nothing would be learned of
+/// them, however early they could be woken by now.
+const TRY_EVERY: u32 = 16;
 /// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`, and by more than a daemon bends it.
 const LEAST_STEP: Duration = Duration::from_millis(1);
 /// Who spins towards a moment of the wall clock looks at it so often.
@@ -120,6 +123,7 @@ pub struct Sleeper {
     strategy: Strategy,
     reserve: Reserve,
     last_reserve_ns: u64,
+    untried: u32,
     late: Histogram,
     interrupted: u64,
     spun_ns: u64,
@@ -143,6 +147,7 @@ impl Sleeper {
             strategy: Strategy::Precise,
             reserve: reserve(DEFAULT_QUANTILE),
             last_reserve_ns: 0,
+            untried: 0,
             late: Histogram::new(),
             interrupted: 0,
             spun_ns: 0,
@@ -241,9 +246,14 @@ impl Sleeper {
     /// Parks the thread until the reserve before `deadline`, or an interruption.
     fn park(&mut self, deadline: Instant, start: Instant) {
         let length_ns = deadline.nanoseconds_since(start);
-        let reserve_ns = self.reserve_for(deadline, start);
+        let mut reserve_ns = self.reserve_for(deadline, start);
         if !self.parks(length_ns, reserve_ns) {
-            return;
+            self.untried += 1;
+            if self.untried < TRY_EVERY || !self.parks(length_ns, length_ns / 2) {
+                return;
+            }
+            self.untried = 0;
+            reserve_ns = length_ns / 2;
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
         let _slack = Slack::none();

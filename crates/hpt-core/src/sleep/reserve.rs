@@ -6,8 +6,8 @@ const REMEMBERED: usize = 64;
 /// Longer sleeps are woken later: a processor that idles for long sleeps deeper. Each class is four times as long as the one before it.
 const CLASSES: usize = 6;
 const SHORTEST_CLASS_NS: u64 = 100_000;
-/// Before anything is known: longer than most kernels are late.
-const FIRST_NS: u64 = 100_000;
+/// Before anything is known: about as late as kernels are.
+const FIRST_NS: u64 = 60_000;
 
 /// What was learned.
 #[derive(Clone, Debug)]

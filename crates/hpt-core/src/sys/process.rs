@@ -77,6 +77,39 @@ impl CpuSet {
     }
 }
 
+/// A scheduling policy and its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduling {
+    pub(crate) policy: libc::c_int,
+    pub(crate) priority: libc::c_int,
+}
+
+impl Scheduling {
+    /// That of this thread.
+    pub(crate) fn of_this_thread() -> io::Result<Self> {
+        // SAFETY: takes a thread's number, 0 for the calling one. sched_getscheduler(2).
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: sched_param consists of integers, for which zero is a value.
+        let mut parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
+        // SAFETY: `parameters` is live and is filled by the call. sched_getparam(2).
+        succeeded(unsafe { libc::sched_getparam(0, &raw mut parameters) })?;
+        if policy < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self { policy, priority: parameters.sched_priority })
+        }
+    }
+
+    /// Makes it that of this thread.
+    pub(crate) fn apply(self) -> io::Result<()> {
+        // SAFETY: sched_param consists of integers, for which zero is a value.
+        let mut parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
+        parameters.sched_priority = self.priority;
+        // SAFETY: `parameters` is live; 0 means the calling thread. sched_setscheduler(2).
+        succeeded(unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) })
+    }
+}
+
 /// The CPU this thread runs on at this moment.
 pub(crate) fn current_cpu() -> Option<usize> {
     // SAFETY: takes no argument. sched_getcpu(3); it answers -1 where it is not known.

@@ -65,6 +65,19 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
 }
 
+/// Sleeps until `CLOCK_MONOTONIC` shows `moment`, by clock_nanosleep(2). Signals do not end it.
+pub(crate) fn sleep_until_monotonic(moment: Duration) {
+    // SAFETY: timespec consists of integers (and padding), for which zero is a value.
+    let mut deadline = unsafe { std::mem::zeroed::<libc::timespec>() };
+    deadline.tv_sec = moment.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+    deadline.tv_nsec = moment.subsec_nanos().try_into().unwrap_or(0);
+    // SAFETY: `deadline` is live; an absolute sleep writes no remainder. clock_nanosleep(2).
+    while unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const deadline, std::ptr::null_mut())
+    } == libc::EINTR
+    {}
+}
+
 /// Wakes whoever waits for `word`. May stand in a signal handler.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: the word is live; this operation takes its address for a name and a number of waiters, and reads no other argument. futex(2).

@@ -4,4 +4,5 @@ mod hosts;
 mod instants;
 mod laws;
 mod live;
+mod sleeps;
 mod support;

@@ -1,0 +1,270 @@
+//! `hpt sleep`: how late sleeps return, by several ways to sleep, and what CPU time each takes.
+
+use std::time::Duration;
+
+use clap::Args;
+use hpt_core::{
+    Sleeper, SourceId, clock,
+    measure::{SleepMethod, SleepMiss, sleep_miss},
+    realtime::{AwakeCpus, Fifo, Pinned},
+};
+use serde::Serialize;
+
+use crate::{
+    cli::{CpuChoice, after_help, cpu_choice, sleep_length},
+    context::Context,
+    exit::Failure,
+    machine::Machine,
+    progress::Progress,
+    render::{Align, Answer, Block, Cell, Column, Document, Table, rounded, short_time},
+};
+
+const EXAMPLES: &str = "  \
+  hpt sleep                                  four lengths, five ways to sleep
+  hpt sleep --duration 1ms --count 10000     one length, ten thousand times
+  sudo hpt sleep --fifo 50 --awake           as a real-time thread, CPUs kept awake";
+
+/// Measure how late sleeps return, and what CPU time they take
+///
+/// Sleeps by each method in turn: std (the standard library), nanosleep (clock_nanosleep, timer slack 1 ns), fixed (the same to 125 µs before the deadline, then
+/// spinning), busy (spinning all the time), hpt (parked until a learned reserve before the deadline, then spinning).
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Sleep for so long; may be given several times, or with commas
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
+    duration: Vec<Duration>,
+    /// Sleep so many times by each method
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Sleep by this method; may be given several times, or with commas [default: all]
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
+    strategy: Vec<SleepMethod>,
+    /// Let this part of hpt's wake-ups be in time: the more, the more CPU time
+    #[arg(long, value_name = "PART", value_parser = quantile)]
+    quantile: Option<f64>,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+    /// Run by SCHED_FIFO with this priority, 1 to 99
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
+    #[arg(long)]
+    awake: bool,
+}
+
+fn method(text: &str) -> Result<SleepMethod, String> {
+    let names = || SleepMethod::ALL.map(SleepMethod::name).join(", ");
+    SleepMethod::ALL.into_iter().find(|method| method.name() == text).ok_or_else(|| format!("one of {}", names()))
+}
+
+fn quantile(text: &str) -> Result<f64, String> {
+    let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| "a part, from 0 to 1".to_owned())
+}
+
+/// One method and one length, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    duration_ns: u64,
+    method: &'static str,
+    samples: u64,
+    early: u64,
+    mean_ns: Option<f64>,
+    trimmed_mean_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    p999_ns: Option<f64>,
+    max_ns: Option<f64>,
+    cpu_share: Option<f64>,
+    reserve_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    cpu: Option<usize>,
+    fifo: Option<u8>,
+    awake: bool,
+    source: SourceId,
+    interrupted: bool,
+    results: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
+    let all = SleepMethod::ALL;
+    let methods = if arguments.strategy.is_empty() { &all[..] } else { &arguments.strategy };
+    let pinned = context.pin(arguments.cpu)?;
+    let _fifo = arguments.fifo.map(Fifo::at).transpose()?;
+    let _awake = arguments.awake.then(AwakeCpus::hold).transpose()?;
+    clock::prime();
+
+    let of_each = arguments.count.saturating_mul(u32::try_from(methods.len()).unwrap_or(u32::MAX));
+    let expected = arguments.duration.iter().sum::<Duration>().saturating_mul(of_each);
+    let sleeps = u64::from(arguments.count) * methods.len() as u64;
+    let progress = Progress::new(sleeps * arguments.duration.len() as u64, expected);
+    let mut rows = Vec::new();
+    for (before, &duration) in (0..).zip(&arguments.duration) {
+        progress.name(&format!("{duration:?}"));
+        let sleeper = Sleeper::new();
+        let sleeper = match arguments.quantile {
+            Some(part) => sleeper.with_quantile(part),
+            None => sleeper,
+        };
+        let misses = sleep_miss(duration, arguments.count.into(), methods, sleeper, |done| {
+            progress.at(sleeps * before + done);
+            !context.interrupted()
+        });
+        rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss)));
+        if context.interrupted() {
+            break;
+        }
+    }
+    drop(progress);
+    let data = Data {
+        schema: 1,
+        kind: "sleep",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(&context.host),
+        cpu: pinned.as_ref().map(Pinned::cpu),
+        fifo: arguments.fifo,
+        awake: arguments.awake,
+        source: clock::source().0,
+        interrupted: context.interrupted(),
+        results: rows,
+        notes: context.notes(),
+    };
+    let blocks = page(&data);
+    Ok(Document { answer: Answer::Yes, ..Document::new(&data, "results", blocks) })
+}
+
+fn row(duration: Duration, miss: &SleepMiss) -> Row {
+    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let late = |figure: fn(&hpt_core::Spread) -> f64| miss.late.as_ref().map(figure).map(rounded);
+    Row {
+        duration_ns: whole_ns(duration),
+        method: miss.method.name(),
+        samples: miss.late.map_or(0, |late| late.samples),
+        early: miss.early,
+        mean_ns: late(|late| late.mean_ns),
+        trimmed_mean_ns: miss.trimmed_mean_ns.map(rounded),
+        p50_ns: late(|late| late.p50_ns),
+        p99_ns: late(|late| late.p99_ns),
+        p999_ns: late(|late| late.p999_ns),
+        max_ns: late(|late| late.max_ns),
+        cpu_share: miss.cpu_share.map(rounded),
+        reserve_ns: miss.reserve.map(whole_ns),
+    }
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let columns = [
+        Column("sleep", Align::Left),
+        Column("method", Align::Left),
+        Column("mean", Align::Right),
+        Column("- 1 %", Align::Right),
+        Column("p50", Align::Right),
+        Column("p99", Align::Right),
+        Column("p99.9", Align::Right),
+        Column("max", Align::Right),
+        Column("early", Align::Right),
+        Column("CPU %", Align::Right),
+    ];
+    let mut before = None;
+    let rows = data.results.iter().map(|row| {
+        let time = |ns: Option<f64>| ns.map_or_else(|| Cell::faint("-"), |ns| Cell::plain(short_time(ns)));
+        let first = before.replace(row.duration_ns) != Some(row.duration_ns);
+        let length = if first { format!("{:?}", Duration::from_nanos(row.duration_ns)) } else { String::new() };
+        vec![
+            Cell::plain(length),
+            Cell::plain(row.method.to_owned()),
+            time(row.mean_ns),
+            time(row.trimmed_mean_ns),
+            time(row.p50_ns),
+            time(row.p99_ns),
+            time(row.p999_ns),
+            time(row.max_ns),
+            Cell::plain(row.early.to_string()),
+            row.cpu_share.map_or_else(|| Cell::faint("-"), |share| Cell::plain(format!("{:.2}", share * 100.0))),
+        ]
+    });
+    let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
+    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let class = data.fifo.map_or_else(String::new, |priority| format!(", SCHED_FIFO {priority}"));
+    let awake = if data.awake { ", CPUs kept awake" } else { "" };
+    let summary = format!(
+        "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
+         time, over the time that passed. {cpu}{class}{awake}. {}",
+        data.source,
+        data.machine.line()
+    );
+    let mut blocks = vec![table, Block::Text(summary)];
+    if data.interrupted {
+        blocks.push(Block::Text("Interrupted: what was measured until then stands above.".to_owned()));
+    }
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::measure::SleepMethod;
+
+    use super::{Data, Row, method, page, quantile};
+    use crate::{
+        machine::Machine,
+        render::{Document, golden},
+    };
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let row = |duration_ns, method, factor: f64| Row {
+            duration_ns,
+            method,
+            samples: 200,
+            early: 0,
+            mean_ns: Some(70_000.0 * factor),
+            trimmed_mean_ns: Some(65_000.0 * factor),
+            p50_ns: Some(60_000.0 * factor),
+            p99_ns: Some(90_000.0 * factor),
+            p999_ns: Some(900_000.0 * factor),
+            max_ns: Some(5_000_000.0 * factor),
+            cpu_share: Some(0.0175),
+            reserve_ns: (method == "hpt").then_some(21_000),
+        };
+        let data = Data {
+            schema: 1,
+            kind: "sleep",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            cpu: Some(1),
+            fifo: Some(50),
+            awake: true,
+            source: hpt_core::SourceId::new("tsc"),
+            interrupted: true,
+            results: vec![
+                row(100_000, "std", 1.0),
+                row(100_000, "hpt", 0.001),
+                row(10_000_000, "std", 1.5),
+                Row { mean_ns: None, cpu_share: None, ..row(10_000_000, "hpt", 0.002) },
+            ],
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("sleep", &Document::new(&data, "results", page(&data)));
+    }
+
+    #[test]
+    fn methods_and_parts_are_read_or_refused() {
+        assert_eq!(method("hpt"), Ok(SleepMethod::Hpt));
+        assert!(method("snooze").is_err_and(|text| text.contains("nanosleep")));
+        assert_eq!((quantile("0.5"), quantile("1")), (Ok(0.5), Ok(1.0)));
+        assert!(quantile("1.5").is_err() && quantile("-1").is_err() && quantile("NaN").is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! How late sleeps return, by several ways to sleep in turn, and what CPU time each takes.
+//! Changes neither CPU nor scheduling class: the caller does.
+
+use std::{thread, time::Duration};
+
+use crate::{
+    clock::Instant,
+    sleep::{Sleeper, Strategy},
+    stats::Spread,
+    sys::{
+        clock::{Clock, ClockId, Route},
+        wait,
+    },
+};
+
+/// What spins for a fixed time before the deadline spins for as long as the crate `spin_sleep` does on Linux.
+const FIXED_RESERVE: Duration = Duration::from_micros(125);
+/// The trimmed mean leaves out this part of the samples, the largest.
+const TRIMMED: f64 = 0.01;
+
+/// A way to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SleepMethod {
+    /// [`std::thread::sleep`].
+    Std,
+    /// `clock_nanosleep` to the deadline, with a timer slack of 1 ns.
+    ClockNanosleep,
+    /// The same to 125 µs before the deadline, then spinning.
+    FixedReserve,
+    /// Spinning all the time.
+    BusyWait,
+    /// [`Sleeper`]: parked until a learned reserve before the deadline, then spinning.
+    Hpt,
+}
+
+impl SleepMethod {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Std, Self::ClockNanosleep, Self::FixedReserve, Self::BusyWait, Self::Hpt];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Std => "std",
+            Self::ClockNanosleep => "nanosleep",
+            Self::FixedReserve => "fixed",
+            Self::BusyWait => "busy",
+            Self::Hpt => "hpt",
+        }
+    }
+}
+
+/// How late the sleeps of one method returned.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SleepMiss {
+    /// How it slept.
+    pub method: SleepMethod,
+    /// How late, in nanoseconds; `None` of no sleeps.
+    pub late: Option<Spread>,
+    /// The mean without the largest hundredth, in nanoseconds.
+    pub trimmed_mean_ns: Option<f64>,
+    /// How often it returned before its deadline.
+    pub early: u64,
+    /// CPU time of this thread, over the time that passed; `None` where the kernel does not tell.
+    pub cpu_share: Option<f64>,
+    /// The reserve in the end, where it learns one.
+    pub reserve: Option<Duration>,
+}
+
+/// Sleeps for `duration` by each method in turn, `rounds` times. `sleeper` is for [`SleepMethod::Hpt`]. `keep_going` is given the number of sleeps made so far
+/// and is asked after each; when it says no, what was measured until then is returned.
+pub fn sleep_miss(
+    duration: Duration,
+    rounds: u64,
+    methods: &[SleepMethod],
+    mut sleeper: Sleeper,
+    mut keep_going: impl FnMut(u64) -> bool,
+) -> Vec<SleepMiss> {
+    let mut spinner = Sleeper::new().with_strategy(Strategy::SpinOnly);
+    let mut tallies: Vec<Tally> = methods.iter().map(|&method| Tally::new(method)).collect();
+    let mut sleeps = 0;
+    'rounds: for _ in 0..rounds {
+        for tally in &mut tallies {
+            let cpu_before = cpu_time_ns();
+            let start = Instant::now();
+            let deadline = start + duration;
+            match tally.method {
+                SleepMethod::Std => thread::sleep(duration),
+                SleepMethod::ClockNanosleep => kernel_sleep(deadline),
+                SleepMethod::FixedReserve => {
+                    if duration > FIXED_RESERVE {
+                        kernel_sleep(deadline - FIXED_RESERVE);
+                    }
+                    let _ = spinner.sleep_until(deadline);
+                }
+                SleepMethod::BusyWait => {
+                    let _ = spinner.sleep_until(deadline);
+                }
+                SleepMethod::Hpt => {
+                    let _ = sleeper.sleep_until(deadline);
+                }
+            }
+            let end = Instant::now();
+            tally.add(start, deadline, end, cpu_time_ns().saturating_sub(cpu_before));
+            sleeps += 1;
+            if !keep_going(sleeps) {
+                break 'rounds;
+            }
+        }
+    }
+    let reserve = sleeper.report().reserve;
+    tallies.into_iter().map(|tally| tally.result(reserve)).collect()
+}
+
+/// As clock_nanosleep does, with no slack.
+fn kernel_sleep(deadline: Instant) {
+    let before = wait::timer_slack().filter(|&before| before > 1);
+    if before.is_some() {
+        wait::set_timer_slack(1);
+    }
+    wait::sleep_until_monotonic(Duration::from_nanos(deadline.as_nanoseconds()));
+    if let Some(before) = before {
+        wait::set_timer_slack(before);
+    }
+}
+
+fn cpu_time_ns() -> u64 {
+    Clock::unasked(ClockId::ThreadCpu, Route::Library).nanoseconds()
+}
+
+/// What is gathered of one method.
+#[derive(Debug)]
+struct Tally {
+    method: SleepMethod,
+    late_ns: Vec<u64>,
+    early: u64,
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+impl Tally {
+    const fn new(method: SleepMethod) -> Self {
+        Self { method, late_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 }
+    }
+
+    fn add(&mut self, start: Instant, deadline: Instant, end: Instant, cpu_ns: u64) {
+        self.early += u64::from(end < deadline);
+        self.late_ns.push(end.nanoseconds_since(deadline));
+        self.cpu_ns += cpu_ns;
+        self.wall_ns += end.nanoseconds_since(start);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for statistics")]
+    fn result(mut self, reserve: Duration) -> SleepMiss {
+        self.late_ns.sort_unstable();
+        SleepMiss {
+            method: self.method,
+            late: spread(&self.late_ns),
+            trimmed_mean_ns: mean_without(&self.late_ns, TRIMMED),
+            early: self.early,
+            // A clock that a sandbox has shut stands at zero.
+            cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
+            reserve: (self.method == SleepMethod::Hpt).then_some(reserve),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for statistics")]
+fn spread(sorted_ns: &[u64]) -> Option<Spread> {
+    let quantile = |permille: usize| sorted_ns[(sorted_ns.len() * permille).div_ceil(1_000).max(1) - 1] as f64;
+    let (&min, &max) = sorted_ns.first().zip(sorted_ns.last())?;
+    Some(Spread {
+        samples: sorted_ns.len() as u64,
+        min_ns: min as f64,
+        p50_ns: quantile(500),
+        p99_ns: quantile(990),
+        p999_ns: quantile(999),
+        max_ns: max as f64,
+        mean_ns: mean_without(sorted_ns, 0.0)?,
+    })
+}
+
+/// The mean of all but the largest `part`.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "for statistics"
+)]
+fn mean_without(sorted_ns: &[u64], part: f64) -> Option<f64> {
+    let kept = sorted_ns.len() - (sorted_ns.len() as f64 * part) as usize;
+    let sum: f64 = sorted_ns[..kept].iter().map(|&ns| ns as f64).sum();
+    (kept > 0).then(|| sum / kept as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{SleepMethod, mean_without, sleep_miss, spread};
+    use crate::sleep::Sleeper;
+
+    #[test]
+    fn statistics_are_those_of_the_samples() {
+        let samples: Vec<u64> = (1..=1_000).collect();
+        let all = spread(&samples).expect("samples");
+        assert_eq!((all.min_ns, all.p50_ns, all.p99_ns, all.p999_ns, all.max_ns), (1.0, 500.0, 990.0, 999.0, 1_000.0));
+        assert_eq!((all.mean_ns, mean_without(&samples, 0.01)), (500.5, Some(495.5)));
+        assert_eq!((spread(&[]), mean_without(&[], 0.01)), (None, None));
+        assert_eq!(spread(&[7]).map(|one| (one.p50_ns, one.p999_ns)), Some((7.0, 7.0)));
+    }
+
+    #[test]
+    fn every_method_sleeps_as_often_as_it_was_asked_to_and_never_early() {
+        let sleeps = sleep_miss(Duration::from_micros(200), 5, &SleepMethod::ALL, Sleeper::new(), |_| true);
+        for (sleep, method) in sleeps.iter().zip(SleepMethod::ALL) {
+            assert_eq!((sleep.method, sleep.late.map(|late| late.samples)), (method, Some(5)));
+            // The kernel's own sleeps end by the kernel's clock, which Instant may be behind by its bound.
+            assert!(sleep.early == 0 || method == SleepMethod::Std || method == SleepMethod::ClockNanosleep);
+            assert_eq!(sleep.reserve.is_some(), method == SleepMethod::Hpt);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_keeps_what_it_measured() {
+        let sleeps =
+            sleep_miss(Duration::from_micros(50), 1_000, &[SleepMethod::Hpt], Sleeper::new(), |sleeps| sleeps < 3);
+        assert_eq!(sleeps[0].late.map(|late| late.samples), Some(3));
+    }
+}

@@ -1,0 +1,181 @@
+//! Sleeps of the machine at hand: never early, ended by every interruption and by no other. Never how punctual they are.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use hpt_core::{
+    Host, Instant, Sleeper, clock,
+    sleep::{Interrupter, Strategy, Woken},
+    source,
+};
+
+use crate::support::unsafe_calls::{ChildEnd, in_a_child, interrupt_every};
+
+/// Another machine than this is emulated wherever these tests run every day.
+const INTERRUPTIONS: u32 = if cfg!(target_arch = "x86_64") { 10_000 } else { 500 };
+const LONG: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn no_sleep_ends_early() {
+    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+        let mut sleeper = Sleeper::new().with_strategy(strategy);
+        for us in [0, 1, 3, 10, 50, 100, 250, 1_000, 5_000] {
+            for _ in 0..5 {
+                let deadline = Instant::now() + Duration::from_micros(us);
+                assert!(sleeper.sleep_until(deadline).is_in_time(), "{strategy:?}, {us} µs");
+                assert!(Instant::now() >= deadline);
+            }
+        }
+        let report = sleeper.report();
+        assert_eq!((report.in_time, report.interrupted), (45, 0));
+        assert!((0.0..=1.0).contains(&report.spinning_share), "{report:?}");
+    }
+}
+
+#[test]
+fn what_is_past_is_not_waited_for() {
+    let mut sleeper = Sleeper::new();
+    for deadline in [Instant::from_nanoseconds(0), Instant::now()] {
+        assert!(sleeper.sleep_until(deadline).is_in_time());
+    }
+    let past = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+    assert!(sleeper.sleep_until_wall(past).woken.is_in_time());
+}
+
+#[test]
+fn the_farthest_deadline_is_waited_for_until_an_interruption() {
+    let mut sleeper = Sleeper::new();
+    for _ in 0..3 {
+        let interrupter = sleeper.interrupter();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(3));
+            interrupter.interrupt();
+        });
+        let woken = sleeper.sleep(Duration::MAX);
+        assert!(matches!(woken, Woken::Interrupted { left } if left > LONG), "{woken:?}");
+        other.join().expect("it only interrupts");
+    }
+}
+
+#[test]
+fn an_interruption_ends_one_sleep_be_it_before_or_during_it() {
+    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+        let mut sleeper = Sleeper::new().with_strategy(strategy);
+        let interrupter = sleeper.interrupter();
+        interrupter.interrupt();
+        interrupter.interrupt();
+        assert!(!sleeper.sleep(LONG).is_in_time(), "{strategy:?}");
+        assert!(sleeper.sleep(Duration::from_micros(100)).is_in_time(), "both were for the one before");
+        interrupter.interrupt();
+        sleeper.clear_interruption();
+        assert!(sleeper.sleep(Duration::from_micros(100)).is_in_time(), "it was forgotten");
+        interrupter.interrupt();
+        assert!(!sleeper.sleep_until_wall(SystemTime::now() + LONG).woken.is_in_time());
+    }
+}
+
+/// At random moments of sleeps that end by nothing else, parked or spinning: each ends one, none is lost, none is left over.
+#[test]
+fn every_interruption_ends_its_sleep() {
+    let mut sleeper = Sleeper::new();
+    let interrupter = sleeper.interrupter();
+    let (begun, begins) = mpsc::channel();
+    let other = thread::spawn(move || {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for () in begins {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // From none to 60 µs: the sleep is about to begin, is parked, or spins.
+            let until = Instant::now() + Duration::from_nanos(random % 60_000);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            interrupter.interrupt();
+        }
+    });
+    let strategies = [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly];
+    for (_, strategy) in (0..INTERRUPTIONS).zip(strategies.into_iter().cycle()) {
+        sleeper = sleeper.with_strategy(strategy);
+        begun.send(()).expect("the other thread lives");
+        assert!(!sleeper.sleep(LONG).is_in_time(), "{strategy:?}");
+    }
+    drop(begun);
+    other.join().expect("it only interrupts");
+    assert_eq!(sleeper.report().interrupted, u64::from(INTERRUPTIONS));
+    assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time(), "one was left over");
+}
+
+static FROM_A_HANDLER: OnceLock<Interrupter> = OnceLock::new();
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
+    // Every tenth: the others only disturb.
+    if HANDLED.fetch_add(1, Ordering::Relaxed) % 10 == 9
+        && let Some(interrupter) = FROM_A_HANDLER.get()
+    {
+        interrupter.interrupt();
+    }
+}
+
+#[test]
+fn signals_disturb_no_sleep_and_a_handler_may_interrupt_one() {
+    let end = in_a_child(|| {
+        let mut sleeper = Sleeper::new();
+        let _ = FROM_A_HANDLER.set(sleeper.interrupter());
+        interrupt_every(500, interrupt_the_sleep);
+        let mut interrupted = 0;
+        while interrupted < 20 {
+            let deadline = Instant::now() + Duration::from_millis(2);
+            match sleeper.sleep_until(deadline) {
+                Woken::InTime { .. } if Instant::now() < deadline => return 1,
+                Woken::InTime { .. } => {}
+                Woken::Interrupted { .. } => interrupted += 1,
+            }
+        }
+        0
+    });
+    assert_eq!(end, ChildEnd::Exited(0));
+}
+
+#[test]
+fn the_source_of_time_may_change_in_the_middle() {
+    let host = Host::live();
+    let (before, _) = clock::source();
+    let sleeping = thread::spawn(|| {
+        let mut sleeper = Sleeper::new();
+        for _ in 0..40 {
+            let deadline = Instant::now() + Duration::from_millis(1);
+            assert!(sleeper.sleep_until(deadline).is_in_time() && Instant::now() >= deadline);
+        }
+    });
+    while !sleeping.is_finished() {
+        for name in ["monotonic", before.as_str()] {
+            let opened = source::open(&host, name).expect("it was used before");
+            // Another test may be changing it as well.
+            let _ = clock::use_source(opened);
+        }
+    }
+    sleeping.join().expect("no sleep ended early");
+}
+
+#[test]
+fn a_moment_of_the_wall_clock_is_waited_for() {
+    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+        let mut sleeper = Sleeper::new().with_strategy(strategy);
+        let deadline = SystemTime::now() + Duration::from_millis(5);
+        let woken = sleeper.sleep_until_wall(deadline);
+        // Nobody else sets the clock of a machine while it is tested, but somebody may.
+        if woken.clock_was_set {
+            return println!("skipped: the wall clock was set");
+        }
+        assert!(woken.woken.is_in_time() && SystemTime::now() >= deadline, "{strategy:?}");
+    }
+}
