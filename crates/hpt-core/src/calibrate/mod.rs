@@ -22,6 +22,8 @@ use crate::{
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
 /// Rounds of readings below which a window is not over.
 const FEWEST_ROUNDS: u64 = 64;
+/// Rounds that begin after the end of the window. Where the CPU was taken from the thread until then, they are what the beginning is compared with.
+const CLOSING_ROUNDS: u64 = 8;
 
 /// How a frequency was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -188,15 +190,16 @@ pub fn calibrate_together(
     let mut line = Reference::new(reference);
     let start_ns = line.now_ns();
     let cpu = process::current_cpu();
+    let (mut now_ns, mut closing) = (start_ns, 0);
     for round in 1_u64.. {
-        let mut now_ns = start_ns;
+        closing += u64::from(now_ns.wrapping_sub(start_ns) >= window_ns);
         for (source, collector) in sources.iter().zip(&mut collectors) {
             let pair = line.pair(*source);
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
         // A thread that the CPU was taken from may find the window over after one round: it reads on until there is enough to compare.
-        let over = now_ns.wrapping_sub(start_ns) >= window_ns && round >= FEWEST_ROUNDS;
+        let over = closing >= CLOSING_ROUNDS && round >= FEWEST_ROUNDS;
         if line.stood_still_for(REFERENCE_STANDS_STILL) {
             return all_fail(CalibrateError::ReferenceStandsStill(id()));
         }
@@ -268,7 +271,10 @@ const LATENESS: u64 = 2;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
 
     use super::{CalibrateError, calibrate, calibrate_together};
     use crate::{
@@ -329,6 +335,36 @@ mod tests {
             calibrate(&source, &reference, Duration::from_micros(1)),
             Err(CalibrateError::ReferenceWithoutRate(_))
         ));
+    }
+
+    /// A source during whose hundred thousandth reading the CPU is taken away for the rest of the window.
+    #[derive(Debug)]
+    struct Torn<'a> {
+        clock: &'a ManualSource,
+        readings: AtomicU32,
+        info: SourceInfo,
+    }
+
+    impl TimeSource for Torn<'_> {
+        fn ticks(&self) -> u64 {
+            if self.readings.fetch_add(1, Ordering::Relaxed) == 100_000 {
+                self.clock.advance(100_000_000);
+            }
+            self.clock.ticks()
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    #[test]
+    fn a_window_that_ends_while_the_cpu_is_away_is_closed_all_the_same() {
+        let clock = ManualSource::nanoseconds("reference").stepping_by(100);
+        let torn = Torn { clock: &clock, readings: AtomicU32::new(0), info: clock.info().clone() };
+        let calibration = calibrate(&torn, &clock, Duration::from_millis(100)).expect("it is the same clock");
+        assert!(calibration.window_ns >= 100_000_000, "{calibration:?}");
+        assert!(calibration.bound_ppm().is_some_and(|bound_ppm| bound_ppm < 10.0), "{calibration:?}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(crate) fn sleep_until_monotonic(moment: Duration) {
     // SAFETY: timespec consists of integers (and padding), for which zero is a value.
     let mut deadline = unsafe { std::mem::zeroed::<libc::timespec>() };
     deadline.tv_sec = moment.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-    deadline.tv_nsec = moment.subsec_nanos().try_into().unwrap_or(0);
+    deadline.tv_nsec = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
     // SAFETY: `deadline` is live; an absolute sleep writes no remainder. clock_nanosleep(2).
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const deadline, std::ptr::null_mut())
