@@ -66,6 +66,7 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` shows `moment`, by clock_nanosleep(2). Signals do not end it.
+#[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn sleep_until_monotonic(moment: Duration) {
     // SAFETY: timespec consists of integers (and padding), for which zero is a value.
     let mut deadline = unsafe { std::mem::zeroed::<libc::timespec>() };
