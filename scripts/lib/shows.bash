@@ -330,6 +330,7 @@ guest_cycles() {
     local build state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds
     local online=/sys/devices/system/cpu/cpu$CYCLES_CPU/online user_access=/proc/sys/kernel/perf_user_access
     cycles_read before
+    cycles_hpt before
     # Nothing is looked at unless it is asked for, so that what perf leaves behind is seen.
     echo 'step cycles-load insmod /modules/hpt_cycles.ko check_seconds=0'
     # Its reason is in dmesg. Nothing was opened, so that there is nothing more to show.
@@ -337,6 +338,10 @@ guest_cycles() {
     cycles_read open
     for build in "${builds[@]}"; do echo "step $build.cycles-plain as plain cycles-$build read"; done
     echo "step cycles-state as plain cat $state"
+    cycles_hpt open
+    for build in "${builds[@]}"; do
+        echo "step $build.cycles-bench as plain hpt-$build bench --calls 500 --format json --source arm-cycles"
+    done
     # Where a CPU can be had offline at all.
     echo "if [ -e $online ]; then"
     echo "echo 0 >$online"
@@ -367,6 +372,7 @@ guest_cycles() {
     cycles_read by-itself
     echo 'step cycles-unload rmmod hpt_cycles'
     cycles_read closed
+    cycles_hpt closed
     # What it found then is what it finds now: nobody else had opened it. And this time perf was first, on one CPU.
     build=${builds[0]}
     echo "step cycles-load-again cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
@@ -383,9 +389,18 @@ cycles_read() {
     for build in "${builds[@]}"; do echo "step $build.cycles-$1 cycles-$build read"; done
 }
 
+# cycles_hpt WHEN: by hpt, which is asked for this source alone: a perf event of its own would close the counter.
+cycles_hpt() {
+    local build
+    for build in "${builds[@]}"; do echo "step $build.cycles-hpt-$1 as plain hpt-$build probe arm-cycles --format json"; done
+}
+
 judge_cycles() {
     local build when beside=SIGILL last=$((cores - 1)) rest what
-    for build in "${builds[@]}"; do cycles_are "$build.cycles-before" SIGILL; done
+    for build in "${builds[@]}"; do
+        cycles_are "$build.cycles-before" SIGILL
+        cycles_hpt_says before 1 'no arm-cycles, with a reason' '(.available | not) and .reason != null'
+    done
     if [[ $after_perf == refused ]]; then
         if [[ ! -e $answers/cycles-load.status || $(<"$answers/cycles-load.status") == 0 ]]; then wrong 'cycles-load: hpt_cycles was not refused'; fi
         cycles_said 'no CPU has a cycle counter that this module knows and that counts'
@@ -403,6 +418,13 @@ judge_cycles() {
         for when in closed closed-again; do cycles_are "$build.cycles-$when" SIGILL; done
         # Where perf was first, the module leaves it alone.
         cycles_are "$build.cycles-beside-perf" moves "$beside"
+        for when in before closed; do
+            cycles_hpt_says "$when" 1 'arm-cycles is closed, and what helps' '.reason_kind == "closed" and (.remedy | contains("hpt_cycles"))'
+        done
+        cycles_hpt_says open 0 'arm-cycles is there' '.available'
+        if ended "$build.cycles-bench"; then
+            holds "$build.cycles-bench" 'arm-cycles was read to the end' '[.results[] | select(.id == "arm-cycles").complete] == [true]'
+        fi
         if [[ -n $hotplug ]]; then cycles_are "$build.cycles-online" moves; fi
         if [[ $architecture == arm64 ]]; then cycles_are "$build.cycles-user-access" SIGILL; fi
     done
@@ -447,6 +469,17 @@ cycles_perf() {
     ended "$1" || return 0
     if ! grep -qxF "perf: $2" -- "$answers/$1.out"; then wrong "$1: not $2: $(grep '^perf: ' -- "$answers/$1.out")"; fi
     cycles_state "$1" "$3"
+}
+
+# cycles_hpt_says WHEN STATUS WHAT FILTER: of the source, by the program of $build, which ends with 1 where it cannot be used.
+cycles_hpt_says() {
+    local step=$build.cycles-hpt-$1 status=none
+    if [[ -e $answers/$step.status ]]; then status=$(<"$answers/$step.status"); fi
+    if [[ $status != "$2" ]]; then
+        wrong "$step: exit code $status, not $2"
+    else
+        holds "$step" "$3" "source(\"arm-cycles\") | $4"
+    fi
 }
 
 # cycles_without: all CPUs but the one that something is done to, as the kernel lists them. There are two or four.
