@@ -114,17 +114,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
-    // After the subjects, so that a core with few counters gives them to those that are looked at.
-    let cycles = cycles(context);
+    let own_cycles = if subjects.iter().any(counts_cycles) { None } else { cycles(context) };
+    let cycles =
+        own_cycles.as_ref().or_else(|| subjects.iter().find(|subject| counts_cycles(subject))).map(Opened::as_dyn);
     let wall = context.open("monotonic-raw")?;
     let stopwatch = stopwatch(context, wall.as_dyn())?;
     let timer = (stopwatch.source.as_dyn(), stopwatch.frequency);
-    let instruments = Instruments {
-        wall: wall.as_dyn(),
-        stopwatch: timer.0,
-        stopwatch_frequency: timer.1,
-        cycles: cycles.as_ref().map(Opened::as_dyn),
-    };
+    let instruments = Instruments { wall: wall.as_dyn(), stopwatch: timer.0, stopwatch_frequency: timer.1, cycles };
     let steps = arguments.calls.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
@@ -153,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         stopwatch_frequency_hz: timer.1.hertz_f64(),
         stopwatch_frequency_from: stopwatch.origin,
         stopwatch_bound_ppm: stopwatch.bound_ppm,
-        cycles_by: cycles.as_ref().map(|cycles| cycles.as_dyn().info().id.clone()),
+        cycles_by: cycles.map(|cycles| cycles.info().id.clone()),
         interrupted: context.interrupted(),
         results: rows,
         notes: context.notes(),
@@ -186,9 +182,16 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     Ok(subjects)
 }
 
-/// What counts the cycles of the reads: all of the core's, else those of this thread in user mode.
+/// The sources that count cycles: all of the core's, or those of this thread in user mode.
+const CYCLES: [&str; 2] = ["arm-cycles", "perf-cycles"];
+
+fn counts_cycles(source: &Opened) -> bool {
+    CYCLES.contains(&source.as_dyn().info().id.as_str())
+}
+
+/// What counts the cycles of the reads, where none of the subjects does: a core may have one counter for them.
 fn cycles(context: &Context) -> Option<Opened> {
-    ["arm-cycles", "perf-cycles"].into_iter().find_map(|name| source::open(&context.host, name).ok())
+    CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
 
 /// What times single reads.

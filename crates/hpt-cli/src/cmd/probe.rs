@@ -8,10 +8,10 @@ use std::{
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Host, Instant, PosixClock, PosixId, SourceId, Unavailable, clock,
+    Frequency, Host, Instant, PosixClock, PosixId, SourceId, SourceInfo, Unavailable, clock,
     host::{Facts, read_regular_file},
     measure::{Granularity, granularity},
-    source::{self, Candidate, Fitness, ProbeReport, ReadPath, Selection, select, self_test},
+    source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
 };
 use serde::Serialize;
 
@@ -265,12 +265,17 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
     let tested = self_test(opened, reference);
     let watched = tested.ok().and_then(|test| {
         let info = opened.info();
-        let frequency = info.nominal.map_or(middle(test.rate), |nominal| nominal.frequency);
+        let frequency = info.nominal.map(|nominal| nominal.frequency).or(measured(info, test))?;
         let longest =
             Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(RESOLUTIONS_TO_WATCH));
         granularity(opened, frequency, reference, longest.clamp(SHORTEST_WATCH, LONGEST_WATCH))
     });
     (Candidate { report, self_test: Some(tested) }, watched)
+}
+
+/// The rate that the self-test saw. What counts for one thread in user mode has none against a clock: its reads themselves are in the kernel.
+fn measured(info: &SourceInfo, test: SelfTest) -> Option<Frequency> {
+    (info.scope != Scope::Thread).then(|| middle(test.rate))
 }
 
 fn middle((slowest, fastest): (Frequency, Frequency)) -> Frequency {
@@ -288,7 +293,7 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
     };
     let info = report.availability.as_ref().ok();
     let stated = info.and_then(|info| info.nominal);
-    let measured = test.map(|test| middle(test.rate));
+    let measured = info.zip(test).and_then(|(info, test)| measured(info, test));
     let untested = info.is_some() && self_test.is_none();
     Row {
         id: report.id,
@@ -300,10 +305,7 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
         width_bits: info.map(|info| info.width.bits()),
         frequency_hz: stated.map(|nominal| nominal.frequency).or(measured).map(Frequency::hertz_f64).map(rounded),
         frequency_stated_by: stated.map(|nominal| nominal.stated_by.name()).or(measured.map(|_| "measured")),
-        resolution_ns: info
-            .and_then(hpt_core::SourceInfo::resolution_ns)
-            .or(measured.map(Frequency::tick_ns_f64))
-            .map(rounded),
+        resolution_ns: info.and_then(SourceInfo::resolution_ns).or(measured.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: granularity.map(|seen| rounded(seen.smallest_ns)),
         step_multiple_ticks: granularity.map(|seen| seen.multiple_ticks),
         read_cost_ns: test.map(|test| rounded(test.read_cost_ns)),

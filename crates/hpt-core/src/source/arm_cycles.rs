@@ -2,10 +2,9 @@
 //! Does not execute the instruction itself: `sys::arch` does.
 
 use super::{
-    Backend, KernelVerdict, Opened, ProbeReport, ReadPath, Scope, SelfTestFailure, SourceId, SourceInfo, TimeSource,
-    Unavailable,
+    Backend, KernelVerdict, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource, Unavailable,
     backend::Sealed,
-    cycle_rate::{line, plausible, rate_now},
+    cycle_rate::{counted, line, plausible},
     on_its_cpu::OnItsCpu,
     one_kind::{Kind, OneKind},
     tested,
@@ -88,14 +87,15 @@ impl ArmCycles {
             .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
         // First of all: what is asked of one CPU is not true of another, and a forked child inherits where it may run.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
-        let token = CyclesToken::detect(process::platform().as_deref()).map_err(|why| refusal(why, stays.cpu()))?;
+        let by_module = host.opened_cycles().is_some();
+        let token =
+            CyclesToken::detect(process::platform().as_deref(), by_module).map_err(|why| refusal(why, stays.cpu()))?;
         if token.bits() == 32 && token.control_register().is_some_and(|control| control & CONTROL_D != 0) {
             return Err(Unavailable::Closed { evidence: "it counts every 64th cycle only (PMCR.D)".to_owned() });
         }
         let info = info(Width::new(token.bits()).expect("32 or 64 bits"));
         let cycles = tested(Self { token, mask: info.width.mask(), stays, _without_events: without_events, info })?;
-        let still = SelfTestFailure::StandsStill { at_ticks: cycles.ticks(), watched: std::time::Duration::ZERO };
-        let rate = rate_now(&cycles).ok_or(Unavailable::SelfTest(still))?;
+        let rate = counted(&cycles)?;
         plausible(rate).map_err(Unavailable::SelfTest)?;
         Ok((cycles, rate))
     }

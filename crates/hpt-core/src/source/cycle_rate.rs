@@ -1,7 +1,9 @@
 //! How fast a core's cycles are counted now, beside what the core is said to be clocked at.
 //! No clock is made of it: the rate changes from one moment to the next.
 
-use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, info::FASTEST_CORE, self_test};
+use std::time::Duration;
+
+use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, Unavailable, info::FASTEST_CORE, self_test};
 use crate::{host::Host, units::Frequency};
 
 /// No core that runs Linux is clocked slower. Set to count every 64th cycle, a counter of a core of up to 3 GHz stays below it. Arm ARM (DDI 0487),
@@ -10,16 +12,33 @@ const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not ze
 
 /// How long the core is kept busy for one look, in nanoseconds, and how many looks are taken. The fastest counts: who was interrupted looks slower.
 const BUSY_NS: u64 = 200_000;
-const LOOKS: usize = 5;
+const LOOKS: u32 = 5;
 /// The first guess at how many steps of work take so long.
 const FIRST_STEPS: u32 = 10_000;
+
+/// How fast the source counts while its core is busy.
+///
+/// # Errors
+///
+/// [`SelfTestFailure::StandsStill`] when it counts nothing, [`SelfTestFailure::NoCoresRate`] when it counts faster than any core is clocked.
+pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, Unavailable> {
+    let still = SelfTestFailure::StandsStill {
+        at_ticks: source.ticks(),
+        watched: Duration::from_nanos(BUSY_NS).saturating_mul(LOOKS),
+    };
+    match rate_now(source) {
+        None => Err(Unavailable::SelfTest(still)),
+        Some(rate) if rate > FASTEST_CORE => Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { rate })),
+        Some(rate) => Ok(rate),
+    }
+}
 
 /// The cycles in a time of nothing but work in user mode; `None` when the source stood still, or there is no clock.
 pub(super) fn rate_now<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;
-    let mut looks = Vec::with_capacity(LOOKS);
-    while looks.len() < LOOKS {
+    let mut looks = Vec::new();
+    while looks.len() < LOOKS as usize {
         let (ns, cycles) = look(source, &clock, steps);
         if ns < BUSY_NS && steps < u32::MAX / 2 {
             steps *= 2;
@@ -71,10 +90,11 @@ pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> 
 mod tests {
     use std::time::Duration;
 
-    use super::{line, plausible};
+    use super::{counted, line, plausible};
     use crate::{
         host::{Facts, Host},
-        source::{SelfTestFailure, SourceId, SourceInfo},
+        source::{SelfTestFailure, SourceId, SourceInfo, Unavailable},
+        testing::ManualSource,
         units::{Frequency, Width},
     };
 
@@ -91,6 +111,15 @@ mod tests {
         for rate in [1_000_000, 19_200_000, 2_400_000_000 / 64, 40_000_000_000] {
             assert!(matches!(plausible(hertz(rate)), Err(SelfTestFailure::NoCoresRate { .. })), "{rate}");
         }
+    }
+
+    #[test]
+    fn what_counts_nothing_or_too_much_counts_no_cycles() {
+        let still = counted(&ManualSource::nanoseconds("still"));
+        assert!(matches!(still, Err(Unavailable::SelfTest(SelfTestFailure::StandsStill { .. }))), "{still:?}");
+        // A counter that an emulator does not have, and a kernel that believes in its overflows.
+        let jumps = counted(&ManualSource::nanoseconds("jumps").stepping_by((1 << 31) - 1));
+        assert!(matches!(jumps, Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { .. }))), "{jumps:?}");
     }
 
     #[test]

@@ -31,9 +31,15 @@ impl OneKind {
     /// `None` while one of the other kind is open.
     pub(super) fn begin(kind: Kind) -> Option<Self> {
         let step = kind.step();
-        let more = |open: isize| (open * step >= 0).then_some(open + step);
         // Relaxed: only the number itself matters.
-        OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(kind))
+        let mut open = OPEN.load(Ordering::Relaxed);
+        while open * step >= 0 {
+            match OPEN.compare_exchange_weak(open, open + step, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(Self(kind)),
+                Err(meanwhile) => open = meanwhile,
+            }
+        }
+        None
     }
 }
 

@@ -200,15 +200,17 @@ fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
             return println!("skipped: no perf-cycles: {reason}");
         }
     };
-    let by_call = PerfCycles::open_by_system_call(&host).expect("as the other form");
-    assert_eq!(by_call.info().read_path, ReadPath::SystemCall);
     counts_work(&cycles);
-    counts_work(&by_call);
     let stopwatch = CycleStopwatch::new(&cycles);
     let (_, lap) = stopwatch.time(|| work(10_000));
     let lap = lap.expect("64 bits");
     assert!(lap.without_own_cost() <= lap.cycles());
     println!("perf-cycles: read by {}; {lap} of ten thousand steps", cycles.info().read_path.name());
+    // Some cores have one counter for cycles: the first is given back.
+    drop(cycles);
+    let by_call = PerfCycles::open_by_system_call(&host).expect("as the other form");
+    assert_eq!(by_call.info().read_path, ReadPath::SystemCall);
+    counts_work(&by_call);
 }
 
 #[test]

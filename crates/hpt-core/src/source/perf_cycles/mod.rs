@@ -9,7 +9,7 @@ use super::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
     Unavailable,
     backend::Sealed,
-    cycle_rate::{line, rate_now, read_cost_ns},
+    cycle_rate::{counted, line, rate_now, read_cost_ns},
     one_kind::{Kind, OneKind},
     tested,
 };
@@ -37,7 +37,8 @@ const HIGHEST_FOR_KERNEL: i32 = 1;
 /// is a few loads and one instruction; else, and whenever the event is not on its counter, it is a system call. A forked child reads its
 /// parent's event by system call.
 ///
-/// A thread that has two of these reads one of them by register: there is one counter that programs are let at in 64 bits.
+/// Of two in one thread, one is read by register: there is one counter that programs are let at in 64 bits. On 32-bit ARM there is one counter of cycles
+/// at all, and the second is refused.
 ///
 /// Where the kernel module hpt_cycles lets programs at the counter, and while this process has [`ArmCycles`](super::ArmCycles) open, none is opened: an event
 /// takes the counter away from those who read it so.
@@ -91,7 +92,7 @@ impl PerfCycles {
         if cycles.page.is_some() {
             cycles.info.read_path = ReadPath::Register;
         }
-        tested(cycles)
+        cycles.examined()
     }
 
     /// Opens an event that is read by system call, whatever the machine allows.
@@ -100,7 +101,12 @@ impl PerfCycles {
     ///
     /// As [`open`](Self::open).
     pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
-        tested(Self::by_system_call(host, false)?)
+        Self::by_system_call(host, false)?.examined()
+    }
+
+    fn examined(self) -> Result<Self, Unavailable> {
+        let cycles = tested(self)?;
+        counted(&cycles).map(|_| cycles)
     }
 
     fn by_system_call(host: &Host, by_register: bool) -> Result<Self, Unavailable> {
@@ -293,12 +299,12 @@ fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
     } else {
         "counted: user mode only"
     };
-    let by_call = PerfCycles::open_by_system_call(host).ok().and_then(|cycles| read_cost_ns(&cycles));
     let ns = |cost: Option<f64>| cost.map_or_else(|| "not measured".to_owned(), |ns| format!("{ns:.1} ns"));
     let costs = if cycles.page.is_some() {
+        let by_call = PerfCycles::open_by_system_call(host).ok().and_then(|cycles| read_cost_ns(&cycles));
         format!("a read costs: by register {}, by system call {}", ns(read_cost_ns(cycles)), ns(by_call))
     } else {
-        format!("a read costs: by system call {}; by register it is not to be had", ns(by_call))
+        format!("a read costs: by system call {}; by register it is not to be had", ns(read_cost_ns(cycles)))
     };
     vec![modes.to_owned(), costs, line(host, rate_now(cycles), process::current_cpu())]
 }

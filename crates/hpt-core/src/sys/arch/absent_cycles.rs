@@ -9,7 +9,7 @@ pub(crate) enum CyclesToken {}
 
 impl CyclesToken {
     /// No token: this machine has no cycle counter that is opened to programs without a perf event.
-    pub(crate) fn detect(_platform: Option<&str>) -> Result<Self, CyclesRefused> {
+    pub(crate) fn detect(_platform: Option<&str>, _by_module: bool) -> Result<Self, CyclesRefused> {
         Err(CyclesRefused::NoAccessRegister)
     }
 

@@ -6,11 +6,10 @@ const EN: u32 = 1 << 0;
 const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;
 
-/// Whether every program on this CPU may read the cycle counter. The other counters beside it are what Linux opens to a thread with a perf event of its
-/// own, and to no other: with that event, or at the next switch to another thread, the right is gone. Linux, drivers/perf/arm_pmuv3.c,
-/// `armv8pmu_enable_user_access`.
-pub(super) const fn lets_in(access: u32) -> bool {
-    access & EN != 0 || access & (CR | ER) == CR
+/// Whether every program on this CPU may read the cycle counter. With the other counters beside it, that is what Linux opens to a thread with a perf event
+/// of its own, and takes back after it, unless somebody else, `by_module`, keeps it open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
+pub(super) const fn lets_in(access: u32, by_module: bool) -> bool {
+    access & EN != 0 || (access & CR != 0 && (access & ER == 0 || by_module))
 }
 
 /// Whether it also may read how the counters are set up, PMCR.
@@ -24,8 +23,11 @@ mod tests {
 
     #[test]
     fn what_was_opened_for_one_threads_event_is_not_open() {
-        assert!(lets_in(EN) && lets_in(CR) && lets_in(EN | CR | ER));
-        assert!(!lets_in(0) && !lets_in(CR | ER) && !lets_in(ER));
+        for by_module in [false, true] {
+            assert!(lets_in(EN, by_module) && lets_in(CR, by_module) && lets_in(EN | CR | ER, by_module));
+            assert!(!lets_in(0, by_module) && !lets_in(ER, by_module));
+        }
+        assert!(!lets_in(CR | ER, false) && lets_in(CR | ER, true));
         assert!(shows_control(EN) && !shows_control(CR));
     }
 }

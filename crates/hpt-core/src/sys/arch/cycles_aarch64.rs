@@ -17,16 +17,16 @@ pub(crate) struct CyclesToken {
 }
 
 impl CyclesToken {
-    /// Asks on the CPU on which it is called. Both registers are tried in a forked child first: a processor without counters, and a hypervisor that
+    /// Asks on the CPU on which it is called; `by_module` says that a kernel module keeps the counter open. Both registers are tried in a forked child first: a processor without counters, and a hypervisor that
     /// keeps them, raise SIGILL for either.
-    pub(crate) fn detect(_platform: Option<&str>) -> Result<Self, CyclesRefused> {
+    pub(crate) fn detect(_platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         if !trial::survives(|| {
             access_register();
         }) {
             return Err(CyclesRefused::NoAccessRegister);
         }
         let shown = access_register();
-        if !access::lets_in(shown) {
+        if !access::lets_in(shown, by_module) {
             return Err(CyclesRefused::Closed(shown));
         }
         let token = Self { shows_control: access::shows_control(shown) };

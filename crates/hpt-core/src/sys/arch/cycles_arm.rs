@@ -30,17 +30,18 @@ macro_rules! isb {
     };
 }
 
-/// Flush Prefetch Buffer, which ARMv6 has for ISB. ARM1176JZF-S TRM (DDI 0301H), 3.2.22, c7, Cache operations.
+/// Flush Prefetch Buffer, which ARMv6 has for ISB: mcr p15, 0, r0, c7, c5, 4, written as a number because assemblers for ARMv7 warn of it. ARM1176JZF-S
+/// TRM (DDI 0301H), 3.2.22, c7, Cache operations.
 macro_rules! flush_prefetch {
     () => {
-        "mcr p15, 0, {zero}, c7, c5, 4"
+        ".inst 0xee070f95"
     };
 }
 
 impl CyclesToken {
-    /// Asks on the CPU on which it is called; `platform` is AT_PLATFORM of the auxiliary vector, the only thing that tells ARMv6 from what came later. What
-    /// is not to be had raises SIGILL, so everything is tried in a forked child first.
-    pub(crate) fn detect(platform: Option<&str>) -> Result<Self, CyclesRefused> {
+    /// Asks on the CPU on which it is called; `platform` is AT_PLATFORM of the auxiliary vector, the only thing that tells ARMv6 from what came later;
+    /// `by_module` says that a kernel module keeps the counter open. What is not to be had raises SIGILL, so everything is tried in a forked child first.
+    pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         let is_v6 = platform.is_some_and(|platform| platform.starts_with("v6"));
         // The ARM1176 has a register for it as well, which programs may not read.
         let mut token = Self { form: Form::Arm1176, shows_control: true };
@@ -51,7 +52,7 @@ impl CyclesToken {
                 return Err(CyclesRefused::NoAccessRegister);
             }
             let shown = access_register();
-            if !access::lets_in(shown) {
+            if !access::lets_in(shown, by_module) {
                 return Err(CyclesRefused::Closed(shown));
             }
             token = Self { form: Form::V7, shows_control: access::shows_control(shown) };
@@ -100,7 +101,7 @@ impl CyclesToken {
             },
             // SAFETY: as `read`; programs may flush the prefetch buffer. No nomem: as above.
             Form::Arm1176 => unsafe {
-                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", zero = in(reg) 0, cycles = out(reg) cycles, options(nostack, preserves_flags));
+                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
         }
         cycles.into()
@@ -117,7 +118,7 @@ impl CyclesToken {
             },
             // SAFETY: as `read_start`. No nomem: as above. lateout is not used: the second flush still needs the zero.
             Form::Arm1176 => unsafe {
-                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", flush_prefetch!(), zero = in(reg) 0, cycles = out(reg) cycles, options(nostack, preserves_flags));
+                asm!(flush_prefetch!(), "mrc p15, 0, {cycles}, c15, c12, 1", flush_prefetch!(), cycles = out(reg) cycles, in("r0") 0, options(nostack, preserves_flags));
             },
         }
         cycles.into()
