@@ -46,7 +46,8 @@ impl Instant {
     /// # Cost
     ///
     /// An ordered read of the counter and a multiplication; about once in a millisecond, two reads of the kernel's clock as well. Never waits, allocates or
-    /// panics: it may stand in a signal handler and in a forked child.
+    /// panics: it may stand in a signal handler and in a forked child. The first reading of a process opens two files; in a sandbox that forbids that, call
+    /// [`prime`](super::prime) before it is shut.
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {

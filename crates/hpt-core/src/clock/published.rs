@@ -34,6 +34,9 @@ const CHANGE: u64 = 1 << 23;
 const SLOWEST: usize = 40;
 /// Who is making the next segment: 0 while nobody is.
 const OWNER: usize = 41;
+/// Which process is changing the instruments: 0 while none is.
+#[cfg(not(loom))]
+const CHANGER: usize = 63;
 /// What is for the owner alone begins here.
 const FIRST_OF_OWNER: usize = 42;
 
@@ -187,6 +190,12 @@ impl<'a> Published<'a> {
         let exchange = || self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
         // Lazily: an ownership that is dropped ends, whoever has it.
         (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
+    }
+
+    /// The word of who changes the instruments.
+    #[cfg(not(loom))]
+    pub(crate) fn changer(self) -> &'a AtomicU64 {
+        &self.words[CHANGER]
     }
 
     /// A word of the owner's.

@@ -101,13 +101,14 @@ pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
 
 impl Point {
     /// The same point where an answer by the reference itself was `slowest_ns`. If that came later, a segment from the middle of the bracket might be
-    /// below it: by half the bracket, by a tick, and by what the reference can gain while the point is young. From this point it is not.
+    /// below it: by half the bracket, by a tick, and by what the reference can gain while the point is young, because its rate changes or because the
+    /// rate is not known any better. From this point it is not.
     pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
-        const GAIN_NS: u64 = OLDEST_NS * LARGEST_CHANGE_PPB / BILLION + 1;
         if slowest_ns <= self.ns {
             return self;
         }
-        Self { ns: self.ns + self.width_ns.div_ceil(2) + rate.tick_ns() + GAIN_NS, ..self }
+        let gain_ns = OLDEST_NS * (LARGEST_CHANGE_PPB + rate.uncertainty_ppb.min(BILLION)) / BILLION + 1;
+        Self { ns: self.ns + self.width_ns.div_ceil(2) + rate.tick_ns() + gain_ns, ..self }
     }
 }
 

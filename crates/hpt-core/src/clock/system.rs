@@ -7,7 +7,7 @@
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -39,8 +39,6 @@ const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
-/// The process that is changing the source, 0 while none is.
-static CHANGED_BY: AtomicU32 = AtomicU32::new(0);
 
 /// What a hypervisor tells of disruptions, if it does. Opened by the first who decides, and by nobody else: who finds it empty goes on without.
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
@@ -219,15 +217,9 @@ fn decide() -> usize {
         }
     };
     // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
-    match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => mode,
-        Err(decided) => {
-            if decided != NATIVE {
-                native::remove();
-            }
-            decided
-        }
-    }
+    // The counter stays installed then: who takes it away may come after another who has just put it there, and nobody is answered by it without a
+    // segment of its own.
+    MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| mode)
 }
 
 /// How good the system's clock is at the moment.
@@ -240,8 +232,10 @@ pub struct Status {
     pub reason: &'static str,
     /// The width of the last bracket taken of counter and kernel's clock; `None` before the first.
     pub last_bracket: Option<Duration>,
-    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty and a sudden change of the kernel's rate
-    /// by 1000 ppm over the longest segment: from one end of what a daemon may ask for (Linux, kernel/time/ntp.c: 500 ppm) to the other. Zero where the kernel's clock answers.
+    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty, what the segment
+    /// in force is ahead by, and a sudden change of the kernel's rate by 1000 ppm over the longest segment: from one end of what `ADJ_FREQUENCY` may ask for (Linux,
+    /// kernel/time/ntp.c: 500 ppm) to the other. A daemon that changes the tick itself, as chrony does for large corrections, changes the rate by up to a tenth, and
+    /// then the answers of one segment are off by as much. Zero where the kernel's clock answers.
     pub bound: Duration,
     /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -331,7 +325,9 @@ pub fn status() -> Status {
     let bracket_ns = follower.last().map(|point| point.width_ns);
     let bound_ns = match (bracket_ns, follower.rate()) {
         // 1000 ppm: one part in a thousand.
-        (Some(width_ns), Some(rate)) => rate.bound_ns(width_ns) + LONGEST_NS / 1_000,
+        (Some(width_ns), Some(rate)) => {
+            rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + following.map_or(0, Following::lead_ns)
+        }
         _ => 0,
     };
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
@@ -398,6 +394,9 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     change_to(mode, native, &changing)
 }
 
+/// A microsecond, as a rate in microhertz tells it.
+const COARSEST_NS: f64 = 1_000.5;
+
 fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
     let id = || info.id.clone();
     if info.scope != Scope::System {
@@ -408,7 +407,9 @@ fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
         Err(SourceRefused::Revocable(id()))
     } else if info.nominal.is_none() {
         Err(SourceRefused::NoRate(id()))
-    } else if info.wraps_soon().is_some() || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > 1_000.5) {
+    } else if info.wraps_soon().is_some()
+        || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > COARSEST_NS)
+    {
         Err(SourceRefused::TooCoarse(id()))
     } else {
         Ok(())
@@ -418,7 +419,15 @@ fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
 fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
     let failed = |failure| SourceRefused::SelfTest { source_id: source.info().id.clone(), failure };
-    source::self_test(source, &reference).map(|_| ()).map_err(failed)
+    let seen = source::self_test(source, &reference).map_err(failed)?;
+    // What is stated of its ticks is not what it steps by, unless a read takes so long that no smaller step can be seen.
+    let tick_ns = source.info().nominal.map_or(1.0, |nominal| nominal.frequency.tick_ns_f64());
+    #[expect(clippy::cast_precision_loss, reason = "compared with a microsecond")]
+    let step_ns = seen.steps.smallest_ticks().unwrap_or(0) as f64 * tick_ns;
+    if step_ns > COARSEST_NS && step_ns > 2.0 * seen.read_cost_ns {
+        return Err(SourceRefused::TooCoarse(source.info().id.clone()));
+    }
+    Ok(())
 }
 
 /// The place of a source in the list: where one of hpt's own was used before, that one; else a new one.
@@ -439,19 +448,24 @@ struct Changing;
 
 impl Changing {
     fn begin() -> Result<Self, SourceRefused> {
-        let me = std::process::id();
+        let me = u64::from(std::process::id());
+        let word = Self::word();
         patiently(|| {
-            // Another process's number is that of a thread which a fork left behind.
-            let changing = CHANGED_BY.load(Ordering::Relaxed);
-            let taken = || CHANGED_BY.compare_exchange(changing, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            // Where a fork does not wipe the word, another process's number is that of a thread which the fork left behind.
+            let changing = word.load(Ordering::Relaxed);
+            let taken = || word.compare_exchange(changing, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
             (changing != me && taken()).then(|| Self)
         })
+    }
+
+    fn word() -> &'static AtomicU64 {
+        Published::new(native::words().0).changer()
     }
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        CHANGED_BY.store(0, Ordering::Release);
+        Self::word().store(0, Ordering::Release);
     }
 }
 
@@ -471,20 +485,18 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefus
 
 /// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
 fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
-    let old = following();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
     // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
     let ownership = patiently(|| published.own(owners_name(wiped_on_fork), !wiped_on_fork))?;
-    if let Some(old) = old {
-        // A millisecond at most; a counter that stands still or jumped is not waited for any longer than that.
-        let start = monotonic().nanoseconds();
-        let last = published.in_force();
-        while last.at(old.instruments.ticks()).is_some()
-            && monotonic().nanoseconds().wrapping_sub(start) < 2 * LONGEST_NS
-        {
-            std::hint::spin_loop();
-        }
+    // From here on all are answered by the clock, but not below the segment's end: so its end comes first, a millisecond at most. The old counter is not
+    // asked, because it may be the reason for the change.
+    let end_ns = published.in_force().line.end_ns();
+    let start_ns = monotonic().nanoseconds();
+    let mut now_ns = start_ns;
+    while now_ns < end_ns && now_ns.wrapping_sub(start_ns) < 2 * LONGEST_NS {
+        std::hint::spin_loop();
+        now_ns = monotonic().nanoseconds();
     }
     begin_anew(published, &ownership);
     // The processor's counter is there before the mode says so, and until it no longer does.
