@@ -214,6 +214,8 @@ mod tests {
         hertz: Cell<f64>,
         bent_ppm: Cell<f64>,
         marker: Cell<u64>,
+        /// How many ticks the counter of this core is ahead of the others'.
+        core_is_ahead_by: Cell<f64>,
         words: [AtomicU64; 64],
     }
 
@@ -226,6 +228,7 @@ mod tests {
                 hertz: Cell::new(2.25e9),
                 bent_ppm: Cell::new(0.0),
                 marker: Cell::new(1),
+                core_is_ahead_by: Cell::new(0.0),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
@@ -262,9 +265,9 @@ mod tests {
     impl Instruments for &Machine {
         fn ticks(self) -> u64 {
             self.wait(5.0);
-            let ticks = self.whole(&self.ticks);
+            let ticks = self.ticks.get() + self.core_is_ahead_by.get();
             self.wait(5.0);
-            ticks
+            self.whole(&Cell::new(ticks))
         }
 
         fn clock_ns(self) -> u64 {
@@ -388,6 +391,30 @@ mod tests {
                 assert!(now_ns >= last_ns, "{last_ns}, then {now_ns} after {back_ns} ns back");
                 last_ns = now_ns;
                 machine.wait(10_000.0);
+            }
+        }
+    }
+
+    proptest! {
+        /// Cores whose counters differ: answers differ by as much, whichever core makes the segments, and by no more.
+        #[test]
+        fn cores_that_differ_cost_what_they_differ_by(
+            looks in proptest::collection::vec((0..4_usize, 20.0..2e5_f64), 100..400),
+            ahead_ns in proptest::array::uniform4(-50.0..50.0_f64),
+        ) {
+            let machine = Machine::new();
+            let apart_ns = ahead_ns.iter().fold(0.0_f64, |most, ns| most.max(ns.abs())) * 2.0;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a hundred nanoseconds")]
+            let apart_ns = apart_ns as u64 + 2;
+            let mut last_ns = 0;
+            for (core, wait_ns) in looks {
+                machine.wait(wait_ns);
+                machine.core_is_ahead_by.set(ahead_ns[core] * machine.hertz.get() / 1e9);
+                let (now_ns, off_ns) = machine.look();
+                prop_assert!(now_ns + apart_ns >= last_ns, "{last_ns}, then {now_ns}: {apart_ns} ns apart at most");
+                // Twice: the two points that a rate is learned from may be of two cores, a segment's length apart.
+                prop_assert!(off_ns <= 2 * apart_ns + 60, "{off_ns} ns off, {apart_ns} ns apart");
+                last_ns = now_ns;
             }
         }
     }

@@ -197,6 +197,27 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// An answer by the clock after the point was taken, and a reading of the counter after that, along a segment whose rate is as wrong as it may be and whose
+        /// bracket was cut as unevenly as it may be.
+        #[test]
+        fn no_reading_is_below_an_answer_before_it(
+            width_ns in 30..20_000_u64,
+            uncertainty_ppb in 0..400_000_000_u64,
+            answered_after_ns in 0..super::OLDEST_NS,
+            read_after_ns in 0..100_u64,
+        ) {
+            // A tick is a nanosecond by the clock's true rate, and the clock is at the bracket's end when the counter is read.
+            let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns };
+            let answer_ns = point.ns + width_ns.div_ceil(2) + answered_after_ns;
+            let slope = (1 << 32) - u64::try_from((1_u128 << 32) * u128::from(uncertainty_ppb) / 1_000_000_000).expect("below 2^32");
+            let rate = Rate { slope, uncertainty_ppb };
+            let segment = Segment::following(point.seen_after(answer_ns, rate), rate, 0);
+            let read_ns = segment.at(point.ticks + answered_after_ns + read_after_ns).expect("it is young");
+            prop_assert!(read_ns >= answer_ns, "{answer_ns}, then {read_ns}");
+        }
+    }
+
     #[test]
     fn an_uncertain_rate_makes_short_segments() {
         let point = Point { ticks: 0, ns: 0, width_ns: 30 };
