@@ -1,6 +1,8 @@
 //! Sleeping until a moment and no longer: the kernel parks the thread for most of the time, and it spins for the rest.
 //! Paces nothing: `pace` does. Measures nothing but its own misses.
 
+#[cfg(feature = "embedded-hal")]
+mod delay;
 mod reserve;
 
 use std::{

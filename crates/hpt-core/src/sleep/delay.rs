@@ -1,0 +1,47 @@
+//! The delays of embedded-hal, for drivers that wait between two accesses to a device.
+//! Decides nothing: `Sleeper` does.
+
+use std::time::Duration;
+
+use embedded_hal::delay::DelayNs;
+
+use super::{Sleeper, Woken};
+use crate::clock::Instant;
+
+/// Delays as punctual as sleeps. An interruption does not end one, because a driver relies on its length; it is kept for the next sleep.
+impl DelayNs for Sleeper {
+    fn delay_ns(&mut self, ns: u32) {
+        let deadline = Instant::now() + Duration::from_nanos(ns.into());
+        let mut interrupted = false;
+        while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
+            interrupted = true;
+        }
+        if interrupted {
+            self.interrupter().interrupt();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use embedded_hal::delay::DelayNs;
+
+    use crate::{clock::Instant, sleep::Sleeper};
+
+    #[test]
+    fn a_delay_is_not_shorter_than_asked_and_keeps_an_interruption() {
+        let mut sleeper = Sleeper::new();
+        for ns in [0, 1, 700, 150_000] {
+            let start = Instant::now();
+            sleeper.delay_ns(ns);
+            assert!(start.elapsed_nanoseconds() >= u64::from(ns));
+        }
+        sleeper.interrupter().interrupt();
+        let start = Instant::now();
+        sleeper.delay_us(300);
+        assert!(start.elapsed() >= Duration::from_micros(300));
+        assert!(!sleeper.sleep(Duration::from_secs(3_600)).is_in_time(), "it was for a sleep");
+    }
+}
