@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     count: u32,
     /// Sleep by this method; may be given several times, or with commas [default: all]
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
-    strategy: Vec<SleepMethod>,
+    strategy: Vec<&'static str>,
     /// Let this part of hpt's wake-ups be in time: the more, the more CPU time
     #[arg(long, value_name = "PART", value_parser = quantile)]
     quantile: Option<f64>,
@@ -54,9 +54,9 @@ pub(crate) struct Arguments {
     awake: bool,
 }
 
-fn method(text: &str) -> Result<SleepMethod, String> {
-    let names = || SleepMethod::ALL.map(SleepMethod::name).join(", ");
-    SleepMethod::ALL.into_iter().find(|method| method.name() == text).ok_or_else(|| format!("one of {}", names()))
+fn method(text: &str) -> Result<&'static str, String> {
+    let names = SleepMethod::NAMES;
+    names.into_iter().find(|&name| name == text).ok_or_else(|| format!("one of {}", names.join(", ")))
 }
 
 fn quantile(text: &str) -> Result<f64, String> {
@@ -98,30 +98,33 @@ struct Data {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.listen()?;
-    let all = SleepMethod::ALL;
-    let methods = if arguments.strategy.is_empty() { &all[..] } else { &arguments.strategy };
+    let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.contains(&name);
+    let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
     let pinned = context.pin(arguments.cpu)?;
     let _fifo = arguments.fifo.map(Fifo::at).transpose()?;
     let _awake = arguments.awake.then(AwakeCpus::hold).transpose()?;
     clock::prime();
 
-    let of_each = arguments.count.saturating_mul(u32::try_from(methods.len()).unwrap_or(u32::MAX));
-    let expected = arguments.duration.iter().sum::<Duration>().saturating_mul(of_each);
-    let sleeps = u64::from(arguments.count) * methods.len() as u64;
+    let sleeps = u64::from(arguments.count) * methods;
+    let expected = arguments.duration.iter().sum::<Duration>();
+    let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
     let progress = Progress::new(sleeps * arguments.duration.len() as u64, expected);
     let mut rows = Vec::new();
     for (before, &duration) in (0..).zip(&arguments.duration) {
         progress.name(&format!("{duration:?}"));
-        let sleeper = Sleeper::new();
-        let sleeper = match arguments.quantile {
-            Some(part) => sleeper.with_quantile(part),
-            None => sleeper,
-        };
-        let misses = sleep_miss(duration, arguments.count.into(), methods, sleeper, |done| {
+        let mut sleeper = Sleeper::new();
+        if let Some(part) = arguments.quantile {
+            sleeper = sleeper.with_quantile(part);
+        }
+        let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
+        methods.retain(|method| wanted(method.name()));
+        let misses = sleep_miss(duration, arguments.count.into(), &mut methods, |done| {
             progress.at(sleeps * before + done);
             !context.interrupted()
         });
-        rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss)));
+        drop(methods);
+        let reserve = sleeper.report().reserve;
+        rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss, reserve)));
         if context.interrupted() {
             break;
         }
@@ -144,12 +147,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer: Answer::Yes, ..Document::new(&data, "results", blocks) })
 }
 
-fn row(duration: Duration, miss: &SleepMiss) -> Row {
+fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {
     let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let late = |figure: fn(&hpt_core::Spread) -> f64| miss.late.as_ref().map(figure).map(rounded);
     Row {
         duration_ns: whole_ns(duration),
-        method: miss.method.name(),
+        method: miss.method,
         samples: miss.late.map_or(0, |late| late.samples),
         early: miss.early,
         mean_ns: late(|late| late.mean_ns),
@@ -159,7 +162,7 @@ fn row(duration: Duration, miss: &SleepMiss) -> Row {
         p999_ns: late(|late| late.p999_ns),
         max_ns: late(|late| late.max_ns),
         cpu_share: miss.cpu_share.map(rounded),
-        reserve_ns: miss.reserve.map(whole_ns),
+        reserve_ns: (miss.method == "hpt").then(|| whole_ns(reserve)),
     }
 }
 
@@ -215,8 +218,6 @@ fn page(data: &Data) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::measure::SleepMethod;
-
     use super::{Data, Row, method, page, quantile};
     use crate::{
         machine::Machine,
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn methods_and_parts_are_read_or_refused() {
-        assert_eq!(method("hpt"), Ok(SleepMethod::Hpt));
+        assert_eq!(method("hpt"), Ok("hpt"));
         assert!(method("snooze").is_err_and(|text| text.contains("nanosleep")));
         assert_eq!((quantile("0.5"), quantile("1")), (Ok(0.5), Ok(1.0)));
         assert!(quantile("1.5").is_err() && quantile("-1").is_err() && quantile("NaN").is_err());

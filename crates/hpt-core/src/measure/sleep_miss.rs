@@ -1,7 +1,7 @@
 //! How late sleeps return, by several ways to sleep in turn, and what CPU time each takes.
 //! Changes neither CPU nor scheduling class: the caller does.
 
-use std::{thread, time::Duration};
+use std::{fmt, thread, time::Duration};
 
 use crate::{
     clock::Instant,
@@ -18,36 +18,59 @@ const FIXED_RESERVE: Duration = Duration::from_micros(125);
 /// The trimmed mean leaves out this part of the samples, the largest.
 const TRIMMED: f64 = 0.01;
 
-/// A way to sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SleepMethod {
-    /// [`std::thread::sleep`].
-    Std,
-    /// `clock_nanosleep` to the deadline, with a timer slack of 1 ns.
-    ClockNanosleep,
-    /// The same to 125 µs before the deadline, then spinning.
-    FixedReserve,
-    /// Spinning all the time.
-    BusyWait,
-    /// [`Sleeper`]: parked until a learned reserve before the deadline, then spinning.
-    Hpt,
+/// A way to sleep, and its name in tables.
+pub struct SleepMethod<'a> {
+    name: &'static str,
+    sleep: Box<dyn FnMut(Duration, Instant) + 'a>,
 }
 
-impl SleepMethod {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Std, Self::ClockNanosleep, Self::FixedReserve, Self::BusyWait, Self::Hpt];
+impl fmt::Debug for SleepMethod<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SleepMethod").field("name", &self.name).finish_non_exhaustive()
+    }
+}
 
-    /// Its name in tables.
+impl<'a> SleepMethod<'a> {
+    /// The names of [`all`](Self::all).
+    pub const NAMES: [&'static str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
+
+    /// A way of one's own: `sleep` is given how long to sleep, and when that is over.
+    pub fn new(name: &'static str, sleep: impl FnMut(Duration, Instant) + 'a) -> Self {
+        Self { name, sleep: Box::new(sleep) }
+    }
+
+    /// [`std::thread::sleep`]; `clock_nanosleep` to the deadline, with a timer slack of 1 ns; the same to 125 µs before it, then spinning; spinning all the time;
+    /// and `sleeper`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Std => "std",
-            Self::ClockNanosleep => "nanosleep",
-            Self::FixedReserve => "fixed",
-            Self::BusyWait => "busy",
-            Self::Hpt => "hpt",
-        }
+    pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
+        let spins = || {
+            let mut spinner = Sleeper::new().with_strategy(Strategy::SpinOnly);
+            move |deadline| {
+                let _ = spinner.sleep_until(deadline);
+            }
+        };
+        let (mut after_a_park, mut all_the_time) = (spins(), spins());
+        let [std, nanosleep, fixed, busy, hpt] = Self::NAMES;
+        [
+            Self::new(std, |duration, _| thread::sleep(duration)),
+            Self::new(nanosleep, |_, deadline| kernel_sleep(deadline)),
+            Self::new(fixed, move |duration, deadline| {
+                if duration > FIXED_RESERVE {
+                    kernel_sleep(deadline - FIXED_RESERVE);
+                }
+                after_a_park(deadline);
+            }),
+            Self::new(busy, move |_, deadline| all_the_time(deadline)),
+            Self::new(hpt, |_, deadline| {
+                let _ = sleeper.sleep_until(deadline);
+            }),
+        ]
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
     }
 }
 
@@ -56,7 +79,7 @@ impl SleepMethod {
 #[non_exhaustive]
 pub struct SleepMiss {
     /// How it slept.
-    pub method: SleepMethod,
+    pub method: &'static str,
     /// How late, in nanoseconds; `None` of no sleeps.
     pub late: Option<Spread>,
     /// The mean without the largest hundredth, in nanoseconds.
@@ -65,43 +88,24 @@ pub struct SleepMiss {
     pub early: u64,
     /// CPU time of this thread, over the time that passed; `None` where the kernel does not tell.
     pub cpu_share: Option<f64>,
-    /// The reserve in the end, where it learns one.
-    pub reserve: Option<Duration>,
 }
 
-/// Sleeps for `duration` by each method in turn, `rounds` times. `sleeper` is for [`SleepMethod::Hpt`]. `keep_going` is given the number of sleeps made so far
-/// and is asked after each; when it says no, what was measured until then is returned.
+/// Sleeps for `duration` by each method in turn, `rounds` times. `keep_going` is given the number of sleeps made so far and is asked after each; when it
+/// says no, what was measured until then is returned.
 pub fn sleep_miss(
     duration: Duration,
     rounds: u64,
-    methods: &[SleepMethod],
-    mut sleeper: Sleeper,
+    methods: &mut [SleepMethod<'_>],
     mut keep_going: impl FnMut(u64) -> bool,
 ) -> Vec<SleepMiss> {
-    let mut spinner = Sleeper::new().with_strategy(Strategy::SpinOnly);
-    let mut tallies: Vec<Tally> = methods.iter().map(|&method| Tally::new(method)).collect();
+    let mut tallies: Vec<Tally> = methods.iter().map(|method| Tally::new(method.name)).collect();
     let mut sleeps = 0;
     'rounds: for _ in 0..rounds {
-        for tally in &mut tallies {
+        for (method, tally) in methods.iter_mut().zip(&mut tallies) {
             let cpu_before = cpu_time_ns();
             let start = Instant::now();
             let deadline = start + duration;
-            match tally.method {
-                SleepMethod::Std => thread::sleep(duration),
-                SleepMethod::ClockNanosleep => kernel_sleep(deadline),
-                SleepMethod::FixedReserve => {
-                    if duration > FIXED_RESERVE {
-                        kernel_sleep(deadline - FIXED_RESERVE);
-                    }
-                    let _ = spinner.sleep_until(deadline);
-                }
-                SleepMethod::BusyWait => {
-                    let _ = spinner.sleep_until(deadline);
-                }
-                SleepMethod::Hpt => {
-                    let _ = sleeper.sleep_until(deadline);
-                }
-            }
+            (method.sleep)(duration, deadline);
             let end = Instant::now();
             tally.add(start, deadline, end, cpu_time_ns().saturating_sub(cpu_before));
             sleeps += 1;
@@ -110,8 +114,7 @@ pub fn sleep_miss(
             }
         }
     }
-    let reserve = sleeper.report().reserve;
-    tallies.into_iter().map(|tally| tally.result(reserve)).collect()
+    tallies.into_iter().map(Tally::result).collect()
 }
 
 /// As clock_nanosleep does, with no slack.
@@ -133,7 +136,7 @@ fn cpu_time_ns() -> u64 {
 /// What is gathered of one method.
 #[derive(Debug)]
 struct Tally {
-    method: SleepMethod,
+    method: &'static str,
     late_ns: Vec<u64>,
     early: u64,
     cpu_ns: u64,
@@ -141,7 +144,7 @@ struct Tally {
 }
 
 impl Tally {
-    const fn new(method: SleepMethod) -> Self {
+    const fn new(method: &'static str) -> Self {
         Self { method, late_ns: Vec::new(), early: 0, cpu_ns: 0, wall_ns: 0 }
     }
 
@@ -153,7 +156,7 @@ impl Tally {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
-    fn result(mut self, reserve: Duration) -> SleepMiss {
+    fn result(mut self) -> SleepMiss {
         self.late_ns.sort_unstable();
         SleepMiss {
             method: self.method,
@@ -162,7 +165,6 @@ impl Tally {
             early: self.early,
             // A clock that a sandbox has shut stands at zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
-            reserve: (self.method == SleepMethod::Hpt).then_some(reserve),
         }
     }
 }
@@ -214,19 +216,27 @@ mod tests {
 
     #[test]
     fn every_method_sleeps_as_often_as_it_was_asked_to_and_never_early() {
-        let sleeps = sleep_miss(Duration::from_micros(200), 5, &SleepMethod::ALL, Sleeper::new(), |_| true);
-        for (sleep, method) in sleeps.iter().zip(SleepMethod::ALL) {
-            assert_eq!((sleep.method, sleep.late.map(|late| late.samples)), (method, Some(5)));
+        let mut sleeper = Sleeper::new();
+        let mut own = 0;
+        let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
+        methods.push(SleepMethod::new("own", |_, _| own += 1));
+        let sleeps = sleep_miss(Duration::from_micros(200), 5, &mut methods, |_| true);
+        drop(methods);
+        for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {
+            assert_eq!((sleep.method, sleep.late.map(|late| late.samples)), (name, Some(5)));
             // The kernel's own sleeps end by the kernel's clock, which Instant may be behind by its bound.
-            assert!(sleep.early == 0 || method == SleepMethod::Std || method == SleepMethod::ClockNanosleep);
-            assert_eq!(sleep.reserve.is_some(), method == SleepMethod::Hpt);
+            assert!(sleep.early == 0 || ["std", "nanosleep"].contains(&name), "{sleep:?}");
         }
+        assert_eq!((own, sleeps[5].early), (5, 5), "one that does not sleep is early");
+        assert_eq!(sleeper.report().in_time, 5);
     }
 
     #[test]
     fn an_interrupted_run_keeps_what_it_measured() {
-        let sleeps =
-            sleep_miss(Duration::from_micros(50), 1_000, &[SleepMethod::Hpt], Sleeper::new(), |sleeps| sleeps < 3);
-        assert_eq!(sleeps[0].late.map(|late| late.samples), Some(3));
+        let mut sleeper = Sleeper::new();
+        let mut methods = SleepMethod::all(&mut sleeper);
+        let sleeps = sleep_miss(Duration::from_micros(50), 1_000, &mut methods, |sleeps| sleeps < 6);
+        let samples: Vec<_> = sleeps.iter().map(|sleep| sleep.late.map_or(0, |late| late.samples)).collect();
+        assert_eq!(samples, [2, 1, 1, 1, 1]);
     }
 }
