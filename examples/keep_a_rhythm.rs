@@ -1,4 +1,5 @@
 //! Does something every millisecond, and says how punctual that was.
+#![forbid(unsafe_code)]
 
 use std::time::Duration;
 

@@ -1,0 +1,123 @@
+//! How late do sleeps return, and what CPU time do they take: hpt's beside the kernel's, a busy wait, and the crate spin_sleep?
+//! The methods in turn, in one run; `hpt_core::measure` does the sleeping.
+
+use std::{error::Error, process::ExitCode, time::Duration};
+
+use clap::Parser;
+use hpt_benches::programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table};
+use hpt_core::{
+    Sleeper, Spread, clock,
+    measure::{SleepMethod, SleepMiss, sleep_miss},
+    realtime::{AwakeCpus, Fifo, Pinned},
+};
+use serde::Serialize;
+
+const EXAMPLES: &str = "\
+Examples:
+  sleep                       a thousand sleeps of each length by each method
+  sleep --fifo 50 --awake     as a real-time thread, with all CPUs kept awake";
+
+/// Sleep by several methods in turn, and tell how late they return and what CPU time they take.
+#[derive(Debug, Parser)]
+#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+struct Args {
+    /// Sleep so many times for each length by each method; 1e4 is understood
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
+    count: u64,
+    /// Run by SCHED_FIFO with this priority
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
+    #[arg(long)]
+    awake: bool,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    fifo: Option<u8>,
+    awake: bool,
+    interrupted: bool,
+    sleeps: Vec<Line>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    duration_us: u64,
+    method: &'static str,
+    late: Option<Spread>,
+    trimmed_mean_ns: Option<f64>,
+    early: u64,
+    cpu_share: Option<f64>,
+    /// The CPU share over that of clock_nanosleep.
+    cpu_ratio: Option<f64>,
+}
+
+fn main() -> ExitCode {
+    exit_code("sleep", run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    let interrupt = Interrupt::listen()?;
+    let pinned = hpt_benches::pin()?;
+    let _fifo = args.fifo.map(Fifo::at).transpose()?;
+    let _awake = args.awake.then(AwakeCpus::hold).transpose()?;
+    clock::prime();
+    let mut sleeps = Vec::new();
+    for duration in [100, 250, 1_000, 10_000].map(Duration::from_micros) {
+        let (mut sleeper, mut often) = (Sleeper::new(), Sleeper::new().with_quantile(0.95));
+        let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
+        methods.push(SleepMethod::new("hpt, p95", |_, deadline| {
+            let _ = often.sleep_until(deadline);
+        }));
+        // As it comes: the kernel sleeps until 125 µs before the end.
+        let spin_sleep = spin_sleep::SpinSleeper::default();
+        methods.push(SleepMethod::new("spin_sleep", move |duration, _| spin_sleep.sleep(duration)));
+        let misses = sleep_miss(duration, args.count, &mut methods, |_| !interrupt.came());
+        sleeps.extend(lines(duration, &misses));
+        if interrupt.came() {
+            break;
+        }
+    }
+    // What hpt promises by its own clock. The others' sleeps end by the kernel's.
+    let early = sleeps.iter().any(|line| line.method.starts_with("hpt") && line.early > 0);
+    let found = Found { fifo: args.fifo, awake: args.awake, interrupted: interrupt.came(), sleeps };
+    args.keep.publish("sleep", Some(Pinned::cpu(&pinned)), &found, &found.text())?;
+    Ok(if early { Outcome::Broken } else { Outcome::Kept })
+}
+
+fn lines(duration: Duration, misses: &[SleepMiss]) -> impl Iterator<Item = Line> {
+    let kernels = misses.iter().find(|miss| miss.method == "nanosleep").and_then(|miss| miss.cpu_share);
+    misses.iter().map(move |miss| Line {
+        duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+        method: miss.method,
+        late: miss.late,
+        trimmed_mean_ns: miss.trimmed_mean_ns,
+        early: miss.early,
+        cpu_share: miss.cpu_share,
+        cpu_ratio: miss.cpu_share.zip(kernels).map(|(share, kernels)| share / kernels),
+    })
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let us = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1_000.0));
+        let rows = self.sleeps.iter().map(|line| {
+            let late = |figure: fn(&Spread) -> f64| us(line.late.as_ref().map(figure));
+            let percent = line.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2}", share * 100.0));
+            let ratio = line.cpu_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1}"));
+            let (length, name, early) = (line.duration_us.to_string(), line.method.to_owned(), line.early.to_string());
+            let (p50, p99, max) = (late(|late| late.p50_ns), late(|late| late.p99_ns), late(|late| late.max_ns));
+            [length, name, p50, us(line.trimmed_mean_ns), p99, max, early, percent, ratio]
+        });
+        let fifo = self.fifo.map_or_else(String::new, |priority| format!(" By SCHED_FIFO {priority}."));
+        let awake = if self.awake { " With all CPUs kept awake." } else { "" };
+        format!(
+            "{}\n\nHow late sleeps returned, in microseconds; trimmed: the mean without the largest hundredth; CPU: of the thread over the time that passed; \
+             ratio: to nanosleep's.{fifo}{awake}\n",
+            table(["sleep, µs", "method", "p50", "trimmed", "p99", "worst", "early", "CPU %", "ratio"], rows),
+        )
+    }
+}
