@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     machine::Machine,
     progress::Progress,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, rounded, short_time},
+    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
 const EXAMPLES: &str = "  \
@@ -359,10 +359,7 @@ fn page(data: &Data) -> Vec<Block> {
         data.machine.line()
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
-    if data.interrupted {
-        blocks.push(Block::Text("Interrupted: what was measured until then stands above.".to_owned()));
-    }
-    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
 

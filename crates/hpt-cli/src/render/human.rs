@@ -87,6 +87,13 @@ impl Look {
     }
 }
 
+/// What is said below the result of a measurement, in this order: that Ctrl-C ended it, and notes.
+pub(crate) fn remarks(interrupted: bool, notes: &[String]) -> impl Iterator<Item = Block> {
+    let cut_short = "Interrupted: what was measured until then stands above.";
+    let cut_short = interrupted.then(|| Block::Text(cut_short.to_owned()));
+    cut_short.into_iter().chain(notes.iter().map(|note| Block::Text(format!("Note: {note}"))))
+}
+
 pub(super) fn render(blocks: &[Block], look: Look) -> String {
     let parts: Vec<String> =
         blocks.iter().map(|block| render_block(block, look)).filter(|part| !part.is_empty()).collect();

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::human::Look;
-pub(crate) use self::human::{Align, Block, Cell, Column, Table, Tone, short_time};
+pub(crate) use self::human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time};
 
 /// How a document is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
