@@ -5,6 +5,7 @@ use std::{fmt, thread, time::Duration};
 
 use crate::{
     clock::Instant,
+    realtime::NoSlack,
     sleep::{Sleeper, Strategy},
     stats::Spread,
     sys::{
@@ -119,14 +120,8 @@ pub fn sleep_miss(
 
 /// As clock_nanosleep does, with no slack.
 fn kernel_sleep(deadline: Instant) {
-    let before = wait::timer_slack().filter(|&before| before > 1);
-    if before.is_some() {
-        wait::set_timer_slack(1);
-    }
+    let _slack = NoSlack::hold();
     wait::sleep_until_monotonic(Duration::from_nanos(deadline.as_nanoseconds()));
-    if let Some(before) = before {
-        wait::set_timer_slack(before);
-    }
 }
 
 fn cpu_time_ns() -> u64 {

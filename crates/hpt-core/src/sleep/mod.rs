@@ -18,6 +18,7 @@ use std::{
 use self::reserve::Reserve;
 use crate::{
     clock::Instant,
+    realtime::NoSlack,
     stats::{Histogram, Spread},
     sys::wait::{self, Till},
 };
@@ -209,7 +210,7 @@ impl Sleeper {
             }
             let reserve_ns = self.reserve_for(due, seen.instant);
             if self.parks(due.nanoseconds_since(seen.instant), reserve_ns) {
-                let _slack = Slack::none();
+                let _slack = NoSlack::hold();
                 let since_epoch = deadline.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // One wait, and then a look at both clocks: the kernel keeps to the wall clock also when that is set.
                 self.word.wait(Till::Realtime, since_epoch.saturating_sub(Duration::from_nanos(reserve_ns)));
@@ -250,7 +251,7 @@ impl Sleeper {
         let length_ns = deadline.nanoseconds_since(start);
         let mut reserve_ns = self.reserve_for(deadline, start);
         if !self.parks(length_ns, reserve_ns) {
-            self.untried += 1;
+            self.untried = self.untried.saturating_add(1);
             if self.untried < TRY_EVERY || !self.parks(length_ns, length_ns / 2) {
                 return;
             }
@@ -258,7 +259,7 @@ impl Sleeper {
             reserve_ns = length_ns / 2;
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
-        let _slack = Slack::none();
+        let _slack = NoSlack::hold();
         loop {
             self.word.wait(Till::Monotonic, Duration::from_nanos(until.as_nanoseconds()));
             let woken = Instant::now();
@@ -366,29 +367,6 @@ impl Word {
 
     fn wait(&self, till: Till, moment: Duration) {
         wait::wait_while_zero(&self.0, till, moment);
-    }
-}
-
-/// While it lives the kernel does not wake this thread late for its own convenience.
-struct Slack {
-    before: Option<libc::c_ulong>,
-}
-
-impl Slack {
-    fn none() -> Self {
-        let before = wait::timer_slack().filter(|&before| before > 1);
-        if before.is_some() {
-            wait::set_timer_slack(1);
-        }
-        Self { before }
-    }
-}
-
-impl Drop for Slack {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            wait::set_timer_slack(before);
-        }
     }
 }
 
