@@ -216,7 +216,10 @@ judge_bench() {
 
 guest_live() {
     local build
-    for build in "${builds[@]}"; do echo "step $build.live it-$build live:: instants:: --show-output"; done
+    for build in "${builds[@]}"; do
+        echo "step $build.live it-$build live:: instants:: sleeps:: --show-output"
+        echo "step $build.wall it-$build --ignored --exact sleeps::a_sleep_follows_the_wall_clock_when_it_is_set --show-output"
+    done
 }
 
 judge_live() {
@@ -228,6 +231,8 @@ judge_live() {
             wrong "$build.live: skipped a test of the System Timer"
         fi
         shown "$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1 live tests/p' "$answers/$build.live.out")"
+        ended "$build.wall" || continue
+        if [[ $(grep -c '^followed: ' -- "$answers/$build.wall.out") != 3 ]]; then wrong "$build.wall: no sleep followed the wall clock"; fi
     done
 }
 

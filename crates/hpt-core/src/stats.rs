@@ -24,7 +24,7 @@ pub struct Spread {
 }
 
 /// Counts of tick differences, kept to three significant digits in bounded memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
     /// The ends are kept exactly; the counts between them to three digits.
@@ -50,6 +50,12 @@ impl Histogram {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.len()
+    }
+
+    /// What was counted, from the smallest to the largest: the largest value of each class, in ticks, and how many samples are in it. Classes without
+    /// samples are left out.
+    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
     }
 
     /// The spread of the samples, each tick being `tick_ns` nanoseconds long; `None` without samples.

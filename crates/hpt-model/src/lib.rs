@@ -1,5 +1,5 @@
-//! The system clock of hpt-core under a scheduler that tries every order: its own source files, with loom's atomics in place of the machine's.
-//! Has no code of the clock itself, only a world for it: what a reading of the world returns, and what must hold of the answers.
+//! The system clock of hpt-core, and the interruptions of its sleeper, under a scheduler that tries every order: its own source files, with loom's atomics in
+//! place of the machine's. Has no code of theirs itself, only a world for it: what a reading of the world returns, and what must hold of the answers.
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../../hpt-core/src/clock/follower.rs"]
@@ -12,6 +12,10 @@ mod published;
 #[expect(dead_code, reason = "the model states no bound")]
 #[path = "../../hpt-core/src/clock/segment.rs"]
 mod segment;
+pub mod sleeper;
+#[path = "../../hpt-core/src/sleep/word.rs"]
+#[expect(dead_code, reason = "the model sets no wall clock")]
+mod word;
 
 use std::sync::{Arc, atomic::AtomicBool};
 

@@ -1,4 +1,4 @@
-//! No answer is below an earlier one, in whatever order two threads meet. Each test tries thousands of orders: with optimisation, seconds.
+//! No answer is below an earlier one, and each interruption ends one sleep, in whatever order threads meet. Each test tries thousands of orders: with optimisation, seconds.
 #![cfg(target_pointer_width = "64")]
 
 #[test]
@@ -29,4 +29,19 @@ fn nothing_goes_back_when_nobody_asked_for_long() {
 #[test]
 fn nothing_goes_back_when_the_counter_is_set_back() {
     hpt_model::when_the_counter_is_set_back();
+}
+
+#[test]
+fn an_interruption_ends_one_sleep_or_the_next() {
+    hpt_model::sleeper::one_interruption_ends_one_sleep();
+}
+
+#[test]
+fn no_interruption_is_lost() {
+    hpt_model::sleeper::no_interruption_is_lost();
+}
+
+#[test]
+fn each_interruption_has_its_sleep() {
+    hpt_model::sleeper::each_interruption_has_its_sleep();
 }

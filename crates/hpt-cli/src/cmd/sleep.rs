@@ -41,8 +41,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     strategy: Vec<&'static str>,
     /// Let this part of hpt's wake-ups be in time: the more, the more CPU time
-    #[arg(long, value_name = "PART", value_parser = quantile)]
+    #[arg(long, value_name = "PART", value_parser = part)]
     quantile: Option<f64>,
+    /// Let hpt spend no more than this part of the time spinning
+    #[arg(long, value_name = "PART", value_parser = part, conflicts_with = "quantile")]
+    cpu_budget: Option<f64>,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
@@ -59,7 +62,7 @@ fn method(text: &str) -> Result<&'static str, String> {
     names.into_iter().find(|&name| name == text).ok_or_else(|| format!("one of {}", names.join(", ")))
 }
 
-fn quantile(text: &str) -> Result<f64, String> {
+fn part(text: &str) -> Result<f64, String> {
     let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
     part.ok_or_else(|| "a part, from 0 to 1".to_owned())
 }
@@ -115,6 +118,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let mut sleeper = Sleeper::new();
         if let Some(part) = arguments.quantile {
             sleeper = sleeper.with_quantile(part);
+        }
+        if let Some(part) = arguments.cpu_budget {
+            sleeper = sleeper.with_cpu_budget(part);
         }
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
         methods.retain(|method| wanted(method.name()));
@@ -215,7 +221,7 @@ fn page(data: &Data) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Row, method, page, quantile};
+    use super::{Data, Row, method, page, part};
     use crate::{
         machine::Machine,
         render::{Document, golden},
@@ -262,7 +268,7 @@ mod tests {
     fn methods_and_parts_are_read_or_refused() {
         assert_eq!(method("hpt"), Ok("hpt"));
         assert!(method("snooze").is_err_and(|text| text.contains("nanosleep")));
-        assert_eq!((quantile("0.5"), quantile("1")), (Ok(0.5), Ok(1.0)));
-        assert!(quantile("1.5").is_err() && quantile("-1").is_err() && quantile("NaN").is_err());
+        assert_eq!((part("0.5"), part("1")), (Ok(0.5), Ok(1.0)));
+        assert!(part("1.5").is_err() && part("-1").is_err() && part("NaN").is_err());
     }
 }

@@ -2,11 +2,13 @@
 //! Print nothing, choose nothing and pin nothing: the caller does.
 
 mod granularity;
+mod pairs;
 mod read_cost;
 mod sleep_miss;
 
 pub use self::{
     granularity::{Granularity, granularity},
+    pairs::{Pairs, read_pairs},
     read_cost::{Instruments, ReadCost, read_cost},
     sleep_miss::{SleepMethod, SleepMiss, sleep_miss},
 };

@@ -4,18 +4,19 @@
 #[cfg(feature = "embedded-hal")]
 mod delay;
 mod reserve;
+mod word;
 
 use std::{
     fmt,
     marker::PhantomData,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use self::reserve::Reserve;
+use self::{
+    reserve::{Aim, Reserve},
+    word::Word,
+};
 use crate::{
     clock::Instant,
     realtime::NoSlack,
@@ -98,6 +99,8 @@ pub struct Report {
     pub spinning_share: f64,
     /// The reserve for the last sleep.
     pub reserve: Duration,
+    /// How late each of them returned, in nanoseconds.
+    pub misses: Histogram,
 }
 
 /// Sleeps for one thread, and learns how late that thread is woken.
@@ -127,10 +130,9 @@ pub struct Sleeper {
     reserve: Reserve,
     last_reserve_ns: u64,
     untried: u32,
-    late: Histogram,
-    interrupted: u64,
-    spun_ns: u64,
-    slept_ns: u64,
+    done: Done,
+    /// The last sleep, which is not among those done as yet: on the way out of a sleep every cold line of memory is lateness.
+    last: Option<Slept>,
     /// What was learned is true of one thread.
     bound_to_its_thread: PhantomData<*const ()>,
 }
@@ -148,13 +150,11 @@ impl Sleeper {
         Self {
             word: Arc::default(),
             strategy: Strategy::Precise,
-            reserve: reserve(DEFAULT_QUANTILE),
+            reserve: reserve(Aim::quantile(DEFAULT_QUANTILE)),
             last_reserve_ns: 0,
             untried: 0,
-            late: Histogram::new(),
-            interrupted: 0,
-            spun_ns: 0,
-            slept_ns: 0,
+            done: Done::default(),
+            last: None,
             bound_to_its_thread: PhantomData,
         }
     }
@@ -170,7 +170,16 @@ impl Sleeper {
     /// was learned is forgotten.
     #[must_use]
     pub fn with_quantile(mut self, quantile: f64) -> Self {
-        self.reserve = reserve(quantile);
+        self.reserve = reserve(Aim::quantile(quantile));
+        self
+    }
+
+    /// The same, as punctual as it can be while it spends no more than this part of the time spinning (0 to 1; what is not in it is taken for the nearest that is),
+    /// on the average of what was learned. Parking costs CPU time as well, some 10 µs a sleep, and a sleep that is too short to be parked is spun as
+    /// a whole: neither is in this part. What was learned is forgotten.
+    #[must_use]
+    pub fn with_cpu_budget(mut self, part: f64) -> Self {
+        self.reserve = reserve(Aim::budget(part));
         self
     }
 
@@ -193,30 +202,34 @@ impl Sleeper {
     /// Sleeps until `deadline`; not at all if that has passed.
     pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
         let start = Instant::now();
+        self.settle();
         self.park(deadline, start);
-        self.spin_until(deadline);
-        self.end(deadline, start)
+        self.spin_until(deadline, deadline, start)
     }
 
     /// Sleeps until the wall clock shows `deadline`. If it is set meanwhile, the sleep is shorter or longer by as much.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         let start = WallOffset::now();
+        self.settle();
         loop {
             let seen = WallOffset::now();
             let due = seen.instant_of(deadline);
-            if due <= seen.instant || self.word.is_set() {
-                let woken = self.end(due, start.instant);
-                return WokenByWall { woken, clock_was_set: start.differs_from(WallOffset::now()) };
-            }
             let reserve_ns = self.reserve_for(due, seen.instant);
-            if self.parks(due.nanoseconds_since(seen.instant), reserve_ns) {
+            if self.parks(due.nanoseconds_since(seen.instant), reserve_ns) && !self.word.is_set() {
                 let _slack = NoSlack::hold();
                 let since_epoch = deadline.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                // One wait, and then a look at both clocks: the kernel keeps to the wall clock also when that is set.
-                self.word.wait(Till::Realtime, since_epoch.saturating_sub(Duration::from_nanos(reserve_ns)));
-            } else {
-                self.spin_until(due.min(seen.instant + LOOK_AGAIN));
+                // Once, and then a look at both clocks: the kernel keeps to the wall clock also when that is set.
+                let moment = since_epoch.saturating_sub(Duration::from_nanos(reserve_ns));
+                self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
+                continue;
             }
+            let until = due.min(seen.instant + LOOK_AGAIN);
+            let woken = self.spin_until(until, due, start.instant);
+            if until == due || !woken.is_in_time() {
+                return WokenByWall { woken, clock_was_set: start.differs_from(WallOffset::now()) };
+            }
+            // Only a part of it.
+            self.done.spun_ns += self.last.take().map_or(0, Slept::spun_ns);
         }
     }
 
@@ -224,13 +237,21 @@ impl Sleeper {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
+        let mut done = self.done.clone();
+        done.extend(self.last);
         Report {
-            in_time: self.late.samples(),
-            interrupted: self.interrupted,
-            late: self.late.spread(1.0),
-            spinning_share: if self.slept_ns == 0 { 0.0 } else { self.spun_ns as f64 / self.slept_ns as f64 },
+            in_time: done.late.samples(),
+            interrupted: done.interrupted,
+            late: done.late.spread(1.0),
+            spinning_share: if done.slept_ns == 0 { 0.0 } else { done.spun_ns as f64 / done.slept_ns as f64 },
             reserve: Duration::from_nanos(self.last_reserve_ns),
+            misses: done.late,
         }
+    }
+
+    /// Puts the last sleep to those done.
+    fn settle(&mut self) {
+        self.done.extend(self.last.take());
     }
 
     fn reserve_for(&mut self, deadline: Instant, now: Instant) -> u64 {
@@ -259,50 +280,79 @@ impl Sleeper {
             reserve_ns = length_ns / 2;
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
+        let moment = Duration::from_nanos(until.as_nanoseconds());
         let _slack = NoSlack::hold();
-        loop {
-            self.word.wait(Till::Monotonic, Duration::from_nanos(until.as_nanoseconds()));
-            let woken = Instant::now();
-            if self.word.is_set() {
-                return;
-            }
-            // Otherwise it was a signal, or no reason at all.
-            if woken >= until {
-                self.reserve.learn(length_ns, woken.nanoseconds_since(until));
-                return;
-            }
+        let mut now = start;
+        self.word.until_set_or(
+            || {
+                now = Instant::now();
+                now >= until
+            },
+            |word| wait::wait_while_zero(word, Till::Monotonic, moment),
+        );
+        if now >= until {
+            self.reserve.learn(length_ns, now.nanoseconds_since(until));
         }
     }
 
-    /// Spins until `deadline` or an interruption.
-    fn spin_until(&mut self, deadline: Instant) {
+    /// Spins until `until` or an interruption, and says how the sleep ended that began at `start` and is due at `due`.
+    ///
+    /// Nothing stands between the last reading and the return that was not there in the readings before: the loop warms what it leaves by.
+    #[inline]
+    fn spin_until(&mut self, until: Instant, due: Instant, start: Instant) -> Woken {
         let began = Instant::now();
         let mut now = began;
-        while now < deadline && !self.word.is_set() {
-            std::hint::spin_loop();
-            now = Instant::now();
-        }
-        self.spun_ns += now.nanoseconds_since(began);
-    }
-
-    /// Says how a sleep ended that began at `start`.
-    fn end(&mut self, deadline: Instant, start: Instant) -> Woken {
-        let now = Instant::now();
-        self.slept_ns += now.nanoseconds_since(start);
-        // An interruption that came at the same time as the deadline is not left for the next sleep.
-        if self.word.take() {
-            self.interrupted += 1;
-            return Woken::Interrupted { left: deadline - now };
-        }
-        self.late.record(now.nanoseconds_since(deadline));
-        Woken::InTime { late: now - deadline }
+        self.word.until_set_or(
+            || {
+                now = Instant::now();
+                now >= until
+            },
+            |_| std::hint::spin_loop(),
+        );
+        let interrupted = self.word.take();
+        self.last = Some(Slept { start, began, now, late: (!interrupted).then(|| now.nanoseconds_since(due)) });
+        if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
     }
 }
 
-fn reserve(quantile: f64) -> Reserve {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-    let permille = (quantile.clamp(0.0, 1.0) * 1_000.0) as usize;
-    Reserve::new(permille, nanoseconds(LONGEST_RESERVE))
+/// One sleep: when it began, when the spinning began, when it ended; and how late that was, in nanoseconds, if it was not interrupted.
+#[derive(Clone, Copy, Debug)]
+struct Slept {
+    start: Instant,
+    began: Instant,
+    now: Instant,
+    late: Option<u64>,
+}
+
+/// The sleeps so far.
+#[derive(Clone, Debug, Default)]
+struct Done {
+    late: Histogram,
+    interrupted: u64,
+    spun_ns: u64,
+    slept_ns: u64,
+}
+
+impl Slept {
+    fn spun_ns(self) -> u64 {
+        self.now.nanoseconds_since(self.began)
+    }
+}
+
+impl Done {
+    fn extend(&mut self, slept: Option<Slept>) {
+        let Some(slept) = slept else { return };
+        match slept.late {
+            Some(late_ns) => self.late.record(late_ns),
+            None => self.interrupted += 1,
+        }
+        self.spun_ns += slept.spun_ns();
+        self.slept_ns += slept.now.nanoseconds_since(slept.start);
+    }
+}
+
+fn reserve(aim: Aim) -> Reserve {
+    Reserve::new(aim, nanoseconds(LONGEST_RESERVE))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -334,39 +384,13 @@ pub struct Interrupter {
 impl Interrupter {
     /// Wakes the sleeper. Neither allocates nor waits.
     pub fn interrupt(&self) {
-        self.word.set();
+        self.word.set(wait::wake);
     }
 }
 
 impl fmt::Debug for Interrupter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interrupter").field("is_set", &self.word.is_set()).finish()
-    }
-}
-
-/// Zero until somebody interrupts.
-#[derive(Debug, Default)]
-struct Word(AtomicU32);
-
-impl Word {
-    fn set(&self) {
-        // Who finds it set knows that whoever set it wakes the sleeper.
-        if self.0.swap(1, Ordering::AcqRel) == 0 {
-            wait::wake(&self.0);
-        }
-    }
-
-    #[inline(always)]
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire) != 0
-    }
-
-    fn take(&self) -> bool {
-        self.0.swap(0, Ordering::AcqRel) != 0
-    }
-
-    fn wait(&self, till: Till, moment: Duration) {
-        wait::wait_while_zero(&self.0, till, moment);
     }
 }
 

@@ -13,23 +13,47 @@ const FIRST_NS: u64 = 60_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
     classes: [Recent; CLASSES],
-    /// The part of all wake-ups that are to be in time, in thousandths.
-    permille: usize,
+    aim: Aim,
     longest_ns: u64,
 }
 
+/// What a reserve is to be long enough, or short enough, for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Aim {
+    /// So many thousandths of all wake-ups in time.
+    Quantile { permille: usize },
+    /// So large a part of the time spent spinning.
+    Budget { part: f64 },
+}
+
+impl Aim {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    pub(crate) fn quantile(part: f64) -> Self {
+        Self::Quantile { permille: (part.clamp(0.0, 1.0) * 1_000.0) as usize }
+    }
+
+    pub(crate) fn budget(part: f64) -> Self {
+        // What is no number is no budget.
+        Self::Budget { part: part.clamp(0.0, 1.0).max(0.0) }
+    }
+}
+
 impl Reserve {
-    /// One under which so many thousandths of all wake-ups are in time, and never longer than `longest_ns`.
-    pub(crate) fn new(permille: usize, longest_ns: u64) -> Self {
-        Self { classes: [const { Recent::EMPTY }; CLASSES], permille: permille.min(1_000), longest_ns }
+    /// One with this aim, and never longer than `longest_ns`.
+    pub(crate) fn new(aim: Aim, longest_ns: u64) -> Self {
+        Self { classes: [const { Recent::EMPTY }; CLASSES], aim, longest_ns }
     }
 
     /// The reserve for a sleep of this length.
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
         // What is not known of this class is taken from the nearest that is known, longer ones first.
-        let nearest = (class..CLASSES).chain((0..class).rev()).find_map(|class| self.classes[class].at(self.permille));
-        nearest.map_or(FIRST_NS, u64::from).min(self.longest_ns)
+        let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
+        let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {
+            Aim::Quantile { permille } => recent.at(permille).map(u64::from),
+            Aim::Budget { part } => recent.within(part, length_ns),
+        });
+        known.unwrap_or(FIRST_NS).min(self.longest_ns)
     }
 
     /// A sleep of this length was woken so late. Beyond the longest reserve it makes no difference how late.
@@ -76,13 +100,39 @@ impl Recent {
         let last = self.count.checked_sub(1)?;
         Some(self.by_size[(self.count * permille / 1_000).min(last)])
     }
+
+    /// The longest reserve under which spinning would have taken no more than `part` of sleeps of this length, on the average; `None` of nothing.
+    ///
+    /// Under a reserve that exceeds the k smallest errors, each of those sleeps spins for the difference.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a budget of nanoseconds"
+    )]
+    fn within(&self, part: f64, length_ns: u64) -> Option<u64> {
+        let all_may_spin_ns = (length_ns as f64 * part * self.count as f64) as u64;
+        let mut sum_ns = 0;
+        let mut reserve_ns = None;
+        for (k, &error) in (1_u64..).zip(&self.by_size[..self.count]) {
+            let error_ns = u64::from(error);
+            // Reaching this error would take more than there is: what was found for those below it stands.
+            if (k - 1) * error_ns - sum_ns > all_may_spin_ns {
+                break;
+            }
+            sum_ns += error_ns;
+            reserve_ns = Some((all_may_spin_ns.saturating_add(sum_ns)) / k);
+        }
+        // Longer than the largest error is of no use.
+        reserve_ns.map(|reserve_ns| reserve_ns.min(self.by_size[self.count - 1].into()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{FIRST_NS, REMEMBERED, Recent, Reserve, class};
+    use super::{Aim, FIRST_NS, REMEMBERED, Recent, Reserve, class};
 
     proptest! {
         /// Both orders hold the same errors, the last ones, whatever comes.
@@ -99,9 +149,24 @@ mod tests {
             prop_assert_eq!(recent.at(permille), expected);
         }
 
+        /// No longer reserve keeps to the budget, and this one does.
+        #[test]
+        fn a_budget_is_spent_and_not_exceeded(errors in proptest::collection::vec(0..200_000_u32, 1..64), part in 0.0..1.0_f64, length in 0..10_000_000_u64) {
+            let mut recent = Recent::EMPTY;
+            for &error in &errors {
+                recent.put(error);
+            }
+            let reserve = recent.within(part, length).expect("there are errors");
+            let spun = |reserve: u64| errors.iter().map(|&error| reserve.saturating_sub(error.into())).sum::<u64>() as f64;
+            let budget = length as f64 * part * errors.len() as f64;
+            prop_assert!(spun(reserve) <= budget, "{} > {budget}", spun(reserve));
+            let largest = u64::from(*errors.iter().max().expect("there are errors"));
+            prop_assert!(reserve == largest || spun(reserve + 1) > budget - 1.0, "{reserve} could be longer");
+        }
+
         #[test]
         fn no_error_makes_it_longer_than_it_may_be(errors in proptest::collection::vec(any::<(u64, u64)>(), 0..100), length in any::<u64>()) {
-            let mut reserve = Reserve::new(950, 200_000);
+            let mut reserve = Reserve::new(Aim::quantile(0.95), 200_000);
             for (length_ns, late_ns) in errors {
                 reserve.learn(length_ns, late_ns);
             }
@@ -112,7 +177,7 @@ mod tests {
     /// A load that begins and ends again, and a host that takes milliseconds now and then.
     #[test]
     fn it_follows_the_load_within_a_hundred_sleeps() {
-        let mut reserve = Reserve::new(750, 200_000);
+        let mut reserve = Reserve::new(Aim::quantile(0.75), 200_000);
         assert_eq!(reserve.for_length(1_000_000), FIRST_NS);
         let mut sleeps = |late_ns: u64| {
             for sleep in 0..100 {
@@ -128,7 +193,7 @@ mod tests {
 
     #[test]
     fn long_sleeps_are_learned_apart_from_short_ones() {
-        let mut reserve = Reserve::new(500, 200_000);
+        let mut reserve = Reserve::new(Aim::quantile(0.5), 200_000);
         for _ in 0..10 {
             reserve.learn(100_000, 15_000);
             reserve.learn(10_000_000, 40_000);

@@ -13,7 +13,10 @@ use hpt_core::{
     testing::ManualSource,
 };
 
-use crate::support::unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden};
+use crate::support::{
+    is_alone,
+    unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden},
+};
 
 /// Two brackets of the width that is just accepted (20 µs), over the shortest baseline, along the shortest segment; half of one; and as much again for one that
 /// began above a slow answer.
@@ -162,27 +165,6 @@ fn a_signal_handler_may_read_it() {
         0
     });
     assert_eq!(end, ChildEnd::Exited(0));
-}
-
-/// Runs the test of this name once more, in a process of its own, where what is decided first is nobody else's. There it answers true.
-fn is_alone(name: &str) -> bool {
-    const ALONE: &str = "HPT_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return true;
-    }
-    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
-    let mut words = runner.split_whitespace().map(std::ffi::OsString::from).collect::<Vec<_>>();
-    words.push(std::env::current_exe().expect("this program is a file").into());
-    let output = std::process::Command::new(&words[0])
-        .args(&words[1..])
-        .args(["--exact", name, "--show-output"])
-        .env(ALONE, "1")
-        .output()
-        .expect("this program can be run again");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
-    false
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sleeps of the machine at hand: never early, ended by every interruption and by no other. Never how punctual they are.
 
 use std::{
+    process::{self, Command},
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -16,15 +17,19 @@ use hpt_core::{
     source,
 };
 
-use crate::support::unsafe_calls::{ChildEnd, in_a_child, interrupt_every};
+use crate::support::{
+    is_alone,
+    unsafe_calls::{ChildEnd, in_a_child, interrupt_every},
+};
 
 /// Another machine than this is emulated wherever these tests run every day.
 const INTERRUPTIONS: u32 = if cfg!(target_arch = "x86_64") { 10_000 } else { 500 };
 const LONG: Duration = Duration::from_secs(3_600);
+const STRATEGIES: [Strategy; 3] = [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly];
 
 #[test]
 fn no_sleep_ends_early() {
-    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+    for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         for us in [0, 1, 3, 10, 50, 100, 250, 1_000, 5_000] {
             for _ in 0..5 {
@@ -66,7 +71,7 @@ fn the_farthest_deadline_is_waited_for_until_an_interruption() {
 
 #[test]
 fn an_interruption_ends_one_sleep_be_it_before_or_during_it() {
-    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+    for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         let interrupter = sleeper.interrupter();
         interrupter.interrupt();
@@ -101,8 +106,7 @@ fn every_interruption_ends_its_sleep() {
             interrupter.interrupt();
         }
     });
-    let strategies = [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly];
-    for (_, strategy) in (0..INTERRUPTIONS).zip(strategies.into_iter().cycle()) {
+    for (_, strategy) in (0..INTERRUPTIONS).zip(STRATEGIES.into_iter().cycle()) {
         sleeper = sleeper.with_strategy(strategy);
         begun.send(()).expect("the other thread lives");
         assert!(!sleeper.sleep(LONG).is_in_time(), "{strategy:?}");
@@ -145,6 +149,32 @@ fn signals_disturb_no_sleep_and_a_handler_may_interrupt_one() {
     assert_eq!(end, ChildEnd::Exited(0));
 }
 
+/// A shell stops the whole process among sleeps, and lets it go on.
+#[test]
+fn a_program_that_was_stopped_sleeps_on() {
+    const STOPPED: Duration = Duration::from_millis(100);
+    if !is_alone("sleeps::a_program_that_was_stopped_sleeps_on") {
+        return;
+    }
+    for strategy in STRATEGIES {
+        let mut sleeper = Sleeper::new().with_strategy(strategy);
+        let own = process::id();
+        let script = format!("sleep 0.03; kill -STOP {own}; sleep 0.1; kill -CONT {own}");
+        let mut shell = Command::new("sh").args(["-c", &script]).spawn().expect("every system has a shell");
+        let (mut latest, mut longest) = (Instant::now(), Duration::ZERO);
+        while shell.try_wait().expect("it is a child").is_none() {
+            let deadline = Instant::now() + Duration::from_millis(10);
+            assert!(sleeper.sleep_until(deadline).is_in_time(), "a stop is no interruption: {strategy:?}");
+            let now = Instant::now();
+            assert!(now >= deadline, "{strategy:?}");
+            longest = longest.max(now - latest);
+            latest = now;
+        }
+        assert!(longest >= STOPPED, "it was not stopped: {longest:?}");
+        assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
+    }
+}
+
 #[test]
 fn the_source_of_time_may_change_in_the_middle() {
     let host = Host::live();
@@ -168,7 +198,7 @@ fn the_source_of_time_may_change_in_the_middle() {
 
 #[test]
 fn a_moment_of_the_wall_clock_is_waited_for() {
-    for strategy in [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly] {
+    for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         let deadline = SystemTime::now() + Duration::from_millis(5);
         let woken = sleeper.sleep_until_wall(deadline);
@@ -177,5 +207,42 @@ fn a_moment_of_the_wall_clock_is_waited_for() {
             return println!("skipped: the wall clock was set");
         }
         assert!(woken.woken.is_in_time() && SystemTime::now() >= deadline, "{strategy:?}");
+    }
+}
+
+fn set_the_wall_clock(to: SystemTime) {
+    let since_epoch = to.duration_since(SystemTime::UNIX_EPOCH).expect("it is no old machine").as_secs();
+    let status = Command::new("date").args(["-s", &format!("@{since_epoch}")]).stdout(process::Stdio::null()).status();
+    assert!(status.is_ok_and(|status| status.success()), "only root sets the clock");
+}
+
+#[test]
+#[ignore = "sets the wall clock of the machine; for root of an emulated board"]
+fn a_sleep_follows_the_wall_clock_when_it_is_set() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    for strategy in STRATEGIES {
+        // Set forward: over long before its time.
+        let start = Instant::now();
+        let deadline = SystemTime::now() + HOUR;
+        let sleeping = thread::spawn(move || Sleeper::new().with_strategy(strategy).sleep_until_wall(deadline));
+        thread::sleep(Duration::from_millis(300));
+        set_the_wall_clock(deadline + Duration::from_secs(5));
+        let ended = sleeping.join().expect("it only sleeps");
+        assert!(ended.woken.is_in_time() && ended.clock_was_set, "{strategy:?}: {ended:?}");
+        assert!(SystemTime::now() >= deadline && start.elapsed() < HOUR);
+
+        // Set back: it takes longer, as long as it takes until the clock shows the deadline.
+        let deadline = SystemTime::now() + Duration::from_millis(700);
+        let sleeping = thread::spawn(move || {
+            let ended = Sleeper::new().with_strategy(strategy).sleep_until_wall(deadline);
+            (ended, SystemTime::now())
+        });
+        thread::sleep(Duration::from_millis(300));
+        let start = Instant::now();
+        set_the_wall_clock(deadline - Duration::from_secs(1));
+        let (ended, end) = sleeping.join().expect("it only sleeps");
+        assert!(ended.woken.is_in_time() && ended.clock_was_set, "{strategy:?}: {ended:?}");
+        assert!(end >= deadline && start.elapsed() >= Duration::from_millis(900), "{strategy:?}");
+        println!("followed: {strategy:?}");
     }
 }

@@ -1,0 +1,81 @@
+//! What two reads in a row differ by: the time that a program measures where nothing is, after it did nothing for a while. A source is read fast in a loop;
+//! who reads it once a second finds caches cold and the core slowed down.
+//! Waits by what it is given, and converts no ticks.
+
+use std::time::Duration;
+
+use crate::{source::TimeSource, stats::Histogram};
+
+/// The pairs of one source.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pairs {
+    /// What the second reading was above the first, in ticks. The reads are ordered: as they stand around a piece of work.
+    pub differences: Histogram,
+}
+
+/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that: with none, the reads follow one another. Which
+/// source comes first changes from one time to the next. When `wait` answers no, what was read until then is returned.
+pub fn read_pairs(
+    sources: &[&dyn TimeSource],
+    waits: &[Duration],
+    count: u64,
+    mut wait: impl FnMut(Duration) -> bool,
+) -> Vec<Pairs> {
+    let mut pairs = vec![Pairs { differences: Histogram::new() }; sources.len()];
+    let mut waits = waits.iter().cycle();
+    for done in 0..count {
+        if let Some(&duration) = waits.next()
+            && !wait(duration)
+        {
+            break;
+        }
+        // Shorter than any histogram is long.
+        let first = usize::try_from(done).unwrap_or(0) % sources.len().max(1);
+        for place in (first..sources.len()).chain(0..first) {
+            let source = sources[place];
+            let start = source.ticks_start();
+            let end = source.ticks_end();
+            pairs[place].differences.record(source.info().width.difference(start, end));
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::read_pairs;
+    use crate::{
+        source::{SourceId, SourceInfo, TimeSource},
+        testing::ManualSource,
+        units::Width,
+    };
+
+    #[test]
+    fn a_pair_is_as_far_apart_as_the_source_moves_also_across_a_wrap() {
+        let wide = ManualSource::nanoseconds("wide").stepping_by(7);
+        let mut info = SourceInfo::new(SourceId::new("narrow"));
+        info.width = Width::BITS_32;
+        let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
+        let sources: [&dyn TimeSource; 2] = [&wide, &narrow];
+        let pairs = read_pairs(&sources, &[], 100, |_| true);
+        let found = pairs.iter().map(|pairs| pairs.differences.spread(1.0).expect("a hundred"));
+        let found: Vec<_> = found.map(|spread| (spread.samples, spread.min_ns, spread.max_ns)).collect();
+        assert_eq!(found, [(100, 7.0, 7.0), (100, 9e8, 9e8)]);
+    }
+
+    #[test]
+    fn waits_come_in_turn_and_a_no_ends_it() {
+        let source = ManualSource::nanoseconds("source").stepping_by(1);
+        let waits = [Duration::from_secs(1), Duration::from_secs(5)];
+        let mut waited = Vec::new();
+        let pairs = read_pairs(&[&source], &waits, 1_000, |wait| {
+            waited.push(wait.as_secs());
+            waited.len() < 4
+        });
+        assert_eq!((waited, pairs[0].differences.samples()), (vec![1, 5, 1, 5], 3));
+        assert_eq!(read_pairs(&[], &waits, 3, |_| true), []);
+    }
+}
