@@ -346,6 +346,9 @@ guest_cycles() {
     cycles_hpt open
     for build in "${builds[@]}"; do
         echo "step $build.cycles-bench as plain hpt-$build bench --calls 500 --format json --source arm-cycles"
+        # What a published table compares, in short: in a row, after a pause, after a short and a long one in turn.
+        echo "step $build.cycles-pairs as plain hpt-$build latency pairs --source monotonic,arm-cycles" \
+            '--every 0s,20ms,10ms/50ms --count 50 --format json'
     done
     # Where a CPU can be had offline at all.
     echo "if [ -e $online ]; then"
@@ -384,6 +387,12 @@ guest_cycles() {
     cycles_read beside-perf
     echo 'step cycles-unload-again rmmod hpt_cycles'
     cycles_read closed-again
+    echo 'fi'
+    echo "if [ -e $user_access ]; then"
+    for build in "${builds[@]}"; do
+        echo "step $build.cycles-register it-$build --ignored --exact" \
+            'live::a_threads_cycles_are_read_by_register_where_root_lets_them --show-output'
+    done
     echo 'fi'
     echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"
 }
@@ -430,8 +439,17 @@ judge_cycles() {
         if ended "$build.cycles-bench"; then
             holds "$build.cycles-bench" 'arm-cycles was read to the end' '[.results[] | select(.id == "arm-cycles").complete] == [true]'
         fi
+        if ended "$build.cycles-pairs"; then
+            holds "$build.cycles-pairs" 'pairs were read of both, after three kinds of pauses' \
+                '[.results[] | select(.samples == 50 and .mean_ticks > 0 and .mean_ns > 0).id] == ([range(3)] | map("monotonic", "arm-cycles"))'
+        fi
         if [[ -n $hotplug ]]; then cycles_are "$build.cycles-online" moves; fi
-        if [[ $architecture == arm64 ]]; then cycles_are "$build.cycles-user-access" SIGILL; fi
+        if [[ $architecture == arm64 ]]; then
+            cycles_are "$build.cycles-user-access" SIGILL
+            if ended "$build.cycles-register" && ! grep -q '^perf-cycles by register: own cost' -- "$answers/$build.cycles-register.out"; then
+                wrong "$build.cycles-register: perf's counter was not read by register"
+            fi
+        fi
     done
     for when in powered-down again perf-once-more unload load-again unload-again; do ended "cycles-$when" || true; done
     if [[ -n $hotplug ]]; then
@@ -439,7 +457,10 @@ judge_cycles() {
         cycles_state cycles-online "open 0-$last"
         what+=', through hotplug'
     fi
-    if [[ $architecture == arm64 ]]; then cycles_state cycles-user-access "closed 0-$last"; fi
+    if [[ $architecture == arm64 ]]; then
+        cycles_state cycles-user-access "closed 0-$last"
+        what+=', by register through perf'
+    fi
     if grep -q 'somebody else' -- "$answers/cycles-said.out"; then wrong 'cycles: hpt_cycles did not give everything back'; fi
 
     build=${builds[0]}

@@ -18,10 +18,11 @@ Examples:
   hpt probe                       list every time source of this machine
   hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
   hpt bench --format json         what a read of each costs, for programs
-  hpt sleep --duration 1ms        how late sleeps of a millisecond return";
+  hpt sleep --duration 1ms        how late sleeps of a millisecond return
+  hpt latency pairs --every 1s    what two reads differ by, once a second";
 
-/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; and how
-/// late it wakes who sleeps.
+/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; how late
+/// it wakes who sleeps, and how long it takes until a program knows.
 #[derive(Debug, Parser)]
 #[command(name = "hpt", version, max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub(crate) struct Cli {
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Calibrate(cmd::calibrate::Arguments),
     Bench(cmd::bench::Arguments),
     Sleep(cmd::sleep::Arguments),
+    Latency(cmd::latency::Arguments),
 }
 
 /// Exit codes and examples, for the end of a subcommand's help.

@@ -47,6 +47,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
         Command::Probe(arguments) => cmd::probe::run(arguments, &context),
         Command::Calibrate(arguments) => cmd::calibrate::run(arguments, &context),
         Command::Bench(arguments) => cmd::bench::run(arguments, &context),
+        Command::Latency(arguments) => cmd::latency::run(arguments, &context),
         Command::Sleep(arguments) => cmd::sleep::run(arguments, &context),
     }?;
     render::print(&document, cli.format).map_err(Failure::Print)?;

@@ -11,6 +11,7 @@ use hpt_core::{
 };
 use serde::Serialize;
 
+use super::{CYCLES, counts_cycles};
 use crate::{
     cli::{CpuChoice, after_help, cpu_choice},
     context::Context,
@@ -114,9 +115,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
-    let own_cycles = if subjects.iter().any(counts_cycles) { None } else { cycles(context) };
-    let cycles =
-        own_cycles.as_ref().or_else(|| subjects.iter().find(|subject| counts_cycles(subject))).map(Opened::as_dyn);
+    let subject_of_cycles = subjects.iter().map(Opened::as_dyn).find(|&subject| counts_cycles(subject));
+    let own_cycles = if subject_of_cycles.is_some() { None } else { cycles(context) };
+    let cycles = own_cycles.as_ref().map(Opened::as_dyn).or(subject_of_cycles);
     let wall = context.open("monotonic-raw")?;
     let stopwatch = stopwatch(context, wall.as_dyn())?;
     let timer = (stopwatch.source.as_dyn(), stopwatch.frequency);
@@ -180,13 +181,6 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
         subjects.push(Opened::ThreadBound(Box::new(by_call)));
     }
     Ok(subjects)
-}
-
-/// The sources that count cycles: all of the core's, or those of this thread in user mode.
-const CYCLES: [&str; 2] = ["arm-cycles", "perf-cycles"];
-
-fn counts_cycles(source: &Opened) -> bool {
-    CYCLES.contains(&source.as_dyn().info().id.as_str())
 }
 
 /// What counts the cycles of the reads, where none of the subjects does: a core may have one counter for them.

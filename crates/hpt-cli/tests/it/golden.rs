@@ -60,6 +60,8 @@ fn help_is_complete() {
         ("help-calibrate", &["calibrate", "--help"]),
         ("help-bench", &["bench", "--help"]),
         ("help-sleep", &["sleep", "--help"]),
+        ("help-latency", &["latency", "--help"]),
+        ("help-latency-pairs", &["latency", "pairs", "--help"]),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0);

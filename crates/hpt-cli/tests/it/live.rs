@@ -233,6 +233,37 @@ fn an_interrupted_sleep_prints_what_is_there() {
     assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
 }
 
+/// The paper's table in short: the system's clock beside the counters, in a row and after pauses.
+#[test]
+fn pairs_are_read_of_every_source_after_every_kind_of_wait() {
+    let arguments = ["latency", "pairs", "--count", "6", "--every", "0s,2ms,1ms/3ms", "--format", "json"];
+    let output = run(&arguments);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let rows = document["results"].as_array().expect("rows");
+    for waits in [Value::from(vec![0]), Value::from(vec![2_000_000]), Value::from(vec![1_000_000, 3_000_000])] {
+        let of_this: Vec<_> = rows.iter().filter(|row| row["waits_ns"] == waits).collect();
+        assert!(of_this.iter().any(|row| row["id"] == "monotonic"), "{waits}");
+        for row in of_this {
+            let number = |key: &str| row[key].as_f64();
+            assert_eq!(row["samples"], 6, "{row}");
+            assert!(number("min_ns") <= number("p50_ns") && number("p50_ns") <= number("max_ns"), "{row}");
+        }
+    }
+    let one = json(&run(&["latency", "pairs", "--count", "2", "--source", "monotonic", "--format", "json"]));
+    assert_eq!(one["results"].as_array().map(Vec::len), Some(2), "in a row, and after 100 ms");
+}
+
+#[test]
+fn interrupted_pairs_are_printed() {
+    let (document, code) = interrupted(&["latency", "pairs", "--every", "1ms", "--count", "1000000"]);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
+    let (document, _) =
+        interrupted(&["latency", "pairs", "--every", "0s", "--count", "4000000000", "--source", "monotonic"]);
+    assert_eq!(document["interrupted"], true);
+}
+
 #[test]
 fn an_interrupted_bench_prints_what_is_there() {
     let (document, code) = interrupted(&["bench", "--calls", "1e11", "--source", "monotonic"]);

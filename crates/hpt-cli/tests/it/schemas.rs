@@ -31,6 +31,7 @@ fn live_documents_are_valid() {
         &["calibrate", "--window", "1ms", "--source", "thread-cpu,monotonic-coarse"],
         &["bench", "--calls", "1000"],
         &["sleep", "--count", "3"],
+        &["latency", "pairs", "--count", "3", "--every", "0s,1ms/2ms"],
     ] {
         validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
     }
@@ -59,6 +60,7 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["calibrate", "--window", "5ms", "--source", "monotonic"], "calibrations"),
         (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
         (&["sleep", "--count", "2", "--duration", "100us"], "results"),
+        (&["latency", "pairs", "--count", "2", "--source", "monotonic"], "results"),
     ] {
         let document = json(&run(&[arguments, &["--format", "json"]].concat()));
         let first = document[rows][0].as_object().expect("a row");

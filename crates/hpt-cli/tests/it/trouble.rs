@@ -12,8 +12,13 @@ use crate::support::{
 };
 
 /// A subcommand each, short enough to run often.
-const QUICK: [&[&str]; 4] =
-    [&["probe"], &["calibrate", "--window", "100ms"], &["bench", "--calls", "1000"], &["sleep", "--count", "2"]];
+const QUICK: [&[&str]; 5] = [
+    &["probe"],
+    &["calibrate", "--window", "100ms"],
+    &["bench", "--calls", "1000"],
+    &["sleep", "--count", "2"],
+    &["latency", "pairs", "--count", "2"],
+];
 
 #[test]
 fn wrong_usage_is_two_and_says_what_is_right() {
@@ -30,6 +35,11 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["sleep", "--strategy", "snooze"], "one of std, nanosleep, fixed, busy, hpt"),
         (&["sleep", "--fifo", "100"], "100 is not in 1..=99"),
         (&["sleep", "--quantile", "2"], "a part, from 0 to 1"),
+        (&["sleep", "--quantile", "0.5", "--cpu-budget", "0.5"], "cannot be used with"),
+        (&["latency", "pairs", "--every", "1"], "write it like 100ms or 1s/5s"),
+        (&["latency", "pairs", "--every", "1s/2h"], "at most 1h"),
+        (&["latency", "pairs", "--source", "tcs"], "did you mean tsc"),
+        (&["latency"], "Usage"),
         (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
         (&["bench", "--cpu", "-1"], "a CPU's number, or `any`"),
         (&["probe", "tcs"], "did you mean tsc"),

@@ -14,7 +14,7 @@ pub struct Pairs {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that: with none, the reads follow one another. Which
+/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that. Which
 /// source comes first changes from one time to the next. When `wait` answers no, what was read until then is returned.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],

@@ -26,15 +26,16 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
         at_ticks: source.ticks(),
         watched: Duration::from_nanos(BUSY_NS).saturating_mul(LOOKS),
     };
-    match rate_now(source) {
+    match busy_rate(source) {
         None => Err(Unavailable::SelfTest(still)),
         Some(rate) if rate > FASTEST_CORE => Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { rate })),
         Some(rate) => Ok(rate),
     }
 }
 
-/// The cycles in a time of nothing but work in user mode; `None` when the source stood still, or there is no clock.
-pub(super) fn rate_now<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
+/// How fast a source of cycles counts now, in nothing but work in user mode: what the core is clocked at while it is busy. `None` when the source stood
+/// still. Takes some milliseconds.
+pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;
     let mut looks = Vec::new();

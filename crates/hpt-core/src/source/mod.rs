@@ -29,6 +29,7 @@ pub use self::{
     backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
     bcm_systimer::{BcmSystimer, BcmSystimerLow},
     bracket::Pair,
+    cycle_rate::busy_rate,
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     perf_cycles::PerfCycles,
     posix::{PosixClock, PosixId, ThreadCpuClock},

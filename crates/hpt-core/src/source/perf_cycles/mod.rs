@@ -9,7 +9,7 @@ use super::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
     Unavailable,
     backend::Sealed,
-    cycle_rate::{counted, line, rate_now, read_cost_ns},
+    cycle_rate::{busy_rate, counted, line, read_cost_ns},
     one_kind::{Kind, OneKind},
     tested,
 };
@@ -306,7 +306,7 @@ fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
     } else {
         format!("a read costs: by system call {}; by register it is not to be had", ns(read_cost_ns(cycles)))
     };
-    vec![modes.to_owned(), costs, line(host, rate_now(cycles), process::current_cpu())]
+    vec![modes.to_owned(), costs, line(host, busy_rate(cycles), process::current_cpu())]
 }
 
 #[derive(Debug)]

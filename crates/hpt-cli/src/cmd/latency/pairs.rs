@@ -1,0 +1,305 @@
+//! `hpt latency pairs`: what two reads in a row differ by, when they come rarely.
+
+use std::{thread, time::Duration};
+
+use clap::Args;
+use hpt_core::{
+    Frequency, Opened, SourceId, Spread, TimeSource, calibrate, measure::read_pairs, realtime::Pinned, source,
+    stats::Histogram,
+};
+use serde::Serialize;
+
+use super::super::counts_cycles;
+use crate::{
+    cli::{CpuChoice, after_help, cpu_choice},
+    context::Context,
+    exit::Failure,
+    machine::Machine,
+    progress::Progress,
+    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
+};
+
+const EXAMPLES: &str = "  \
+  hpt latency pairs                       in a row, and ten times a second
+  hpt latency pairs --every 0s,1s,1s/5s   in a row; each second; after 1 s and 5 s
+                                          in turn (7 minutes)
+  hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
+
+/// A source of unknown rate is calibrated for so long.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
+/// Among pairs that follow one another, one in so many is followed by a look at Ctrl-C.
+const LOOK_EVERY: u64 = 1_000;
+/// A wait is slept in pieces, so that Ctrl-C is heard.
+const PIECE: Duration = Duration::from_millis(100);
+
+/// What two reads in a row differ by, also after a pause
+///
+/// Between them nothing is done: the difference is what a program that times a piece of its work adds to it. In a loop that is the least. Who reads once a
+/// second finds caches cold and the processor slowed down. The sources are read one after the other, another one first each time.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Read this source; may be given several times, or with commas [default: clock_gettime's clocks and the counters]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Vec<String>,
+    /// Wait so long before each pair, or for several times in turn (1s/5s); several of these with commas
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
+    every: Vec<Waits>,
+    /// Read so many pairs of each source
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+}
+
+/// How long to wait before pairs, in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waits(Vec<Duration>);
+
+/// Reads `0s`, `1s` or `1s/5s`.
+fn waits(text: &str) -> Result<Waits, String> {
+    const LONGEST: Duration = Duration::from_secs(3_600);
+    let one = |text: &str| {
+        let wait = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s/5s"))?;
+        if wait <= LONGEST { Ok(wait) } else { Err("at most 1h".to_owned()) }
+    };
+    text.split('/').map(one).collect::<Result<_, _>>().map(Waits)
+}
+
+impl Waits {
+    fn name(&self) -> String {
+        if self.0.iter().all(Duration::is_zero) {
+            return "in a row".to_owned();
+        }
+        self.0.iter().map(|wait| format!("{wait:?}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// All waits of a run.
+    fn total(&self, count: u32) -> Duration {
+        let turn: Duration = self.0.iter().sum();
+        turn.saturating_mul(count) / u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// One source after one kind of wait, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: SourceId,
+    waits_ns: Vec<u64>,
+    samples: u64,
+    mean_ticks: f64,
+    ns_per_tick: Option<f64>,
+    mean_ns: Option<f64>,
+    min_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    max_ns: Option<f64>,
+    #[serde(skip)]
+    wait: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    cpu: Option<usize>,
+    interrupted: bool,
+    results: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
+    // First, because a source of one core's cycles keeps its thread where it was opened.
+    let pinned = context.pin(arguments.cpu)?;
+    let opened = subjects(arguments, context)?;
+    let reference = context.open("monotonic-raw")?;
+    let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
+    let rates: Vec<_> = sources.iter().map(|&source| rate(source, reference.as_dyn())).collect();
+
+    let expected: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
+    let progress = Progress::new(u64::from(arguments.count) * arguments.every.len() as u64, expected);
+    let (mut rows, mut done) = (Vec::new(), 0_u64);
+    for waits in &arguments.every {
+        progress.name(&waits.name());
+        let pairs = read_pairs(&sources, &waits.0, arguments.count.into(), |wait| {
+            done += 1;
+            // Pairs in a row are not to be disturbed more than needs be.
+            if wait.is_zero() && done % LOOK_EVERY != 0 {
+                return true;
+            }
+            progress.at(done);
+            pause(wait, context)
+        });
+        let read = sources.iter().zip(&rates).zip(&pairs);
+        rows.extend(
+            read.filter_map(|((source, &rate), pairs)| row(&source.info().id, rate, waits, &pairs.differences)),
+        );
+        if context.interrupted() {
+            break;
+        }
+    }
+    drop(progress);
+
+    let mut notes = context.notes();
+    if sources.iter().any(|source| counts_cycles(*source)) {
+        notes.push(
+            "cycles are nanoseconds at the rate at which they were counted before, while the core was busy: after a pause it may be clocked lower".to_owned(),
+        );
+    }
+    let data = Data {
+        schema: 1,
+        kind: "latency-pairs",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(&context.host),
+        cpu: pinned.as_ref().map(Pinned::cpu),
+        interrupted: context.interrupted(),
+        results: rows,
+        notes,
+    };
+    let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let blocks = page(&data);
+    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+}
+
+/// The sources asked for; without any, those that a program could time its work by.
+fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+    if !arguments.source.is_empty() {
+        return context.open_all(&arguments.source);
+    }
+    let names = source::names().into_iter();
+    let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
+    // A clock of milliseconds shows nothing of this.
+    Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
+}
+
+/// How fast it ticks: as stated by definition, else measured.
+fn rate(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
+    if counts_cycles(source) {
+        return source::busy_rate(source);
+    }
+    let stated = source.info().nominal.filter(|nominal| nominal.stated_by == source::StatedBy::Definition);
+    let measured = || calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok();
+    stated.map(|nominal| nominal.frequency).or_else(|| measured().map(|calibration| calibration.frequency))
+}
+
+/// Waits; says no when it was interrupted.
+fn pause(wait: Duration, context: &Context) -> bool {
+    let mut left = wait;
+    while !left.is_zero() && !context.interrupted() {
+        let piece = left.min(PIECE);
+        thread::sleep(piece);
+        left -= piece;
+    }
+    !context.interrupted()
+}
+
+fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Histogram) -> Option<Row> {
+    let ticks = differences.spread(1.0)?;
+    let spread = rate.and_then(|rate| differences.spread(rate.tick_ns_f64()));
+    let time = |figure: fn(&Spread) -> f64| spread.as_ref().map(figure).map(rounded);
+    Some(Row {
+        id: id.clone(),
+        waits_ns: waits.0.iter().map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)).collect(),
+        samples: ticks.samples,
+        mean_ticks: rounded(ticks.mean_ns),
+        ns_per_tick: rate.map(Frequency::tick_ns_f64),
+        mean_ns: time(|spread| spread.mean_ns),
+        min_ns: time(|spread| spread.min_ns),
+        p50_ns: time(|spread| spread.p50_ns),
+        p99_ns: time(|spread| spread.p99_ns),
+        max_ns: time(|spread| spread.max_ns),
+        wait: waits.name(),
+    })
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let columns = [
+        Column("before a pair", Align::Left),
+        Column("source", Align::Left),
+        Column("mean", Align::Right),
+        Column("min", Align::Right),
+        Column("p50", Align::Right),
+        Column("p99", Align::Right),
+        Column("max", Align::Right),
+        Column("ticks", Align::Right),
+    ];
+    let mut before = None;
+    let rows = data.results.iter().map(|row| {
+        let time = |ns: Option<f64>| ns.map_or_else(|| Cell::faint("-"), |ns| Cell::plain(short_time(ns)));
+        let first = before.replace(&row.waits_ns) != Some(&row.waits_ns);
+        vec![
+            Cell::plain(if first { row.wait.clone() } else { String::new() }),
+            Cell::plain(row.id.to_string()),
+            time(row.mean_ns),
+            time(row.min_ns),
+            time(row.p50_ns),
+            time(row.p99_ns),
+            time(row.max_ns),
+            Cell::plain(format!("{:.1}", row.mean_ticks)),
+        ]
+    });
+    let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
+    let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
+    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let summary = format!(
+        "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
+        data.machine.line()
+    );
+    let mut blocks = vec![table, Block::Text(summary)];
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{Frequency, SourceId, stats::Histogram};
+
+    use super::{Data, Waits, page, row, waits};
+    use crate::{
+        machine::Machine,
+        render::{Document, golden},
+    };
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let figures = |name: &'static str, frequency, wait: &str, differences: &[u64]| {
+            let mut histogram = Histogram::new();
+            differences.iter().for_each(|&difference| histogram.record(difference));
+            row(&SourceId::new(name), frequency, &waits(wait).expect("a wait"), &histogram).expect("there are some")
+        };
+        let gigahertz = Some(Frequency::GIGAHERTZ);
+        let data = Data {
+            schema: 1,
+            kind: "latency-pairs",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            cpu: Some(1),
+            interrupted: true,
+            results: vec![
+                figures("monotonic", gigahertz, "0s", &[100, 200, 300]),
+                figures("arm-cycles", Frequency::from_hertz(2_000_000_000), "0s", &[6, 6, 12]),
+                figures("monotonic", gigahertz, "1s/5s", &[1_000, 2_000]),
+                figures("arm-cycles", None, "1s/5s", &[40, 44]),
+            ],
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("latency-pairs", &Document::new(&data, "results", page(&data)));
+    }
+
+    #[test]
+    fn waits_are_read_or_refused() {
+        let seconds =
+            |seconds: &[u64]| Ok(Waits(seconds.iter().map(|&seconds| Duration::from_secs(seconds)).collect()));
+        assert_eq!((waits("0s"), waits("1s"), waits("1s/5s")), (seconds(&[0]), seconds(&[1]), seconds(&[1, 5])));
+        for wrong in ["", "1", "1s/", "2h", "-1s", "soon"] {
+            assert!(waits(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(waits("1s/5s").map(|waits| waits.total(1_000)), Ok(Duration::from_secs(3_000)));
+    }
+}
