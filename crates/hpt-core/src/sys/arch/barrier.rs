@@ -42,10 +42,11 @@ impl Barrier {
         #[cfg(target_arch = "arm")]
         if self.by_coprocessor {
             // SAFETY: Data Synchronization Barrier and Flush Prefetch Buffer, both open to programs. ARM1176JZF-S TRM (DDI 0301H),
-            // 3.2.22, c7, Cache operations.
+            // 3.2.22, c7, Cache operations: mcr p15, 0, r0, c7, c10, 4 and mcr p15, 0, r0, c7, c5, 4, written as numbers because assemblers for ARMv7
+            // warn of them.
             // No nomem: as above.
             unsafe {
-                asm!("mcr p15, 0, {zero}, c7, c10, 4", "mcr p15, 0, {zero}, c7, c5, 4", zero = in(reg) 0, options(nostack, preserves_flags));
+                asm!(".inst 0xee070f9a", ".inst 0xee070f95", in("r0") 0, options(nostack, preserves_flags));
             }
         } else {
             // SAFETY: DSB SY and ISB in the A32 encoding, written as numbers because assemblers for ARMv6 do not know the names; in the base
