@@ -326,6 +326,105 @@ judge_suspend() {
     if ended kernel && ! grep -qF 'PM: suspend entry (deep)' -- "$answers/kernel.out"; then wrong 'suspend: the kernel did not suspend to RAM'; fi
 }
 
+# --- clocksource: the kernel's clock source is listed, set, compared and put back ---------------------------------------
+
+# Another clock source than the board's own, which it offers.
+OTHER_CLOCK_SOURCE=acpi_pm
+CLOCK_SOURCE_FILE=/sys/devices/system/clocksource/clocksource0/current_clocksource
+
+guest_clocksource() {
+    local build signal what
+    # A comparison that would take for ever gets a signal once it has changed the clock source; then what is left, and what helps.
+    cat <<GUEST
+cat >/tmp/compare-until <<'COMPARE'
+#!/bin/sh
+build=\$1 signal=\$2 waited=0
+hpt-\$build clocksource compare --source $OTHER_CLOCK_SOURCE --calls 1e9 --yes --format json >/tmp/compared 2>/tmp/said &
+while [ "\$(cat $CLOCK_SOURCE_FILE)" != $OTHER_CLOCK_SOURCE ] && [ \$((waited += 1)) -le 60 ]; do sleep 1; done
+echo "during \$(cat $CLOCK_SOURCE_FILE)"
+kill -s \$signal \$!
+wait \$!
+echo "status \$?"
+echo "after \$(cat $CLOCK_SOURCE_FILE)"
+if [ \$signal = KILL ]; then
+    hpt-\$build clocksource set $clock_source --yes 2>&1 | grep -c 'was left at'
+    hpt-\$build restore --list | grep -c $OTHER_CLOCK_SOURCE
+    hpt-\$build restore >/dev/null
+    echo "restored \$? \$(cat $CLOCK_SOURCE_FILE)"
+fi
+hpt-\$build restore | grep -c '^Nothing to restore'
+COMPARE
+chmod 755 /tmp/compare-until
+GUEST
+    for build in "${builds[@]}"; do
+        what="step $build.clocksource"
+        echo "$what hpt-$build clocksource --format json"
+        echo "$what-plain as plain hpt-$build clocksource --format json"
+        echo "$what-compare hpt-$build clocksource compare --calls 2000 --yes --format json"
+        echo "$what-compared cat $CLOCK_SOURCE_FILE"
+        echo "$what-set hpt-$build clocksource set $OTHER_CLOCK_SOURCE --calls 2000 --yes --format json"
+        echo "$what-is-set cat $CLOCK_SOURCE_FILE"
+        echo "$what-restore hpt-$build restore --format json"
+        echo "$what-restored cat $CLOCK_SOURCE_FILE"
+        echo "$what-refused sh -c 'hpt-$build clocksource set $OTHER_CLOCK_SOURCE </dev/null; echo \$?; as plain hpt-$build clocksource set $OTHER_CLOCK_SOURCE --yes; echo \$?; cat $CLOCK_SOURCE_FILE'"
+        for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/compare-until $build $signal"; done
+    done
+}
+
+judge_clocksource() {
+    local build signal step status
+    for build in "${builds[@]}"; do
+        step=$build.clocksource
+        if ended "$step"; then
+            holds "$step" "in use is $clock_source, and the log was read" \
+                '([.sources[] | select(.current) | .name] == [$clock_source]) and .log.readable and .log.from_the_beginning'
+            holds "$step" 'every source has its cost and its risk' 'all(.sources[]; .cost != null and .risk != null)'
+            holds "$step" 'the boot parameter of the board is told' \
+                '[.boot_parameters[] | select(.set) | .parameter] | index("tsc=reliable") != null'
+        fi
+        if ended "$step-plain"; then
+            holds "$step-plain" 'a plain user is told that the log was not read, and what helps' '(.log.readable | not) and .log.remedy != null'
+        fi
+        if ended "$step-compare"; then
+            holds "$step-compare" 'seven clocks under each source, read to the end' \
+                '.after == .before and .before == $clock_source and (.not_taken == []) and (.results | length) == 7 * (.wanted | length)
+                    and (.wanted | length) >= 2 and all(.results[]; .complete)'
+            holds "$step-compare" 'the vDSO serves the TSC only' \
+                'all(.results[] | select(.clock == "monotonic"); (.read_path == "vdso") == (.clock_source == "tsc"))'
+            shown "clock sources compared: $(jq -r '.wanted | join(", ")' "$answers/$step-compare.out")"
+        fi
+        clocksource_is "$step-compared" "$clock_source"
+        if ended "$step-set"; then
+            holds "$step-set" "set from $clock_source to $OTHER_CLOCK_SOURCE, measured under both" \
+                ".before == \$clock_source and .after == \"$OTHER_CLOCK_SOURCE\" and [.results[].clock_source] == [\$clock_source, \"$OTHER_CLOCK_SOURCE\"]"
+        fi
+        clocksource_is "$step-is-set" "$OTHER_CLOCK_SOURCE"
+        if ended "$step-restore"; then
+            holds "$step-restore" 'it was put back' '[.settings[].outcome] == ["put-back"]'
+        fi
+        clocksource_is "$step-restored" "$clock_source"
+        clocksource_said "$step-refused" "2;2;$clock_source"
+        for signal in INT TERM HUP; do
+            clocksource_said "$step-$signal" "during $OTHER_CLOCK_SOURCE;status 0;after $clock_source;1"
+        done
+        status=137
+        clocksource_said "$step-KILL" "during $OTHER_CLOCK_SOURCE;status $status;after $OTHER_CLOCK_SOURCE;1;1;restored 0 $clock_source;1"
+    done
+}
+
+# clocksource_is STEP NAME: the kernel's clock source then.
+clocksource_is() {
+    if ended "$1" && [[ $(<"$answers/$1.out") != "$2" ]]; then wrong "$1: the clock source is $(<"$answers/$1.out"), not $2"; fi
+}
+
+# clocksource_said STEP LINES: all that it said, with ; between the lines.
+clocksource_said() {
+    local said
+    ended "$1" || return 0
+    said=$(paste -s -d ';' "$answers/$1.out")
+    if [[ $said != "$2" ]]; then wrong "$1: said $said, not $2"; fi
+}
+
 # --- cycles: the kernel module hpt_cycles opens the cycle counter, keeps it open, says what perf does to it, and closes it again ---------
 
 # Which CPU goes offline, and which perf counts on.

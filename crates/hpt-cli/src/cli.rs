@@ -19,7 +19,8 @@ Examples:
   hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
   hpt bench --format json         what a read of each costs, for programs
   hpt sleep --duration 1ms        how late sleeps of a millisecond return
-  hpt latency pairs --every 1s    what two reads differ by, once a second";
+  hpt latency pairs --every 1s    what two reads differ by, once a second
+  hpt clocksource                 what the kernel tells the time by";
 
 /// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; how late
 /// it wakes who sleeps, and how long it takes until a program knows.
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Bench(cmd::bench::Arguments),
     Sleep(cmd::sleep::Arguments),
     Latency(cmd::latency::Arguments),
+    Clocksource(cmd::clocksource::Arguments),
+    Restore(cmd::restore::Arguments),
 }
 
 /// Exit codes and examples, for the end of a subcommand's help.
@@ -64,6 +67,21 @@ pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     }
 }
 
+/// Reads `1000000`, `1_000_000` or `1e6`.
+pub(crate) fn calls(text: &str) -> Result<u64, String> {
+    let wrong = || "a whole number from 1 to 1e12".to_owned();
+    let digits = text.replace('_', "");
+    let calls = match digits.split_once(['e', 'E']) {
+        None => digits.parse::<u64>().map_err(|_| wrong())?,
+        Some((mantissa, exponent)) => {
+            let mantissa: u64 = mantissa.parse().map_err(|_| wrong())?;
+            let power = exponent.parse().ok().and_then(|exponent| 10_u64.checked_pow(exponent)).ok_or_else(wrong)?;
+            mantissa.checked_mul(power).ok_or_else(wrong)?
+        }
+    };
+    if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
+}
+
 /// Reads a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to a day.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -86,7 +104,7 @@ mod tests {
 
     use clap::CommandFactory;
 
-    use super::{Cli, CpuChoice, cpu_choice, sleep_length, window};
+    use super::{Cli, CpuChoice, calls, cpu_choice, sleep_length, window};
 
     #[test]
     fn the_command_line_is_sound() {
@@ -113,5 +131,13 @@ mod tests {
     fn a_cpu_is_a_number_or_a_word() {
         assert_eq!((cpu_choice("3"), cpu_choice("any")), (Ok(CpuChoice::Number(3)), Ok(CpuChoice::Any)));
         assert!(cpu_choice("-1").is_err() && cpu_choice("many").is_err());
+    }
+
+    #[test]
+    fn calls_are_whole_numbers_in_any_spelling() {
+        assert_eq!((calls("1000000"), calls("1_000_000"), calls("1e6")), (Ok(1_000_000), Ok(1_000_000), Ok(1_000_000)));
+        for wrong in ["0", "-1", "1.5", "1e99", "2e12", "many", "", "e6"] {
+            assert!(calls(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -12,6 +12,8 @@ use std::{
 
 use hpt_core::{
     Calibration, Host, Opened, SourceId, Unavailable,
+    host::{Facts, read_regular_file},
+    knobs::Journal,
     realtime::{Pinned, allowed_cpus},
     source,
     state::{Binding, StateError, Store},
@@ -21,6 +23,9 @@ use crate::{cli::CpuChoice, exit::Failure};
 
 /// The file in the state folder that calibrations are kept in.
 const CALIBRATIONS: &str = "calibrations";
+
+/// The file in a captured machine's folder that holds what no file of the machine holds.
+pub(crate) const FACTS: &str = "facts.json";
 
 /// The machine and this run.
 #[derive(Debug)]
@@ -38,6 +43,29 @@ impl Context {
             counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
             interrupted: Arc::default(),
         })
+    }
+
+    /// A machine captured by `hpt probe --capture`.
+    pub(crate) fn captured(folder: &Path) -> Result<Host, Failure> {
+        let path = folder.join(FACTS);
+        let wrong =
+            |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
+        let content = read_regular_file(&path).map_err(|cause| wrong(cause.into()))?;
+        let facts: Facts = serde_json::from_slice(&content).map_err(|cause| wrong(cause.into()))?;
+        Ok(Host::captured(folder, facts))
+    }
+
+    /// The same for what must put something back before it ends: also a hang-up, and no second signal ends hpt at once.
+    pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
+        }
+        Ok(())
+    }
+
+    /// The journal of settings that hpt changes: `--store`, else /run/hpt.
+    pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
+        Ok(Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?)
     }
 
     /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. The

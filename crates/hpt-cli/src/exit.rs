@@ -11,6 +11,7 @@ use crate::render::Answer;
 use hpt_core::{
     Unavailable,
     host::CaptureError,
+    knobs::{JournalError, KnobError},
     realtime::{PinError, RealtimeError},
     state::StateError,
     stopwatch::StopwatchError,
@@ -28,6 +29,17 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
 /// Says something on standard error. If nobody listens, there is nobody to tell.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "hpt: {text}");
+}
+
+/// An error with all its causes.
+pub(crate) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(reason) = cause {
+        text.push_str(&format!(": {reason}"));
+        cause = reason.source();
+    }
+    text
 }
 
 /// Why a command could not answer.
@@ -65,6 +77,22 @@ pub(crate) enum Failure {
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
+    #[error("{0}")]
+    Usage(&'static str),
+    #[error("the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there; mount /sys")]
+    NoClockSources,
+    #[error("the kernel offers no clock source {name:?}, only {available}{why}")]
+    NotOffered { name: String, available: String, why: String },
+    #[error("nothing was changed: it was not meant")]
+    NotMeant,
+    #[error(
+        "nothing was changed: nobody can be asked, because standard input is no terminal; --yes says that it is meant"
+    )]
+    NobodyToAsk,
+    #[error("cannot change the setting")]
+    Knob(#[from] KnobError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
     #[error("cannot listen for Ctrl-C")]
@@ -83,12 +111,7 @@ impl Failure {
 
     /// What happened, why, and what helps.
     pub(crate) fn text(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(reason) = cause {
-            text.push_str(&format!(": {reason}"));
-            cause = reason.source();
-        }
+        let mut text = causes(self);
         if let Some(remedy) = self.remedy() {
             text.push_str(&format!("\nhpt: {remedy}"));
         }

@@ -2,6 +2,7 @@
 //! Measures nothing itself.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cli;
 mod cmd;
 mod context;
@@ -49,6 +50,8 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
         Command::Bench(arguments) => cmd::bench::run(arguments, &context),
         Command::Latency(arguments) => cmd::latency::run(arguments, &context),
         Command::Sleep(arguments) => cmd::sleep::run(arguments, &context),
+        Command::Clocksource(arguments) => cmd::clocksource::run(arguments, &context),
+        Command::Restore(arguments) => cmd::restore::run(arguments, &context),
     }?;
     render::print(&document, cli.format).map_err(Failure::Print)?;
     for warning in &document.warnings {

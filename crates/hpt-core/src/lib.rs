@@ -36,6 +36,7 @@ compile_error!(
 pub mod calibrate;
 pub mod clock;
 pub mod host;
+pub mod knobs;
 pub mod measure;
 pub mod pace;
 pub mod realtime;

@@ -121,6 +121,20 @@ impl Store {
         })
     }
 
+    /// Removes the file of `purpose`. That there is none is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unwritable`].
+    pub fn remove(&self, purpose: &str) -> Result<(), StateError> {
+        let path = self.path(purpose);
+        let removed = fs::remove_file(&path).and_then(|()| File::open(&self.folder)?.sync_all());
+        match removed {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(StateError::Unwritable { path, cause }),
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+
     /// The payload of `purpose`, if it was saved in this boot on this processor and is whole.
     ///
     /// # Errors

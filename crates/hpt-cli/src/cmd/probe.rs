@@ -9,7 +9,6 @@ use std::{
 use clap::Args;
 use hpt_core::{
     Frequency, Host, Instant, PosixClock, PosixId, SourceId, SourceInfo, Unavailable, clock,
-    host::{Facts, read_regular_file},
     measure::{Granularity, granularity},
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
 };
@@ -17,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     cli::after_help,
-    context::Context,
+    context::{Context, FACTS},
     exit::Failure,
     machine::Machine,
     render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
@@ -32,9 +31,6 @@ const EXAMPLES: &str = "  \
 const RESOLUTIONS_TO_WATCH: u64 = 3;
 const LONGEST_WATCH: Duration = Duration::from_millis(40);
 const SHORTEST_WATCH: Duration = Duration::from_millis(1);
-/// The file in a captured machine's folder that holds what no file of the machine holds.
-const FACTS: &str = "facts.json";
-
 /// List every time source, with what it is and why it can or cannot be used
 #[derive(Debug, Args)]
 #[command(after_help = after_help(EXAMPLES))]
@@ -119,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if let Some(folder) = &arguments.capture {
         return capture(folder, context);
     }
-    let captured = arguments.host.as_deref().map(load).transpose()?;
+    let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let wanted = arguments.name.as_deref().or(arguments.source.as_deref());
     if let Some(name) = wanted {
@@ -170,18 +166,12 @@ fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
     let title = format!("Captured into {}", folder.display());
     let blocks = vec![
         Block::Section(title, lines.collect()),
-        Block::Text("No serial number, boot identity, host name or address is in it.".to_owned()),
+        Block::Text(
+            "No serial number, boot identity, host name or address is in it; of the kernel's log and command line, what bears on clock sources."
+                .to_owned(),
+        ),
     ];
     Ok(Document::new(&data, "files", blocks))
-}
-
-/// A machine captured by `capture`.
-fn load(folder: &Path) -> Result<Host, Failure> {
-    let path = folder.join(FACTS);
-    let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
-    let content = read_regular_file(&path).map_err(|cause| wrong(cause.into()))?;
-    let facts: Facts = serde_json::from_slice(&content).map_err(|cause| wrong(cause.into()))?;
-    Ok(Host::captured(folder, facts))
 }
 
 fn survey(host: &Host, notes: Vec<String>) -> Data {

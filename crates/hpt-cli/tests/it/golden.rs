@@ -44,6 +44,21 @@ fn cycles_in_full_on_captured_machines() {
 }
 
 #[test]
+fn the_clock_sources_of_captured_machines() {
+    for name in [
+        "amd-epyc-zen3-kvm",
+        "derived-tsc-dropped",
+        "derived-no-sysfs",
+        "derived-no-procfs",
+        "qemu-raspi2b",
+        "qemu-q35",
+    ] {
+        let output = run(&["clocksource", "--host", &host(name)]);
+        insta::assert_snapshot!(format!("clocksource-{name}"), format!("{}exit {}\n", stdout(&output), code(&output)));
+    }
+}
+
+#[test]
 fn one_captured_machine_as_json_and_csv() {
     let machine = host("amd-epyc-zen3-kvm");
     for format in ["json", "csv"] {
@@ -62,6 +77,10 @@ fn help_is_complete() {
         ("help-sleep", &["sleep", "--help"]),
         ("help-latency", &["latency", "--help"]),
         ("help-latency-pairs", &["latency", "pairs", "--help"]),
+        ("help-clocksource", &["clocksource", "--help"]),
+        ("help-clocksource-set", &["clocksource", "set", "--help"]),
+        ("help-clocksource-compare", &["clocksource", "compare", "--help"]),
+        ("help-restore", &["restore", "--help"]),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0);

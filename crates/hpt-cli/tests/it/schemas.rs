@@ -32,6 +32,8 @@ fn live_documents_are_valid() {
         &["bench", "--calls", "1000"],
         &["sleep", "--count", "3"],
         &["latency", "pairs", "--count", "3", "--every", "0s,1ms/2ms"],
+        &["clocksource"],
+        &["restore", "--store", store],
     ] {
         validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
     }
@@ -40,8 +42,30 @@ fn live_documents_are_valid() {
 #[test]
 fn documents_of_captured_machines_are_valid() {
     for name in hosts() {
-        validate(&json(&run(&["probe", "--host", &host(&name), "--format", "json"])));
+        for subcommand in ["probe", "clocksource"] {
+            validate(&json(&run(&[subcommand, "--host", &host(&name), "--format", "json"])));
+        }
     }
+}
+
+#[test]
+fn printed_examples_are_valid() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
+    let mut examples = 0;
+    for entry in std::fs::read_dir(folder).expect("the snapshots are beside the tests") {
+        let path = entry.expect("readable").path();
+        if path.to_string_lossy().ends_with("-json.snap") {
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let printed = text.split_once("\n---\n").expect("a snapshot has a head").1;
+            // A stream of documents has one a line.
+            let documents = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
+            for document in documents {
+                validate(&document.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples >= 6, "{examples}");
 }
 
 #[test]
@@ -61,6 +85,7 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
         (&["sleep", "--count", "2", "--duration", "100us"], "results"),
         (&["latency", "pairs", "--count", "2", "--source", "monotonic"], "results"),
+        (&["clocksource"], "sources"),
     ] {
         let document = json(&run(&[arguments, &["--format", "json"]].concat()));
         let first = document[rows][0].as_object().expect("a row");

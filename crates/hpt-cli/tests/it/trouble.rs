@@ -12,12 +12,14 @@ use crate::support::{
 };
 
 /// A subcommand each, short enough to run often.
-const QUICK: [&[&str]; 5] = [
+const QUICK: [&[&str]; 7] = [
     &["probe"],
     &["calibrate", "--window", "100ms"],
     &["bench", "--calls", "1000"],
     &["sleep", "--count", "2"],
     &["latency", "pairs", "--count", "2"],
+    &["clocksource"],
+    &["restore", "--store", "/nonexistent/state"],
 ];
 
 #[test]
@@ -49,6 +51,12 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["calibrate", "--saved", "--save"], "cannot be used with"),
         (&["probe", "--format", "xml"], "human, json, csv"),
         (&["probe", "--host", "/nonexistent"], "hpt probe --capture"),
+        (&["clocksource", "--host", "/nonexistent"], "hpt probe --capture"),
+        (&["clocksource", "--host", "/nonexistent", "compare"], "nothing of it can be set"),
+        (&["clocksource", "set"], "NAME"),
+        (&["clocksource", "set", "sundial"], "the kernel"),
+        (&["clocksource", "compare", "--source", "sundial"], "the kernel"),
+        (&["clocksource", "compare", "--calls", "0"], "a whole number from 1"),
         (&["prob"], "probe"),
         (&[], "Usage"),
     ] {
@@ -235,7 +243,9 @@ fn without_proc_and_sys_hpt_goes_on() {
     }
     for arguments in QUICK {
         let output = unshared(arguments).expect("unshare is there");
-        assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+        // The kernel's settings are in /sys, and what was changed of them is bound to the boot that /proc names.
+        let could_not_tell = ["clocksource", "restore"].contains(&arguments[0]);
+        assert_eq!(code(&output), if could_not_tell { 2 } else { 0 }, "{arguments:?}: {}", stderr(&output));
     }
     let probe = unshared(&["probe", "--format", "json"]).expect("unshare is there");
     // Nobody vouches for the TSC, so it is not chosen.
@@ -411,4 +421,75 @@ fn a_name_is_checked_also_where_nothing_is_measured() {
     let output = run(&["calibrate", "--saved", "--source", "tcs"]);
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("did you mean tsc"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_clock_source_is_not_changed_where_nobody_can_be_asked() {
+    let current = || fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok();
+    let before = current();
+    let sources = json(&run(&["clocksource", "--format", "json"]))["sources"].clone();
+    let sources = sources.as_array().expect("rows");
+    let Some(other) = sources.iter().find(|row| row["available"] == true && row["current"] == false) else {
+        return println!("skipped: the kernel offers one clock source only");
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let name = other["name"].as_str().expect("a name");
+    for arguments in
+        [&["clocksource", "set", name, "--store", store][..], &["clocksource", "compare", "--store", store]]
+    {
+        let output = hpt().args(arguments).stdin(Stdio::null()).output().expect("built");
+        assert_eq!(code(&output), 2);
+        let hint = if is_root() { "--yes says that it is meant" } else { "run as root" };
+        // Root may still be in a container that keeps /sys read-only.
+        let refused = stderr(&output).contains(hint) || stderr(&output).contains("run as root");
+        assert!(refused, "{}", stderr(&output));
+        assert_eq!(current(), before);
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 0, "nothing was written down");
+}
+
+#[test]
+fn a_damaged_journal_is_told_and_left_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    fs::write(folder.path().join("journal"), "nonsense").expect("ours");
+    for arguments in [&["restore", "--store", store][..], &["restore", "--list", "--store", store]] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("is damaged"), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("journal")).expect("ours"), "nonsense");
+}
+
+#[test]
+fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |path: &str, content: &[u8]| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("below the folder")).expect("ours");
+        fs::write(path, content).expect("ours");
+    };
+    fs::copy(host("amd-epyc-zen3-kvm") + "/facts.json", folder.path().join("facts.json")).expect("it is there");
+    let machine = folder.path().to_str().expect("UTF-8").to_owned();
+    let noise: Vec<u8> = (0..5000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    for content in
+        [&noise[..], b"", b"\n", b"\x1b]0;title\x07 tsc\n", b"6,1,2,-;tsc: Marking TSC unstable due to \x1b[31m\n"]
+    {
+        for path in [
+            "dev/kmsg",
+            "proc/cmdline",
+            "sys/devices/system/clocksource/clocksource0/available_clocksource",
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ] {
+            write(path, content);
+        }
+        let output = run(&["clocksource", "--host", &machine]);
+        assert!([0, 2].contains(&code(&output)));
+        assert!(!stdout(&output).contains(['\u{1b}', '\u{7}']), "{:?}", stdout(&output));
+    }
+    fs::remove_dir_all(folder.path().join("dev")).expect("ours");
+    let output = run(&["clocksource", "--host", &machine]);
+    let words = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("there is no /dev/kmsg"), "{words}");
 }

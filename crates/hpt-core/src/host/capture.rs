@@ -6,10 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Host, soc};
+use super::{COMMAND_LINE, Host, KERNEL_LOG, boot_parameters, kernel_log, soc};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
-const PATHS: [&str; 4] = [
+const PATHS: [&str; 6] = [
+    KERNEL_LOG,
+    COMMAND_LINE,
     "/proc/cpuinfo",
     "/proc/device-tree/model",
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
@@ -50,17 +52,29 @@ impl Host {
     pub fn capture(&self, folder: &Path) -> Result<Captured, CaptureError> {
         let mut captured = Captured { copied: Vec::new(), missing: Vec::new() };
         for path in self.files_read() {
-            let Ok(content) = self.read(&path) else {
+            let Some(content) = self.without_what_is_private(&path) else {
                 captured.missing.push(path);
                 continue;
             };
             let target = folder.join(path.trim_start_matches('/'));
             let failed = |cause| CaptureError { path: target.clone(), cause };
             target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-            fs::write(&target, without_private_lines(&content)).map_err(failed)?;
+            fs::write(&target, content).map_err(failed)?;
             captured.copied.push(path);
         }
         Ok(captured)
+    }
+
+    /// What of a file may leave the machine: of the command line and the log, what bears on clock sources.
+    fn without_what_is_private(&self, path: &str) -> Option<Vec<u8>> {
+        match path {
+            COMMAND_LINE => Some(boot_parameters::only_on_clock_sources(&self.text(path)?).into_bytes()),
+            KERNEL_LOG => {
+                let records = kernel_log::records(&self.locate(path)).ok()?;
+                Some(kernel_log::only_on_clock_sources(&records))
+            }
+            _ => self.read(path).ok().map(|content| without_private_lines(&content)),
+        }
     }
 
     /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.

@@ -1,10 +1,12 @@
 //! The machine: a root folder for /proc, /sys and the device tree, and the facts that no file holds.
 //! Opens no counter. A captured host opens and tries nothing at all.
 
+mod boot_parameters;
 mod capture;
 mod cpu;
 mod device_tree;
 mod kernel;
+mod kernel_log;
 mod perf;
 mod soc;
 mod uio;
@@ -18,10 +20,12 @@ use std::{
 };
 
 pub use self::{
+    boot_parameters::{BootParameter, KnownParameter},
     capture::{CaptureError, Captured},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     device_tree::{DeviceNode, Region},
     kernel::{BootId, ClockSources},
+    kernel_log::{KernelLog, LogLine, LogUnreadable},
     perf::PerfEvents,
     soc::ArchTimer,
     uio::UioWindow,
@@ -31,6 +35,10 @@ use crate::sys::{arch, clock::ClockId, process};
 
 /// No file that hpt reads is larger; a longer one is cut off here.
 const LARGEST_FILE: u64 = 1 << 20;
+
+/// Where the kernel tells what it was started with, and where it hands out its log.
+const COMMAND_LINE: &str = "/proc/cmdline";
+const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// The machine that is looked at: the live one, or one captured earlier.
 #[derive(Clone, Debug)]
@@ -267,6 +275,22 @@ impl Host {
             self.text("/sys/devices/system/clocksource/clocksource0/current_clocksource").as_deref(),
             self.text("/sys/devices/system/clocksource/clocksource0/available_clocksource").as_deref(),
         )
+    }
+
+    /// The parameters that the kernel was started with; `None` where /proc does not tell them.
+    #[must_use]
+    pub fn boot_parameters(&self) -> Option<Vec<BootParameter>> {
+        self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
+    }
+
+    /// The kernel's log.
+    ///
+    /// # Errors
+    ///
+    /// [`LogUnreadable`]: there is none here, or it takes more rights.
+    pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
+        let records = kernel_log::records(&self.locate(KERNEL_LOG)).map_err(|cause| LogUnreadable::of(&cause))?;
+        Ok(KernelLog::parse(&records))
     }
 
     /// The identity of this boot; `None` where /proc does not tell it.

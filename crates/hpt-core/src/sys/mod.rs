@@ -4,6 +4,7 @@
 
 pub(crate) mod arch;
 pub(crate) mod clock;
+pub(crate) mod file_lock;
 pub(crate) mod mmio;
 pub(crate) mod native;
 mod own_process;

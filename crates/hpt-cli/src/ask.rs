@@ -1,0 +1,36 @@
+//! Asking whether something is meant that changes the whole machine.
+//! Changes nothing.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::exit::{Failure, say};
+
+/// Says what is about to happen, and asks at the terminal, unless `--yes` was given. `false`: it is not meant.
+pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
+    say(warning);
+    if yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::NobodyToAsk);
+    }
+    let mut answer = String::new();
+    let _ = write!(io::stderr(), "hpt: do it? [y/N] ");
+    io::stdin().lock().read_line(&mut answer).map_err(|_| Failure::NobodyToAsk)?;
+    Ok(is_yes(&answer))
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_yes;
+
+    #[test]
+    fn only_a_plain_yes_is_one() {
+        assert!(is_yes("y\n") && is_yes(" YES \n"));
+        assert!(!is_yes("") && !is_yes("\n") && !is_yes("n\n") && !is_yes("yesterday\n"));
+    }
+}

@@ -1,0 +1,195 @@
+//! `hpt restore`: puts back the settings of the machine that hpt changed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
+use serde::Serialize;
+
+use crate::{
+    cli::after_help,
+    context::Context,
+    exit::{Failure, causes},
+    machine::Machine,
+    render::{Answer, Block, Cell, Document, Tone},
+};
+
+const EXAMPLES: &str = "  \
+  hpt restore --list   say what would be put back
+  sudo hpt restore     put it back";
+
+/// Put back the settings of this machine that hpt changed
+///
+/// Before hpt changes a setting of the whole machine, like its clock source, it writes down in a journal what it was set to. What a command was asked to
+/// leave changed, and what one left that was killed, is put back here. A setting that somebody else has changed since is left alone. The journal is of this
+/// boot: settings do not outlive it, and one of an earlier boot is void.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Say what is in the journal, and change nothing
+    #[arg(long)]
+    list: bool,
+    /// The journal's folder [default: /run/hpt]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+}
+
+/// One setting, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    setting: String,
+    path: String,
+    changed_by: String,
+    before: String,
+    left_at: Option<String>,
+    outcome: &'static str,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    journal: String,
+    of_another_boot: bool,
+    settings: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let journal = context.journal(arguments.store.as_deref())?;
+    let contents = journal.contents()?;
+    let settings = match (&contents, arguments.list) {
+        (Contents::Entries(entries), true) => {
+            let row = |entry: &hpt_core::knobs::Entry| Row {
+                setting: entry.kind.clone(),
+                path: entry.path.clone(),
+                changed_by: entry.by.clone(),
+                before: entry.before.clone(),
+                left_at: entry.set_to.last().cloned(),
+                outcome: "listed",
+                reason: None,
+            };
+            entries.iter().map(row).collect()
+        }
+        (Contents::Nothing | Contents::OfAnotherBoot, true) => Vec::new(),
+        (_, false) => journal.restore()?.into_iter().map(row).collect(),
+    };
+    let data = Data {
+        schema: 1,
+        kind: "restore",
+        hpt: env!("CARGO_PKG_VERSION"),
+        machine: Machine::of(&context.host),
+        journal: journal.path().to_string_lossy().into_owned(),
+        of_another_boot: contents == Contents::OfAnotherBoot,
+        settings,
+        notes: context.notes(),
+    };
+    let blocks = page(&data);
+    Ok(Document { answer: answer(&data.settings), ..Document::new(&data, "settings", blocks) })
+}
+
+fn answer(rows: &[Row]) -> Answer {
+    let any = |outcome: &str| rows.iter().any(|row| row.outcome == outcome);
+    if any("failed") {
+        Answer::Unknown
+    } else if any("changed-since") {
+        Answer::No
+    } else {
+        Answer::Yes
+    }
+}
+
+fn row(outcome: Outcome) -> Row {
+    let Outcome { kind, path, by, before, came } = outcome;
+    let (left_at, word, reason) = match came {
+        Restored::PutBack { from } => (Some(from), "put-back", None),
+        Restored::WasBack => (None, "was-back", None),
+        Restored::ChangedSince { is } => {
+            let reason = format!("it is at {is} now, which hpt did not set: left alone");
+            (Some(is), "changed-since", Some(reason))
+        }
+        Restored::Failed(error) => (None, "failed", Some(why(&error))),
+    };
+    Row { setting: kind, path, changed_by: by, before, left_at, outcome: word, reason }
+}
+
+fn why(error: &KnobError) -> String {
+    causes(error)
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if data.settings.is_empty() {
+        let void = if data.of_another_boot {
+            "the journal is of an earlier boot, whose settings are gone"
+        } else {
+            "no setting of this machine is changed by hpt"
+        };
+        blocks.push(Block::Text(format!("Nothing to restore: {void} ({}).", data.journal)));
+    } else {
+        let lines = data.settings.iter().map(|row| {
+            let left_at = row.left_at.as_deref().unwrap_or("?");
+            let (text, tone) = match row.outcome {
+                "put-back" => (format!("put back to {} from {left_at}", row.before), Tone::Good),
+                "was-back" => (format!("is at {} already", row.before), Tone::Good),
+                "listed" => (format!("was {}, set to {left_at}", row.before), Tone::Plain),
+                _ => (row.reason.clone().unwrap_or_default(), Tone::Bad),
+            };
+            let by = Cell::faint(format!("changed by {}", row.changed_by));
+            vec![Cell::plain(row.setting.as_str()), Cell(text, tone), by]
+        });
+        let title =
+            if data.settings.iter().any(|row| row.outcome == "listed") { "Changed settings" } else { "Restored" };
+        blocks.push(Block::Section(title.to_owned(), lines.collect()));
+        blocks.push(Block::Text(format!("By the journal {}.", data.journal)));
+    }
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Data, Row, answer, page};
+    use crate::{
+        machine::Machine,
+        render::{Answer, Document, golden},
+    };
+
+    fn row(outcome: &'static str, reason: Option<&str>) -> Row {
+        Row {
+            setting: "clock-source".to_owned(),
+            path: "/sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned(),
+            changed_by: "hpt clocksource compare".to_owned(),
+            before: "tsc".to_owned(),
+            left_at: Some("acpi_pm".to_owned()),
+            outcome,
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_was_restored_is_printed_to_the_letter() {
+        let data = Data {
+            schema: 1,
+            kind: "restore",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            journal: "/run/hpt/journal".to_owned(),
+            of_another_boot: false,
+            settings: vec![row("put-back", None), row("was-back", None), row("failed", Some("cannot read it"))],
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("restore", &Document::new(&data, "settings", page(&data)));
+    }
+
+    #[test]
+    fn what_failed_is_not_known_and_what_was_left_alone_is_no() {
+        assert_eq!(answer(&[]), Answer::Yes);
+        assert_eq!(answer(&[row("put-back", None), row("was-back", None)]), Answer::Yes);
+        assert_eq!(answer(&[row("put-back", None), row("changed-since", None)]), Answer::No);
+        assert_eq!(answer(&[row("changed-since", None), row("failed", None)]), Answer::Unknown);
+    }
+}

@@ -1,0 +1,237 @@
+//! The kernel's log: what /dev/kmsg hands out, and what of it bears on clock sources.
+//! Parsers only, apart from `records`, which reads the device: `Host` says where it is.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, ErrorKind, Read},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// No record of /dev/kmsg is longer; a shorter buffer is refused by EINVAL. Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
+const LONGEST_RECORD: usize = 8192;
+/// The log is a ring of at most some megabytes; who reads more reads something else.
+const LARGEST_LOG: usize = 32 << 20;
+
+/// One line of the kernel's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// When it was written, in microseconds since the kernel began.
+    pub at_us: u64,
+    /// What it says, without a line break.
+    pub text: String,
+}
+
+/// The kernel's log, as far as it was handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelLog {
+    /// The lines, oldest first.
+    pub lines: Vec<LogLine>,
+    /// Whether its first line is the first that the kernel wrote: the log is a ring, and forgets.
+    pub from_the_beginning: bool,
+}
+
+/// Why the kernel's log cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogUnreadable {
+    /// There is no /dev/kmsg, as in many containers.
+    Absent,
+    /// It takes root, or CAP_SYSLOG where kernel.dmesg_restrict is 1.
+    NotAllowed,
+    /// Something else: what the system said.
+    Failed(String),
+}
+
+impl LogUnreadable {
+    pub(super) fn of(cause: &io::Error) -> Self {
+        match cause.kind() {
+            ErrorKind::NotFound => Self::Absent,
+            ErrorKind::PermissionDenied => Self::NotAllowed,
+            _ => Self::Failed(cause.to_string()),
+        }
+    }
+
+    /// What helps, where anything does.
+    #[must_use]
+    pub const fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Absent => Some("ask outside of the container, or look at `journalctl -k -b`"),
+            Self::NotAllowed => Some("run as root, or set kernel.dmesg_restrict to 0"),
+            Self::Failed(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for LogUnreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("there is no /dev/kmsg"),
+            Self::NotAllowed => f.write_str("/dev/kmsg may not be read by this user"),
+            Self::Failed(cause) => write!(f, "/dev/kmsg cannot be read: {cause}"),
+        }
+    }
+}
+
+impl KernelLog {
+    /// Takes records as /dev/kmsg hands them out: `priority,sequence,microseconds,flags;text`, each followed by lines that begin with a blank. What is
+    /// no record is left out.
+    ///
+    /// # References
+    ///
+    /// Linux, Documentation/ABI/testing/dev-kmsg.
+    #[must_use]
+    pub fn parse(records: &[u8]) -> Self {
+        let mut log = Self::default();
+        let mut first = None;
+        for line in records.split(|&byte| byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let Some((head, text)) = line.split_once(';').filter(|_| !line.starts_with(' ')) else {
+                continue;
+            };
+            let mut fields = head.split(',').skip(1).map(str::parse::<u64>);
+            let (Some(Ok(sequence)), Some(Ok(at_us))) = (fields.next(), fields.next()) else {
+                continue;
+            };
+            first.get_or_insert(sequence);
+            log.lines.push(LogLine { at_us, text: unescaped(text) });
+        }
+        log.from_the_beginning = first == Some(0);
+        log
+    }
+
+    /// The lines that speak of the kernel's clock sources.
+    pub fn on_clock_sources(&self) -> impl Iterator<Item = &LogLine> {
+        self.lines.iter().filter(|line| is_on_clock_sources(&line.text))
+    }
+}
+
+/// The records of /dev/kmsg, or of a captured machine's file in its place.
+pub(super) fn records(path: &Path) -> io::Result<Vec<u8>> {
+    // O_NONBLOCK: at its end the device answers EAGAIN instead of waiting for the next record.
+    let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_char_device() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a device nor a regular file"));
+    }
+    let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
+    while content.len() < LARGEST_LOG {
+        match file.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => content.extend_from_slice(&record[..length]),
+            // EPIPE: the next record was overwritten meanwhile; the one after it comes next.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(content)
+}
+
+/// Those records that speak of clock sources, for a capture; and the first one, without what it says, because it tells that the log begins there.
+pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    for line in records.split(|&byte| byte == b'\n') {
+        let text = String::from_utf8_lossy(line);
+        let Some((head, said)) = text.split_once(';').filter(|_| !text.starts_with(' ')) else {
+            continue;
+        };
+        if is_on_clock_sources(said) {
+            kept.extend_from_slice(line);
+        } else if head.split(',').nth(1) == Some("0") {
+            kept.extend_from_slice(head.as_bytes());
+            kept.push(b';');
+        } else {
+            continue;
+        }
+        kept.push(b'\n');
+    }
+    kept
+}
+
+/// What such lines have in them, in lower case. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c,
+/// drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
+const WORDS: [&str; 9] =
+    ["clocksource", "tsc", "hpet", "kvm-clock", "pm-timer", "pmtimer", "arch_timer", "sched_clock", "timekeeping"];
+
+fn is_on_clock_sources(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    // The command line is in the log as well; the file that has it is read by itself.
+    !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
+}
+
+/// `\x` and two hexadecimal digits stand for what is not printable.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hexadecimal = after.get(1..3).filter(|_| byte == b'\\' && after[0] == b'x');
+        let escaped = hexadecimal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        match escaped {
+            Some(escaped) => {
+                bytes.push(escaped);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{any, prop_assert, proptest},
+    };
+
+    use super::{KernelLog, LogLine, only_on_clock_sources};
+
+    const RECORDS: &[u8] =
+        b"5,0,0,-;Linux version 6.1.0\n6,7,1234567,-;tsc: Marking TSC unstable due to clocksource watchdog\n \
+        SUBSYSTEM=cpu\n6,8,1300000,c;Kernel command line: tsc=reliable secret=1\n4,9,1300001,-;caf\\xc3\\xa9\n";
+
+    #[test]
+    fn records_are_read_with_their_time_and_what_belongs_to_them_is_left_out() {
+        let log = KernelLog::parse(RECORDS);
+        let texts: Vec<&str> = log.lines.iter().map(|line| line.text.as_str()).collect();
+        let marked = "tsc: Marking TSC unstable due to clocksource watchdog";
+        assert_eq!(texts, ["Linux version 6.1.0", marked, "Kernel command line: tsc=reliable secret=1", "café"]);
+        assert!(log.from_the_beginning);
+        let on_sources: Vec<&LogLine> = log.on_clock_sources().collect();
+        assert_eq!(on_sources, [&LogLine { at_us: 1_234_567, text: marked.to_owned() }]);
+    }
+
+    #[test]
+    fn a_log_that_forgot_its_beginning_is_told_by_its_numbers() {
+        assert!(!KernelLog::parse(b"6,7,1234567,-;tsc: Detected 2596.154 MHz processor\n").from_the_beginning);
+        assert_eq!(KernelLog::parse(b""), KernelLog::default());
+    }
+
+    #[test]
+    fn a_capture_keeps_what_speaks_of_clock_sources_and_no_command_line() {
+        let kept = String::from_utf8(only_on_clock_sources(RECORDS)).expect("as the records");
+        assert_eq!(kept.lines().count(), 2, "{kept}");
+        assert!(kept.contains("Marking") && kept.starts_with("5,0,0,-;\n") && !kept.contains("secret"), "{kept}");
+        assert!(KernelLog::parse(kept.as_bytes()).from_the_beginning);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(records in vec(any::<u8>(), 0..400)) {
+            let log = KernelLog::parse(&records);
+            prop_assert!(log.lines.iter().all(|line| !line.text.contains('\n')));
+            let _ = only_on_clock_sources(&records);
+        }
+
+        #[test]
+        fn any_text_in_a_record_is_read_without_a_panic(text in "\\PC*", escaped in "(\\\\x[0-9a-g]{0,3}){0,5}") {
+            let log = KernelLog::parse(format!("6,1,2,-;{text}{escaped}\n").as_bytes());
+            prop_assert!(log.lines.len() <= 1);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! What was changed of the machine's settings and what was before, in a file that outlives the process that changed them.
+//! Changes a setting only to put it back.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+};
+
+use super::{Knob, KnobError, is_a_line};
+use crate::{
+    host::Host,
+    state::{Binding, StateError, Store},
+    sys::file_lock::try_lock,
+};
+
+/// The journal's file in its folder, and the one that is locked.
+const PURPOSE: &str = "journal";
+const LOCK: &str = "lock";
+
+/// Changes of one setting by one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The setting's name.
+    pub kind: String,
+    /// Its file.
+    pub path: String,
+    /// Who changed it.
+    pub by: String,
+    /// Whether it was to stay changed when that program was done.
+    pub lasting: bool,
+    /// What it was set to before.
+    pub before: String,
+    /// What it was set to, or was about to be.
+    pub set_to: Vec<String>,
+}
+
+/// What a journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// There is none, or nothing in it.
+    Nothing,
+    /// It is of an earlier boot, whose settings are gone.
+    OfAnotherBoot,
+    /// Changes, the oldest first.
+    Entries(Vec<Entry>),
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The journal is bound to a boot, and nobody tells which one this is.
+    #[error("/proc/sys/kernel/random/boot_id cannot be read, and the journal is bound to this boot; mount /proc")]
+    NoBootId,
+    /// Another process is changing settings.
+    #[error("another hpt is changing settings of this machine (it holds {path}); wait for its end")]
+    Busy {
+        /// The file that it locked.
+        path: PathBuf,
+    },
+    /// A process was killed while it had the setting changed.
+    #[error("{path} was left at {is:?} by {by:?}, which was killed; `hpt restore` puts {before:?} back")]
+    LeftBehind {
+        /// The setting's file.
+        path: String,
+        /// What it is set to.
+        is: String,
+        /// What it was set to before.
+        before: String,
+        /// Who left it.
+        by: String,
+    },
+    /// The journal's file is not one, or damaged.
+    #[error("the journal {path} is damaged: {what}; look at it, set by hand what it names, and remove it")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The journal cannot be read or written.
+    #[error("cannot use the journal {path}")]
+    Unusable {
+        /// The file or its folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+/// What became of one setting that was to be put back.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The setting's name.
+    pub kind: String,
+    /// Its file.
+    pub path: String,
+    /// Who had changed it.
+    pub by: String,
+    /// What it was set to before all changes.
+    pub before: String,
+    /// What came of it.
+    pub came: Restored,
+}
+
+/// What came of putting a setting back.
+#[derive(Debug)]
+pub enum Restored {
+    /// It is as it was before.
+    PutBack {
+        /// What it was set to until now.
+        from: String,
+    },
+    /// It was so already.
+    WasBack,
+    /// It has a value that is not from here: somebody else set it, and it was left alone.
+    ChangedSince {
+        /// The value.
+        is: String,
+    },
+    /// It could not be put back. The journal keeps it.
+    Failed(KnobError),
+}
+
+/// A journal of changed settings, bound to this boot.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    store: Store,
+    folder: PathBuf,
+    binding: Binding,
+}
+
+impl Journal {
+    /// Where it is by default: gone with the boot whose settings it is about.
+    pub const FOLDER: &'static str = "/run/hpt";
+
+    /// The journal in `folder`, which is made when something is written down.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NoBootId`].
+    pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
+        Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)
+    }
+
+    pub(super) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
+        let folder = folder.into();
+        Self { store: Store::new(&folder), folder, binding }
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.store.path(PURPOSE)
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`] when it cannot be read or is damaged.
+    pub fn contents(&self) -> Result<Contents, JournalError> {
+        match self.store.load(PURPOSE, &self.binding) {
+            Ok(payload) => {
+                let entries = decode(&payload).map_err(|what| JournalError::Corrupt { path: self.path(), what })?;
+                Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
+            }
+            Err(StateError::Missing { .. }) => Ok(Contents::Nothing),
+            // Of this boot on another processor there can be none; of another boot it says nothing of this one.
+            Err(StateError::Stale { .. } | StateError::Foreign { .. }) => Ok(Contents::OfAnotherBoot),
+            Err(StateError::Corrupt { path, what }) => Err(JournalError::Corrupt { path, what }),
+            Err(StateError::Unreadable { path, cause } | StateError::Unwritable { path, cause }) => {
+                Err(JournalError::Unusable { path, cause })
+            }
+        }
+    }
+
+    /// Puts back what was before all changes, setting by setting, and strikes out what is done.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`] when it cannot be read; what cannot be put back is in the outcomes.
+    pub fn restore(&self) -> Result<Vec<Outcome>, JournalError> {
+        if self.contents()? == Contents::Nothing {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let mut entries = match self.contents()? {
+            Contents::Nothing => Vec::new(),
+            Contents::OfAnotherBoot => {
+                self.save(&[])?;
+                Vec::new()
+            }
+            Contents::Entries(entries) => entries,
+        };
+        let mut outcomes = Vec::new();
+        while let Some(oldest) = entries.iter().find(|entry| is_open(&outcomes, entry)).cloned() {
+            let of_it: Vec<&Entry> = entries.iter().filter(|entry| entry.path == oldest.path).collect();
+            let knob = Knob::new(&oldest.kind, &oldest.path);
+            let came = put_back(&knob, &of_it);
+            if !matches!(came, Restored::Failed(_)) {
+                entries.retain(|entry| entry.path != oldest.path);
+                self.save(&entries)?;
+            }
+            let Entry { kind, path, by, before, .. } = oldest;
+            outcomes.push(Outcome { kind, path, by, before, came });
+        }
+        Ok(outcomes)
+    }
+
+    /// The only one that changes settings, for as long as the file is open.
+    pub(super) fn lock(&self) -> Result<File, JournalError> {
+        let path = self.folder.join(LOCK);
+        let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
+        fs::create_dir_all(&self.folder).map_err(unusable)?;
+        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+        if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
+    }
+
+    /// Refuses to change a setting that a killed process left changed: what was before would be lost. What was put right since is struck out.
+    pub(super) fn refuse_what_was_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
+        let mut entries = self.entries()?;
+        let left = |entry: &Entry| !entry.lasting && entry.path == knob.path;
+        if let Some(entry) = entries.iter().find(|entry| left(entry) && entry.before != is && entry.has_set(is)) {
+            let Entry { path, before, by, .. } = entry.clone();
+            return Err(JournalError::LeftBehind { path, is: is.to_owned(), before, by });
+        }
+        if entries.iter().any(left) {
+            entries.retain(|entry| !left(entry));
+            self.save(&entries)?;
+        }
+        Ok(())
+    }
+
+    /// Writes an entry down, or replaces it. What came back to where it began is struck out.
+    pub(super) fn write_down(&self, entry: &Entry) -> Result<(), JournalError> {
+        let mut entries = self.without(entry)?;
+        let lasting = entries.iter_mut().find(|other| entry.lasting && other.lasting && other.path == entry.path);
+        match lasting {
+            Some(earlier) if entry.set_to.last() == Some(&earlier.before) => {
+                entries.retain(|other| !(other.lasting && other.path == entry.path));
+            }
+            // The setting was not what the earlier one had left: somebody else had set it.
+            Some(earlier) if !earlier.has_set(&entry.before) => earlier.clone_from(entry),
+            Some(earlier) => {
+                earlier.by.clone_from(&entry.by);
+                earlier.set_to.clone_from(&entry.set_to);
+            }
+            None => entries.push(entry.clone()),
+        }
+        self.save(&entries)
+    }
+
+    /// Takes out the entry of a change that is over.
+    pub(super) fn strike_out(&self, entry: &Entry) -> Result<(), JournalError> {
+        let entries = self.without(entry)?;
+        self.save(&entries)
+    }
+
+    /// All but the unfinished one of this setting: there is one at most.
+    fn without(&self, entry: &Entry) -> Result<Vec<Entry>, JournalError> {
+        let mut entries = self.entries()?;
+        entries.retain(|other| other.lasting || other.path != entry.path);
+        Ok(entries)
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, JournalError> {
+        Ok(match self.contents()? {
+            Contents::Nothing | Contents::OfAnotherBoot => Vec::new(),
+            Contents::Entries(entries) => entries,
+        })
+    }
+
+    fn save(&self, entries: &[Entry]) -> Result<(), JournalError> {
+        let saved = if entries.is_empty() {
+            self.store.remove(PURPOSE)
+        } else {
+            self.store.save(PURPOSE, &self.binding, encode(entries).as_bytes())
+        };
+        saved.map_err(|error| match error {
+            StateError::Unwritable { path, cause } | StateError::Unreadable { path, cause } => {
+                JournalError::Unusable { path, cause }
+            }
+            StateError::Missing { path } | StateError::Stale { path } | StateError::Foreign { path, .. } => {
+                JournalError::Corrupt { path, what: "it changed while it was written" }
+            }
+            StateError::Corrupt { path, what } => JournalError::Corrupt { path, what },
+        })
+    }
+}
+
+impl Entry {
+    fn has_set(&self, value: &str) -> bool {
+        self.set_to.iter().any(|set_to| set_to == value)
+    }
+}
+
+fn is_open(outcomes: &[Outcome], entry: &Entry) -> bool {
+    !outcomes.iter().any(|outcome| outcome.path == entry.path)
+}
+
+fn put_back(knob: &Knob, entries: &[&Entry]) -> Restored {
+    let is = match knob.value() {
+        Ok(is) => is,
+        Err(error) => return Restored::Failed(error),
+    };
+    match target(&is, entries) {
+        None => Restored::ChangedSince { is },
+        Some(target) if target == is => Restored::WasBack,
+        Some(target) => match knob.set(target) {
+            Ok(()) => Restored::PutBack { from: is },
+            Err(error) => Restored::Failed(error),
+        },
+    }
+}
+
+/// What a setting that is at `is` was before all `entries`, the oldest first; `None` where it is at a value that none of them left.
+fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
+    entries
+        .iter()
+        .rev()
+        .try_fold(is, |value, entry| (entry.before == value || entry.has_set(value)).then_some(entry.before.as_str()))
+}
+
+/// Entries as text: a line for each field, an empty one behind each entry.
+fn encode(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let lasting = if entry.lasting { "yes" } else { "no" };
+        let Entry { kind, path, by, before, .. } = entry;
+        text.push_str(&format!("change {kind}\npath {path}\nby {by}\nlasting {lasting}\nbefore {before}\n"));
+        for value in &entry.set_to {
+            text.push_str(&format!("set {value}\n"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn decode(payload: &[u8]) -> Result<Vec<Entry>, &'static str> {
+    let text = std::str::from_utf8(payload).map_err(|_| "it is not text")?;
+    if !text.is_empty() && !text.ends_with("\n\n") {
+        return Err("it is cut off");
+    }
+    text.split_terminator("\n\n").map(decode_entry).collect()
+}
+
+fn decode_entry(text: &str) -> Result<Entry, &'static str> {
+    let mut lines = text.split('\n');
+    let mut field = |name: &str| {
+        let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.filter(|value| is_a_line(value)).map(str::to_owned).ok_or("a change in it lacks a field")
+    };
+    let (kind, path, by) = (field("change")?, field("path")?, field("by")?);
+    let lasting = match field("lasting")?.as_str() {
+        "yes" => true,
+        "no" => false,
+        _ => return Err("a change in it is neither lasting nor not"),
+    };
+    let before = field("before")?;
+    let set_to: Option<Vec<String>> =
+        lines.map(|line| line.strip_prefix("set ").filter(|value| is_a_line(value)).map(str::to_owned)).collect();
+    let set_to = set_to.filter(|values| !values.is_empty()).ok_or("a change in it lacks a value")?;
+    Ok(Entry { kind, path, by, lasting, before, set_to })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{Entry, decode, encode, target};
+
+    fn entry(before: &str, set_to: &[&str]) -> Entry {
+        Entry {
+            kind: "clock-source".to_owned(),
+            path: "/sys/any".to_owned(),
+            by: "a test".to_owned(),
+            lasting: true,
+            before: before.to_owned(),
+            set_to: set_to.iter().map(|&value| value.to_owned()).collect(),
+        }
+    }
+
+    fn value() -> impl Strategy<Value = String> {
+        "[a-z][a-z_ -]{0,8}[a-z]"
+    }
+
+    #[test]
+    fn a_value_that_nobody_here_set_has_no_way_back() {
+        let (first, second) = (entry("tsc", &["hpet"]), entry("hpet", &["acpi_pm"]));
+        assert_eq!(target("acpi_pm", &[&first, &second]), Some("tsc"));
+        assert_eq!(target("hpet", &[&first, &second]), Some("tsc"));
+        assert_eq!(target("tsc", &[&first]), Some("tsc"));
+        assert_eq!(target("kvm-clock", &[&first, &second]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_entries_come_back(kind in value(), by in value(), before in value(), set_to in vec(value(), 1..4), lasting in any::<bool>(), times in 0_usize..4) {
+            let entries = vec![Entry { kind, path: "/sys/any path".to_owned(), by, lasting, before, set_to }; times];
+            prop_assert_eq!(decode(encode(&entries).as_bytes()), Ok(entries));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(payload in vec(any::<u8>(), 0..200)) {
+            prop_assert!(decode(&payload).is_err() || payload.is_empty());
+        }
+
+        #[test]
+        fn any_cut_is_noticed(at in 1_usize..200) {
+            let whole = encode(&[entry("tsc", &["hpet"]), entry("tsc", &["hpet"])]);
+            let cut = &whole[..at.min(whole.len() - 1)];
+            prop_assert!(decode(cut.as_bytes()).is_err() || cut.ends_with("\n\n"), "{cut:?}");
+        }
+
+        #[test]
+        fn any_chain_of_changes_leads_back_to_its_beginning(first in value(), steps in vec(vec(value(), 1..4), 1..5), last in any::<proptest::sample::Index>()) {
+            // Each change begins where the one before it ended.
+            let (mut before, mut chain) = (first.clone(), Vec::new());
+            for values in &steps {
+                let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                chain.push(entry(&before, &values));
+                before = (*last.get(&values)).to_owned();
+            }
+            let chain: Vec<&Entry> = chain.iter().collect();
+            prop_assert_eq!(target(&before, &chain), Some(first.as_str()));
+        }
+    }
+}

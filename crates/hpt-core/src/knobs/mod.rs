@@ -1,0 +1,454 @@
+//! Settings of the whole machine: set and verified, written down beforehand, put back.
+//! Decides nothing, asks nobody and measures nothing: the caller does.
+
+mod clock_source;
+mod journal;
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+pub use self::{
+    clock_source::{AbsentClockSource, ClockSourceOutline, KnownClockSource, ListedClockSource, outline_clock_sources},
+    journal::{Contents, Entry, Journal, JournalError, Outcome, Restored},
+};
+
+/// Values of kernel settings are a line; a longer one is something else.
+const LONGEST_VALUE: usize = 4096;
+
+/// A setting of the whole machine: a file of one line that the kernel reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knob {
+    kind: String,
+    path: String,
+}
+
+/// Why a setting was not read, changed or put back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnobError {
+    /// The setting cannot be read.
+    #[error("cannot read {path}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// The right to change it is missing.
+    #[error("{path} may not be written by this user; run as root, outside of a container")]
+    NotAllowed {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The kernel refused the value.
+    #[error("the kernel refused {value:?} for {path}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The value asked for.
+        value: String,
+        /// What it said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The kernel accepted the value and has another one.
+    #[error("{path} was set to {value:?}, and the kernel has {is:?}: it overrode the wish")]
+    Overridden {
+        /// The file.
+        path: PathBuf,
+        /// The value asked for.
+        value: String,
+        /// The value it has.
+        is: String,
+    },
+    /// A value of several lines, or none.
+    #[error("{value:?} is no value of a setting: it must be one line")]
+    NotALine {
+        /// The value.
+        value: String,
+    },
+    /// What is to be changed could not be written down first.
+    #[error("nothing was changed, because it could not be written down first")]
+    Journal(#[from] JournalError),
+}
+
+impl Knob {
+    /// The setting in the file `path`; `kind` is its name for people and in the journal.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
+        Self { kind: kind.into(), path: path.into() }
+    }
+
+    /// The kernel's clock source.
+    #[must_use]
+    pub fn clock_source() -> Self {
+        Self::new("clock-source", "/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        Path::new(&self.path)
+    }
+
+    /// What it is set to, without the line's end.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError::Unreadable`], also for what is not one line of text.
+    pub fn value(&self) -> Result<String, KnobError> {
+        let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
+        let content = fs::read(self.path()).map_err(unreadable)?;
+        let value = String::from_utf8_lossy(&content).trim().to_owned();
+        let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not one line of text"));
+        if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
+    }
+
+    /// Whether this process may change it. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError::NotAllowed`], or [`KnobError::Unreadable`] where there is no such setting.
+    pub fn may_be_set(&self) -> Result<(), KnobError> {
+        File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
+    }
+
+    /// Begins to change it: nothing is changed yet. `by` says who does, for whoever finds the journal.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`] when it cannot be read, when another process is changing settings, and when one was killed while it had this one changed.
+    pub fn begin<'a>(&self, journal: &'a Journal, by: &str) -> Result<Change<'a>, KnobError> {
+        let before = self.value()?;
+        let lock = journal.lock()?;
+        journal.refuse_what_was_left(self, &before)?;
+        let entry = Entry {
+            kind: self.kind.clone(),
+            path: self.path.clone(),
+            by: by.to_owned(),
+            lasting: false,
+            before,
+            set_to: Vec::new(),
+        };
+        Ok(Change { knob: self.clone(), journal, entry, is_over: false, _lock: lock })
+    }
+
+    /// Writes `value` and looks whether the kernel took it.
+    fn set(&self, value: &str) -> Result<(), KnobError> {
+        let refused = |cause| self.not_written(cause, Some(value));
+        let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
+        // One write: the kernel takes each for a value of its own.
+        file.write_all(value.as_bytes()).map_err(refused)?;
+        drop(file);
+        let is = self.value()?;
+        if is == value {
+            Ok(())
+        } else {
+            Err(KnobError::Overridden { path: self.path().to_owned(), value: value.to_owned(), is })
+        }
+    }
+
+    fn not_written(&self, cause: io::Error, value: Option<&str>) -> KnobError {
+        let path = self.path().to_owned();
+        match (cause.kind(), value) {
+            (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
+                KnobError::NotAllowed { path, cause }
+            }
+            (_, Some(value)) => KnobError::Refused { path, value: value.to_owned(), cause },
+            (_, None) => KnobError::Unreadable { path, cause },
+        }
+    }
+}
+
+fn is_a_line(value: &str) -> bool {
+    !value.is_empty() && value.len() <= LONGEST_VALUE && !value.contains(char::is_control) && value.trim() == value
+}
+
+/// A setting that is being changed: put back when this is dropped, also by a panic, unless it is [kept](Self::keep). What a process that is killed leaves
+/// behind is in the journal.
+#[derive(Debug)]
+#[must_use = "the setting is put back when this is dropped"]
+pub struct Change<'a> {
+    knob: Knob,
+    journal: &'a Journal,
+    entry: Entry,
+    is_over: bool,
+    /// Held until the end: one process at a time changes settings.
+    _lock: File,
+}
+
+impl Change<'_> {
+    /// What it was set to before.
+    #[must_use]
+    pub fn before(&self) -> &str {
+        &self.entry.before
+    }
+
+    /// Writes the change down, makes it, and looks whether the kernel took it.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`]; whatever came of it, the end of this puts back what was before.
+    pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
+        if !is_a_line(value) {
+            return Err(KnobError::NotALine { value: value.to_owned() });
+        }
+        if !self.entry.set_to.iter().any(|set_to| set_to == value) {
+            self.entry.set_to.push(value.to_owned());
+            self.journal.write_down(&self.entry)?;
+        }
+        self.knob.set(value)
+    }
+
+    /// Leaves it as it is now. The journal keeps what was before, for [`Journal::restore`].
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`] when the journal cannot be written: then the setting is put back.
+    pub fn keep(mut self) -> Result<(), KnobError> {
+        self.entry.lasting = true;
+        self.journal.write_down(&self.entry)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Puts back what was before, and looks whether the kernel took it.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`]; what was before is in the journal then.
+    pub fn restore(mut self) -> Result<(), KnobError> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<(), KnobError> {
+        self.is_over = true;
+        if !self.entry.set_to.is_empty() {
+            self.knob.set(&self.entry.before)?;
+            self.journal.strike_out(&self.entry)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Nobody can be told here, but the journal says what was before.
+            let _ = self.put_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, panic::AssertUnwindSafe, path::Path};
+
+    use tempfile::TempDir;
+
+    use super::{Contents, Entry, Journal, JournalError, Knob, KnobError, Restored};
+    use crate::{host::BootId, state::Binding};
+
+    /// A setting and a journal in a folder of their own.
+    struct Room {
+        folder: TempDir,
+        knob: Knob,
+    }
+
+    fn binding(boot: &str) -> Binding {
+        Binding { boot: BootId::parse(boot).expect("a boot identity"), processor: "any".to_owned() }
+    }
+
+    impl Room {
+        fn new(value: &str) -> Self {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let path = folder.path().join("current");
+            fs::write(&path, format!("{value}\n")).expect("ours");
+            Self { knob: Knob::new("clock-source", path.to_str().expect("UTF-8")), folder }
+        }
+
+        fn journal(&self) -> Journal {
+            self.journal_of("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10")
+        }
+
+        fn journal_of(&self, boot: &str) -> Journal {
+            Journal::bound_to(self.folder.path().join("state"), binding(boot))
+        }
+
+        fn is(&self) -> String {
+            self.knob.value().expect("a line")
+        }
+
+        /// As a process does that is killed: nothing is put back, and its lock is gone.
+        fn leave(&self, values: &[&str]) {
+            let journal = self.journal();
+            let mut change = self.knob.begin(&journal, "a test").expect("nobody else");
+            for value in values {
+                change.set(value).expect("a file takes anything");
+            }
+            change.is_over = true;
+        }
+    }
+
+    fn entries(journal: &Journal) -> Vec<Entry> {
+        match journal.contents().expect("readable") {
+            Contents::Entries(entries) => entries,
+            Contents::Nothing => Vec::new(),
+            Contents::OfAnotherBoot => panic!("it is of this boot"),
+        }
+    }
+
+    #[test]
+    fn a_change_is_written_down_before_and_struck_out_when_it_is_put_back() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        assert_eq!((change.before(), entries(&journal).len()), ("tsc", 0));
+        change.set("hpet").expect("a file takes anything");
+        change.set("acpi_pm").expect("a file takes anything");
+        let written = entries(&journal);
+        assert_eq!((written[0].before.as_str(), room.is().as_str()), ("tsc", "acpi_pm"));
+        assert_eq!(written[0].set_to, ["hpet", "acpi_pm"]);
+        change.restore().expect("a file takes anything");
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
+    }
+
+    #[test]
+    fn what_is_dropped_and_what_panics_is_put_back() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+            change.set("hpet").expect("a file takes anything");
+            panic!("in the middle");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
+    }
+
+    #[test]
+    fn what_was_kept_is_undone_on_request_back_to_the_first() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        for value in ["hpet", "acpi_pm"] {
+            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+            change.set(value).expect("a file takes anything");
+            change.keep().expect("the journal can be written");
+        }
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("acpi_pm", 1));
+        let outcomes = journal.restore().expect("the journal can be read");
+        assert!(matches!(&outcomes[0].came, Restored::PutBack { from } if from == "acpi_pm"), "{outcomes:?}");
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
+        assert!(journal.restore().expect("nothing there").is_empty());
+    }
+
+    #[test]
+    fn who_sets_back_by_hand_leaves_nothing_to_restore() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        for value in ["hpet", "tsc"] {
+            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+            change.set(value).expect("a file takes anything");
+            change.keep().expect("the journal can be written");
+        }
+        assert!(entries(&journal).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_put_back_and_refused_until_then() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet", "acpi_pm"]);
+        let journal = room.journal();
+        let refused = room.knob.begin(&journal, "a test").expect_err("left behind");
+        assert!(matches!(refused, KnobError::Journal(JournalError::LeftBehind { .. })), "{refused}");
+        let outcomes = journal.restore().expect("the journal can be read");
+        assert!(matches!(outcomes[0].came, Restored::PutBack { .. }) && room.is() == "tsc", "{outcomes:?}");
+        drop(room.knob.begin(&journal, "a test").expect("nothing is left"));
+    }
+
+    #[test]
+    fn what_somebody_else_changed_since_is_left_alone() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet"]);
+        fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
+        let outcomes = room.journal().restore().expect("the journal can be read");
+        assert!(matches!(&outcomes[0].came, Restored::ChangedSince { is } if is == "kvm-clock"), "{outcomes:?}");
+        assert_eq!(room.is(), "kvm-clock");
+        assert!(entries(&room.journal()).is_empty());
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_put_back_stays_in_the_journal() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet"]);
+        fs::remove_file(room.knob.path()).expect("ours");
+        let outcomes = room.journal().restore().expect("the journal can be read");
+        assert!(matches!(outcomes[0].came, Restored::Failed(_)), "{outcomes:?}");
+        assert_eq!(entries(&room.journal()).len(), 1);
+    }
+
+    #[test]
+    fn a_journal_of_another_boot_is_void() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet"]);
+        let rebooted = room.journal_of("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10");
+        assert!(matches!(rebooted.contents(), Ok(Contents::OfAnotherBoot)));
+        assert!(rebooted.restore().expect("void").is_empty());
+        assert!(matches!(rebooted.contents(), Ok(Contents::Nothing)), "it is removed");
+        assert_eq!(room.is(), "hpet");
+    }
+
+    #[test]
+    fn two_at_once_are_refused() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut first = room.knob.begin(&journal, "a test").expect("nobody else");
+        first.set("hpet").expect("a file takes anything");
+        let second = room.knob.begin(&journal, "a test").expect_err("the first is not over");
+        assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
+        assert!(matches!(journal.restore(), Err(JournalError::Busy { .. })));
+        drop(first);
+        drop(room.knob.begin(&journal, "a test").expect("the first is over"));
+    }
+
+    #[test]
+    fn without_a_journal_nothing_is_changed() {
+        let room = Room::new("tsc");
+        let blocked = room.folder.path().join("file");
+        fs::write(&blocked, "").expect("ours");
+        let journal = Journal::bound_to(blocked.join("state"), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+        assert!(matches!(room.knob.begin(&journal, "a test"), Err(KnobError::Journal(_))));
+        assert_eq!(room.is(), "tsc");
+    }
+
+    #[test]
+    fn values_are_single_lines_and_settings_that_are_not_there_are_told() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        for wrong in ["", "a\nb", " a"] {
+            assert!(matches!(change.set(wrong), Err(KnobError::NotALine { .. })), "{wrong:?}");
+        }
+        drop(change);
+        let absent = Knob::new("any", "/nonexistent/setting");
+        assert!(matches!(absent.value(), Err(KnobError::Unreadable { .. })));
+        assert!(matches!(absent.may_be_set(), Err(KnobError::Unreadable { .. })));
+        // A file that takes every value and keeps none.
+        let null = Knob::new("any", "/dev/null");
+        assert!(matches!(null.set("hpet"), Err(KnobError::Unreadable { .. } | KnobError::Overridden { .. })));
+        assert!(Path::new("/dev/null").exists());
+    }
+}
