@@ -6,6 +6,7 @@ mod ask;
 mod cli;
 mod cmd;
 mod context;
+mod cycles;
 mod exit;
 mod machine;
 mod progress;

@@ -11,10 +11,10 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use super::{CYCLES, counts_cycles};
 use crate::{
     cli::{CpuChoice, after_help, calls, cpu_choice},
     context::Context,
+    cycles::{CYCLES, counts_cycles},
     exit::Failure,
     machine::Machine,
     progress::Progress,

@@ -9,10 +9,10 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use super::super::counts_cycles;
 use crate::{
     cli::{CpuChoice, after_help, cpu_choice},
     context::Context,
+    cycles::counts_cycles,
     exit::Failure,
     machine::Machine,
     progress::Progress,
