@@ -57,8 +57,8 @@ pub use pace::Pacer;
 pub use scale::Scale;
 pub use sleep::Sleeper;
 pub use source::{
-    ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Opened, PerfCycles, PosixClock, PosixId, SourceId, SourceInfo,
-    TimeSource, Tsc, Unavailable, Widened,
+    AcpiPm, ArmCounter, ArmCycles, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, Opened, PerfCycles, PerfTime,
+    PosixClock, PosixId, PtpClock, RealTimeClock, SourceId, SourceInfo, TimeSource, Tsc, Unavailable, Widened,
 };
 pub use stats::Spread;
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};

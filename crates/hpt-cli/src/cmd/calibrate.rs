@@ -119,7 +119,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
-    let sources = sources(arguments, context)?;
+    let (sources, left_out) = sources(arguments, context)?;
     let results = {
         let progress = Progress::new(1_000, arguments.window);
         progress.name("calibrating");
@@ -145,6 +145,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
     let mut data = data(context, rows, true);
+    data.notes.extend(left_out_note(&left_out));
     let mut warnings = Vec::new();
     if arguments.save {
         let saved = context.store(arguments.store.as_deref()).and_then(|store| context.save(&store, &good));
@@ -164,16 +165,38 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     Ok(Document { answer, warnings, ..Document::new(&data, "calibrations", blocks) })
 }
 
-/// The sources asked for; without any, all that are available, count time and are not the reference.
-fn sources(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
+/// The sources asked for; without any, all that are available, count time and are not the reference, and the names of those that are left out because they
+/// claim to change once in the window or not at all.
+fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     if !arguments.source.is_empty() {
-        return context.open_all(&arguments.source);
+        return Ok((context.open_all(&arguments.source)?, Vec::new()));
     }
     let count_time = source::outline(&context.host)
         .into_iter()
         .filter(|report| report.id.as_str() != arguments.reference)
         .filter(|report| report.availability.as_ref().is_ok_and(|info| info.scope == Scope::System));
-    Ok(count_time.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect())
+    let opened = count_time.filter_map(|report| source::open(&context.host, report.id.as_str()).ok());
+    let (left_out, sources): (Vec<Opened>, Vec<Opened>) =
+        opened.partition(|opened| is_too_coarse(opened.as_dyn().info().claimed_resolution_ns, arguments.window));
+    Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
+}
+
+/// Whether a source that claims to change so rarely cannot show a rate in the window. The kernel's tick is shorter than any window worth its name; a clock of whole
+/// seconds is not.
+fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
+    const KERNELS_TICK: Duration = Duration::from_millis(10);
+    let claimed = Duration::from_nanos(claimed_resolution_ns.unwrap_or(0));
+    claimed > KERNELS_TICK && claimed >= window
+}
+
+fn left_out_note(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} left out: it changes too rarely for this window; --source {} --window 5m calibrates it",
+            names.join(", "),
+            names.join(",")
+        )
+    })
 }
 
 fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
@@ -356,6 +379,20 @@ mod tests {
             notes: Vec::new(),
         };
         golden::assert("calibrate", &Document::new(&data, "calibrations", page(&data)));
+    }
+
+    #[test]
+    fn a_clock_of_whole_seconds_needs_more_than_one_of_them() {
+        use std::time::Duration;
+
+        use super::{is_too_coarse, left_out_note};
+        assert!(is_too_coarse(Some(1_000_000_000), Duration::from_secs(1)));
+        assert!(!is_too_coarse(Some(1_000_000_000), Duration::from_secs(2)));
+        assert!(
+            !is_too_coarse(Some(4_000_000), Duration::from_millis(1)) && !is_too_coarse(None, Duration::from_millis(1))
+        );
+        assert_eq!(left_out_note(&[]), None);
+        assert!(left_out_note(&["rtc0".to_owned()]).is_some_and(|note| note.contains("--source rtc0 --window")));
     }
 
     #[test]

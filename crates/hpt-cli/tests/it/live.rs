@@ -14,8 +14,13 @@ fn probe_lists_every_source_and_says_why() {
     for name in [
         "tsc",
         "arm-counter",
+        "hpet",
+        "hpet-low",
+        "acpi-pm",
+        "pit",
         "arm-cycles",
         "perf-cycles",
+        "perf-time",
         "realtime",
         "monotonic",
         "monotonic-raw",
@@ -26,6 +31,8 @@ fn probe_lists_every_source_and_says_why() {
         "process-cpu",
         "thread-cpu",
         "gettimeofday",
+        "rtc0",
+        "ptp0",
     ] {
         assert!(text.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name} in\n{text}");
     }
@@ -145,7 +152,11 @@ fn bench_counts_its_calls_and_compares() {
             number("single_p50_ns") <= number("single_p99_ns") && number("single_p99_ns") <= number("single_max_ns"),
             "{row}"
         );
-        assert_eq!((&row["complete"], number("single_samples")), (&Value::Bool(true), 20_000.0));
+        // What is slow is read fewer times, and that is said.
+        let id = row["id"].as_str().expect("a name");
+        if !document["notes"].to_string().contains(&format!("{id} ")) {
+            assert_eq!((&row["complete"], number("single_samples")), (&Value::Bool(true), 20_000.0));
+        }
     }
     assert!(document["cpu"].is_number(), "pinned unless told otherwise");
 }

@@ -375,7 +375,7 @@ pub fn prime() {
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
     // What is one of hpt's own by name is so in fact.
-    let is_ours = source::names().contains(&id);
+    let is_ours = source::names_on(&Host::live()).contains(&id);
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
@@ -390,7 +390,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
     let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
-    let native = if mode == NATIVE { Some(trust::permitted_native().ok_or(refused)?) } else { None };
+    let native = if mode == NATIVE { Some(source::permitted_native().ok_or(refused)?) } else { None };
     change_to(mode, native, &changing)
 }
 

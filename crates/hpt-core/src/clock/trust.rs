@@ -3,7 +3,7 @@
 
 use std::{fs::File, io::Read};
 
-use crate::{host::CounterPermission, sys::native::Native};
+use crate::{source::permitted_native, sys::native::Native};
 
 /// What is to be thought of the processor's own counter.
 #[derive(Debug)]
@@ -47,14 +47,4 @@ fn kernel_offers(name: &str) -> bool {
     let read = File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource")
         .and_then(|mut file| file.read(&mut list));
     read.is_ok_and(|length| list[..length].split(u8::is_ascii_whitespace).any(|offered| offered == name.as_bytes()))
-}
-
-/// The processor's own counter, if this thread may read it.
-pub(super) fn permitted_native() -> Option<Native> {
-    let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
-    #[cfg(target_arch = "x86_64")]
-    let native = Native::detect(permitted);
-    #[cfg(not(target_arch = "x86_64"))]
-    let native = Native::detect(permitted, crate::source::has_self_synchronised_reads(crate::sys::process::hwcap2()));
-    native
 }

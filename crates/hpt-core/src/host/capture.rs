@@ -21,6 +21,9 @@ const PATHS: [&str; 6] = [
 /// Nodes of the device tree that hpt looks for, by `compatible`.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
+/// Files that name the devices of a class.
+const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "clock_name")];
+
 /// Lines of /proc/cpuinfo that tell one machine from its sisters.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
@@ -82,6 +85,12 @@ impl Host {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());
         files.extend(self.arch_timer_files());
+        files.extend(self.pm_timer_files());
+        for (class, file) in NAMES {
+            files.extend(
+                self.devices_of_class(class).iter().map(|device| format!("/sys/class/{class}/{device}/{file}")),
+            );
+        }
         for compatible in NODES {
             files.extend(self.device_node_files(compatible));
             let registers = self.device_node(compatible).and_then(|node| node.registers);

@@ -153,6 +153,16 @@ impl Cpu {
         self.leaf(POWER_MANAGEMENT).map(|[_, _, _, edx]| edx & EDX_INVARIANT_TSC != 0)
     }
 
+    /// Whether the TSC is constant in frequency and does not stop in idle: by the kernel's flags, without them by CPUID; `None` when neither is told.
+    #[must_use]
+    pub fn tsc_runs_at_one_rate(&self) -> Option<bool> {
+        if self.lists_flags() {
+            Some(self.has_flag("constant_tsc") && self.has_flag("nonstop_tsc"))
+        } else {
+            self.invariant_tsc()
+        }
+    }
+
     /// How fast the TSC ticks by the best statement there is, none of which is a measurement.
     #[must_use]
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {

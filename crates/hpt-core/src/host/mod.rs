@@ -1,6 +1,7 @@
 //! The machine: a root folder for /proc, /sys and the device tree, and the facts that no file holds.
 //! Opens no counter. A captured host opens and tries nothing at all.
 
+mod acpi;
 mod boot_parameters;
 mod capture;
 mod cpu;
@@ -20,6 +21,7 @@ use std::{
 };
 
 pub use self::{
+    acpi::PmTimer,
     boot_parameters::{BootParameter, KnownParameter},
     capture::{CaptureError, Captured},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
@@ -30,7 +32,11 @@ pub use self::{
     soc::ArchTimer,
     uio::UioWindow,
 };
-pub(crate) use self::{perf::PARANOID, soc::SYSTEM_TIMER};
+pub(crate) use self::{
+    acpi::{FADT, Latch, NoPmTimer},
+    perf::PARANOID,
+    soc::SYSTEM_TIMER,
+};
 use crate::sys::{arch, clock::ClockId, process};
 
 /// No file that hpt reads is larger; a longer one is cut off here.
@@ -220,6 +226,11 @@ impl Host {
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
+    }
+
+    /// The kernel's devices of a class, by their names.
+    pub(crate) fn devices_of_class(&self, class: &str) -> Vec<String> {
+        self.list(&format!("/sys/class/{class}"))
     }
 
     fn locate(&self, path: &str) -> PathBuf {

@@ -15,6 +15,16 @@ use crate::{
 const BATCH: u32 = 10_000;
 /// Single reads are timed at most so often: enough for 100 samples beyond p99.9.
 const MOST_SINGLES: u64 = 100_000;
+/// Reads that tell how many make a batch, before anything is timed in earnest.
+const FIRST_READS: u32 = 3;
+/// A batch lasts so long at most, in nanoseconds, so that whoever wants to end the run need not wait.
+const LONGEST_BATCH_NS: u64 = 100_000_000;
+/// A read that takes so long is one of a slow source, whatever else it is; a million of them take the time of a cup of coffee, and of a clock of whole
+/// seconds on a slow bus that of a working day.
+const SLOW_READ: Duration = Duration::from_micros(10);
+/// A slow source is read no longer than this in a row, and no longer than this singly.
+const LONGEST_RUN: Duration = Duration::from_secs(2);
+const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 
 /// What times the reads.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +58,8 @@ pub struct ReadCost {
     pub empty: Option<Spread>,
     /// Whether all reads that were asked for were made.
     pub complete: bool,
+    /// Whether fewer were made because a read takes so long.
+    pub cut_short: bool,
 }
 
 impl ReadCost {
@@ -66,8 +78,9 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times in a row, then singly. `keep_going` is given the number of reads made so far and is asked between timed
-/// regions; when it says no, what was measured until then is returned.
+/// Reads `source` `calls` times in a row, then singly. A source whose read takes 10 µs or more is read for two seconds in a row and one singly at most,
+/// which [`ReadCost::cut_short`] says. `keep_going` is given the number of reads made so far and is asked between timed regions; when it says no, what was
+/// measured until then is returned.
 pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,
@@ -87,11 +100,14 @@ pub fn read_cost(
         singles: None,
         empty: None,
         complete: true,
+        cut_short: false,
     };
+    let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
+    let most = batch_of(source, &elapsed, || wall.ticks_start());
     // The first batch warms caches and page tables and is thrown away.
-    source.ticks_repeated(u32::try_from(calls).unwrap_or(BATCH).min(BATCH));
+    source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
     while cost.calls < calls {
-        let batch = u32::try_from(calls - cost.calls).unwrap_or(BATCH).min(BATCH);
+        let batch = u32::try_from(calls - cost.calls).unwrap_or(most).min(most);
         let (user, system) = cpu_time();
         let cycles_start = cycles.map(TimeSource::ticks_start);
         let start = wall.ticks_start();
@@ -114,12 +130,39 @@ pub fn read_cost(
             cost.complete = false;
             break;
         }
+        if cost.calls < calls && is_slow(&cost) && cost.total >= LONGEST_RUN {
+            (cost.complete, cost.cut_short) = (false, true);
+            break;
+        }
     }
     let tick_ns = stopwatch_frequency.tick_ns_f64();
-    let (singles, empty) = single_reads(source, stopwatch, cost.calls.min(MOST_SINGLES), || keep_going(calls));
+    let mut count = cost.calls.min(MOST_SINGLES);
+    if is_slow(&cost) {
+        let in_time = LONGEST_SINGLES.as_nanos() * u128::from(cost.calls) / cost.total.as_nanos().max(1);
+        let fewer = count.min(u64::try_from(in_time).unwrap_or(u64::MAX).max(1));
+        cost.cut_short |= fewer < count;
+        count = fewer;
+    }
+    let (singles, empty) = single_reads(source, stopwatch, count, most, || keep_going(calls));
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
+}
+
+fn is_slow(cost: &ReadCost) -> bool {
+    u32::try_from(cost.calls).is_ok_and(|calls| cost.total >= SLOW_READ.saturating_mul(calls)) && cost.calls > 0
+}
+
+/// How many reads make a batch that does not last too long.
+fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u32 {
+    let quickest = (0..FIRST_READS).map(|_| {
+        let start = now();
+        source.ticks_repeated(1);
+        elapsed(start)
+    });
+    let read_ns = quickest.min().unwrap_or_default().as_nanos().max(1);
+    let fit = u128::from(LONGEST_BATCH_NS) / read_ns;
+    u32::try_from(fit).unwrap_or(BATCH).clamp(1, BATCH)
 }
 
 /// Times `count` single reads, and as many empty brackets between them.
@@ -127,6 +170,7 @@ fn single_reads(
     source: &dyn TimeSource,
     stopwatch: &dyn TimeSource,
     count: u64,
+    batch: u32,
     mut keep_going: impl FnMut() -> bool,
 ) -> (Histogram, Histogram) {
     let width = stopwatch.info().width;
@@ -139,7 +183,7 @@ fn single_reads(
         let empty_end = stopwatch.ticks_end();
         singles.record(width.difference(start, end));
         empty.record(width.difference(empty_start, empty_end));
-        if done % u64::from(BATCH) == 0 && !keep_going() {
+        if done % u64::from(batch) == 0 && !keep_going() {
             break;
         }
     }
@@ -193,8 +237,37 @@ mod tests {
         };
         // Two batches, over each of which the source moves once.
         assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
-        // A second for each batch: long enough for a fast core to wrap 32 bits twice.
-        assert_eq!((cost(100_000, Width::BITS_32), cost(100_000, Width::BITS_64)), (None, Some(14)));
+        // A second for each read, so that one makes a batch: long enough for a fast core to wrap 32 bits twice.
+        let second_ns = 1_000_000_000;
+        assert_eq!((cost(second_ns, Width::BITS_32), cost(second_ns, Width::BITS_64)), (None, Some(7)));
+    }
+
+    #[test]
+    fn a_source_whose_read_takes_long_is_read_fewer_times_and_that_is_said() {
+        let cost = |read_ns, calls| {
+            let clock = ManualSource::nanoseconds("clock").stepping_by(read_ns);
+            let (wall, stopwatch) = (&clock, &clock);
+            let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+            let mut looks = 0;
+            let cost = read_cost(&clock, instruments, calls, |_| {
+                looks += 1;
+                true
+            });
+            (cost, looks)
+        };
+        // A millisecond a read: two seconds in a row, in batches of a tenth of one, and one second singly.
+        let (slow, looks) = cost(1_000_000, 1_000_000);
+        assert_eq!((slow.complete, slow.cut_short), (false, true));
+        assert!((1_900..=2_100).contains(&slow.calls), "{slow:?}");
+        assert!(looks >= 20, "{looks}");
+        let singles = slow.singles.expect("a thousand").samples;
+        assert!((900..=1_100).contains(&singles), "{singles}");
+        // As few as were asked for are made, whatever a read takes.
+        let (few, _) = cost(1_000_000, 500);
+        assert_eq!((few.calls, few.complete, few.cut_short), (500, true, false));
+        // What is quick enough is read as often as it was asked to be, however long that takes.
+        let (quick, _) = cost(9_000, 1_000_000);
+        assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, false));
     }
 
     #[test]

@@ -13,8 +13,13 @@ pub(super) use sealed::Sealed;
 
 /// A family of sources: how to find them and how to open them. Sealed; bring your own source through [`TimeSource`].
 pub trait Backend: Sealed + fmt::Debug + Sync {
-    /// The names of its sources; they are listed on every machine.
+    /// The names of its sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
+
+    /// The names on this host: of several devices of a kind each has its own.
+    fn ids_on(&self, _host: &Host) -> Vec<SourceId> {
+        self.ids()
+    }
 
     /// One report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
@@ -159,6 +164,36 @@ pub enum Unavailable {
         /// What says so.
         evidence: String,
     },
+    /// The kernel was built or started so that it does not give it to programs.
+    #[error("it is not offered to programs: {evidence}")]
+    NotOffered {
+        /// What says so.
+        evidence: String,
+        /// What helps, where anything does.
+        remedy: Option<&'static str>,
+    },
+    /// Somebody has it open, and it is for one at a time.
+    #[error("{path} is taken: {evidence}")]
+    Taken {
+        /// The file that leads to it.
+        path: String,
+        /// What says so.
+        evidence: String,
+    },
+    /// What should describe the counter, or be it, is something else.
+    #[error("{path} does not show what it should: {evidence}")]
+    Malformed {
+        /// The file that was looked at.
+        path: String,
+        /// What is wrong with it.
+        evidence: String,
+    },
+    /// It cannot be read without writing to it first, which would disturb whoever uses it.
+    #[error("it cannot be read without a write: {evidence}")]
+    NeedsWrite {
+        /// Which write.
+        evidence: &'static str,
+    },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
     #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
@@ -205,8 +240,11 @@ pub enum MissingRight {
         "the kernel does not give this page away: a driver claimed it, it counts as memory (STRICT_DEVMEM), or the process is root in a container only"
     )]
     Page,
+    /// The kernel answered EPERM to ioperm, and neither the missing capability nor a lockdown is seen.
+    #[error("the kernel lets no program in here: it is locked down, or the process is root in a container only")]
+    Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
-    #[error("the kernel does not let a process without the capability CAP_PERFMON count its own cycles")]
+    #[error("the kernel does not let a process without the capability CAP_PERFMON have perf events")]
     PerfEvents {
         /// The highest value that lets it.
         highest: i32,
@@ -216,13 +254,22 @@ pub enum MissingRight {
 impl MissingRight {
     /// What helps where it is missing for `path`.
     fn remedy(self, path: &str) -> String {
-        const WITHOUT_ROOT: &str =
-            "or give a group the right to read this one page by a UIO window (dist/ in hpt's repository)";
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
                 format!("join the group that may read {path} (`ls -l {path}`), or run as root")
             }
-            Self::FileMode | Self::Capability => format!("run as root (sudo), {WITHOUT_ROOT}"),
+            Self::FileMode | Self::Capability if path == "/dev/mem" => {
+                "run as root (sudo), or give a group the right to read this one page by a UIO window (dist/ in hpt's repository)".to_owned()
+            }
+            Self::FileMode if path.starts_with("/dev/") => {
+                let name = path.trim_start_matches("/dev/");
+                format!("run as root (sudo), or let a group read it by a udev rule: KERNEL==\"{name}\", GROUP=\"…\", MODE=\"0440\"")
+            }
+            Self::FileMode => "run as root (sudo)".to_owned(),
+            Self::Capability => "run as root (sudo), or give the program CAP_SYS_RAWIO".to_owned(),
+            Self::Ports => {
+                "run it outside of the container; /sys/kernel/security/lockdown says whether the kernel is locked down (securityfs)".to_owned()
+            }
             Self::Lockdown => {
                 "lockdown comes with Secure Boot or lockdown= on the kernel's command line; choose another source"
                     .to_owned()
@@ -240,7 +287,13 @@ impl Unavailable {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Self::OtherArchitecture { .. } | Self::NoCounter { .. } | Self::NoDevice { .. } => None,
+            Self::OtherArchitecture { .. }
+            | Self::NoCounter { .. }
+            | Self::NoDevice { .. }
+            | Self::NeedsWrite { .. } => None,
+            Self::NotOffered { remedy, .. } => remedy.map(str::to_owned),
+            Self::Taken { path, .. } => Some(format!("end the program that has it (`fuser -v {path}` names it)")),
+            Self::Malformed { .. } => Some("choose another source; newer firmware may help".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
             Self::NoPmu { .. } => Some(
                 "a virtual machine has such a counter where its hypervisor passes one through; on a board the device tree must have a pmu node"
@@ -282,6 +335,10 @@ impl Unavailable {
             Self::NoPmu { .. } => "no-pmu",
             Self::Closed { .. } => "closed",
             Self::InUse { .. } => "in-use",
+            Self::NotOffered { .. } => "not-offered",
+            Self::Taken { .. } => "taken",
+            Self::Malformed { .. } => "malformed",
+            Self::NeedsWrite { .. } => "needs-write",
             Self::ForbiddenByPrctl => "forbidden-by-prctl",
             Self::IllegalInstruction => "illegal-instruction",
             Self::Refused { .. } => "refused",

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, tested,
+    TimeSource, Unavailable, backend::Sealed, rights, tested, two_words::two_words,
 };
 use crate::{
     host::{Architecture, DeviceNode, Host, Region, SYSTEM_TIMER},
@@ -29,16 +29,9 @@ const HIGH: usize = 0x08;
 /// The registers that are read, and those before them.
 const LENGTH: usize = 0x0c;
 
-/// Carries that are believed to happen within one reading.
-const MOST_CARRIES: u32 = 4;
-
 /// The kernel's name for it as a clock source, on the boards where the kernel uses it. Linux, drivers/clocksource/bcm2835_timer.c.
 const CLOCK_SOURCE: &str = "timer";
 const MEMORY: &str = "/dev/mem";
-/// The only file of /proc and /sys that says whether the kernel is locked down.
-const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
-/// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
-const CAP_SYS_RAWIO: u64 = 1 << 17;
 
 /// All 64 bits of the Broadcom System Timer, one tick a microsecond.
 ///
@@ -85,18 +78,7 @@ impl<R: Registers> Counter<R> {
 
     #[inline(always)]
     fn wide(&self) -> u64 {
-        let mut high = self.registers.read_u32(HIGH);
-        let mut low = self.registers.read_u32(LOW);
-        // A carry happens once in 71 minutes. A page that is no timer may seem to carry all the time, and must not be read for ever.
-        for _ in 0..MOST_CARRIES {
-            let again = self.registers.read_u32(HIGH);
-            if again == high {
-                break;
-            }
-            high = again;
-            low = self.registers.read_u32(LOW);
-        }
-        u64::from(high) << 32 | u64::from(low)
+        two_words(&self.registers, LOW, HIGH)
     }
 
     #[inline(always)]
@@ -273,24 +255,8 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
             ),
         },
         Some(libc::EACCES) => missing(MissingRight::FileMode),
-        Some(libc::EPERM) => {
-            missing(right_behind_eperm(host.text("/proc/self/status").as_deref(), host.text(LOCKDOWN).as_deref()))
-        }
+        Some(libc::EPERM) => missing(rights::behind_eperm(host).unwrap_or(MissingRight::Page)),
         _ => Unavailable::Refused { reason: format!("{MEMORY}: {error}") },
-    }
-}
-
-fn right_behind_eperm(status: Option<&str>, lockdown: Option<&str>) -> MissingRight {
-    let effective = status
-        .and_then(|status| status.lines().find_map(|line| line.strip_prefix("CapEff:")))
-        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    if effective.is_some_and(|set| set & CAP_SYS_RAWIO == 0) {
-        return MissingRight::Capability;
-    }
-    // The mode in force stands in brackets: "none [integrity] confidentiality".
-    match lockdown {
-        Some(modes) if !modes.contains("[none]") => MissingRight::Lockdown,
-        _ => MissingRight::Page,
     }
 }
 
@@ -376,7 +342,7 @@ mod tests {
 
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Barrier, Counter, HIGH, LOW, LOW_ID, MissingRight, Registers, WIDE_ID, info, right_behind_eperm};
+    use super::{Barrier, Counter, HIGH, LOW, LOW_ID, Registers, WIDE_ID, info};
     use crate::{
         host::Host,
         source::{SelfTestFailure, SourceId, SourceInfo, TimeSource, self_test},
@@ -505,16 +471,6 @@ mod tests {
         assert!(matches!(stuck, Err(SelfTestFailure::StandsStill { .. })), "{stuck:?}");
         let another = self_test(&Low(counter(moving(&now_ns, 250_000), LOW_ID)), &clock);
         assert!(matches!(another, Err(SelfTestFailure::WrongRate { stated: Frequency::MEGAHERTZ, .. })), "{another:?}");
-    }
-
-    #[test]
-    fn the_right_that_is_missing_is_named() {
-        let plain = Some("Name:\tx\nCapEff:\t0000000000000000\n");
-        let root = Some("Name:\tx\nCapEff:\t000001ffffffffff\n");
-        assert_eq!(right_behind_eperm(plain, Some("[none] integrity confidentiality")), MissingRight::Capability);
-        assert_eq!(right_behind_eperm(root, Some("none [integrity] confidentiality")), MissingRight::Lockdown);
-        assert_eq!(right_behind_eperm(root, Some("[none] integrity confidentiality")), MissingRight::Page);
-        assert_eq!(right_behind_eperm(None, None), MissingRight::Page);
     }
 
     #[test]

@@ -118,6 +118,8 @@ pub enum StatedBy {
     DeviceTree,
     /// The ARM register CNTFRQ, as the firmware wrote it.
     Cntfrq,
+    /// The device itself, in one of its registers.
+    Device,
     /// The program that made the source.
     Program,
 }
@@ -133,6 +135,7 @@ impl StatedBy {
             Self::BogoMips => "bogomips",
             Self::DeviceTree => "device-tree",
             Self::Cntfrq => "cntfrq",
+            Self::Device => "device",
             Self::Program => "program",
         }
     }

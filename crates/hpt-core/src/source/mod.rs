@@ -1,38 +1,54 @@
 //! Time sources: what one is, which there are, how to open one by name.
 //! Converts nothing to time and measures no quality beyond the self-test.
 
+mod acpi_pm;
 mod arm_counter;
 mod arm_cycles;
+mod as_if_steady;
 mod backend;
 mod bcm_systimer;
 mod bracket;
 mod cycle_rate;
+mod hpet;
 mod info;
+mod native;
+mod numbered;
 mod on_its_cpu;
 mod one_kind;
 mod perf_cycles;
+mod perf_time;
+mod pit;
 mod posix;
+mod ptp;
+mod rights;
+mod rtc;
 mod select;
 mod self_test;
 mod tsc;
+mod two_words;
 mod widen;
 
 #[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "for ARM's own clock"))]
 pub(crate) use self::arm_counter::has_self_synchronised_reads;
-pub(crate) use self::{bracket::Reference, info::wraps_soon};
+pub(crate) use self::{bracket::Reference, info::wraps_soon, native::permitted_native};
 
 use std::{fmt::Debug, sync::Arc};
 
 pub use self::{
+    acpi_pm::AcpiPm,
     arm_counter::ArmCounter,
     arm_cycles::ArmCycles,
     backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
     bcm_systimer::{BcmSystimer, BcmSystimerLow},
     bracket::Pair,
     cycle_rate::busy_rate,
+    hpet::{Hpet, HpetLow},
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     perf_cycles::PerfCycles,
+    perf_time::PerfTime,
     posix::{PosixClock, PosixId, ThreadCpuClock},
+    ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
+    rtc::RealTimeClock,
     select::{Candidate, Fitness, Selection, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
     tsc::{Tsc, permit_counter},
@@ -45,9 +61,15 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
     &bcm_systimer::BcmSystimerBackend,
+    &hpet::HpetBackend,
+    &acpi_pm::AcpiPmBackend,
+    &pit::PitBackend,
     &arm_cycles::ArmCyclesBackend,
     &perf_cycles::PerfCyclesBackend,
+    &perf_time::PerfTimeBackend,
     &posix::PosixBackend,
+    &rtc::RtcBackend,
+    &ptp::PtpBackend,
 ];
 
 /// Something that counts at a steady or unsteady rate and can be read.
@@ -161,13 +183,19 @@ pub fn outline(host: &Host) -> Vec<ProbeReport> {
 /// [`Unavailable::Unknown`] with the nearest names, or the reason why this machine cannot offer the source.
 pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
     let id = SourceId::from(name.to_owned());
-    match BACKENDS.iter().find(|backend| backend.ids().contains(&id)) {
+    match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
         Some(backend) => backend.open(host, &id),
-        None => Err(Unavailable::Unknown { nearest: nearest_names(name), name: name.to_owned() }),
+        None => Err(Unavailable::Unknown { nearest: nearest_names(host, name), name: name.to_owned() }),
     }
 }
 
-/// The names of all sources, in the order in which they are listed.
+/// The names of all sources on this host, in the order in which they are listed: those of [`names`], and more where it has several devices of a kind.
+#[must_use]
+pub fn names_on(host: &Host) -> Vec<SourceId> {
+    BACKENDS.iter().flat_map(|backend| backend.ids_on(host)).collect()
+}
+
+/// The names of the sources that are listed on every machine, in that order.
 #[must_use]
 pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
@@ -209,8 +237,8 @@ fn tested<S: TimeSource>(source: S) -> Result<S, Unavailable> {
 }
 
 /// Up to three names that differ from `name` by the fewest letters.
-fn nearest_names(name: &str) -> Vec<SourceId> {
-    let mut scored: Vec<_> = names().into_iter().map(|id| (edit_distance(name, id.as_str()), id)).collect();
+fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
+    let mut scored: Vec<_> = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id)).collect();
     scored.sort_by_key(|(distance, _)| *distance);
     scored
         .into_iter()
@@ -238,6 +266,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{edit_distance, names, nearest_names};
+    use crate::host::{Facts, Host};
 
     #[test]
     fn names_are_unique() {
@@ -250,6 +279,8 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_finds_its_name() {
+        let host = Host::captured("/nonexistent", Facts::live());
+        let nearest_names = |name| nearest_names(&host, name);
         assert_eq!(nearest_names("tcs").first().map(super::info::SourceId::as_str), Some("tsc"));
         assert_eq!(nearest_names("monotonic_raw").first().map(super::info::SourceId::as_str), Some("monotonic-raw"));
         assert_eq!(nearest_names("zzzzzzzzzzzzzzzzzzzzzz"), []);

@@ -9,6 +9,10 @@ use crate::{scale::Scale, stats::Steps, units::Frequency};
 /// How many reads a timing has, and how many timings are made; the quickest counts.
 const READS: u32 = 64;
 const ROUNDS: usize = 20;
+/// A read that takes so long is timed fewer times: it is of a device, and the time for a million of them is not there.
+const SLOW_READ_NS: u64 = 10_000;
+const SLOW_READS: u32 = 4;
+const SLOW_ROUNDS: usize = 3;
 /// The shortest time over which the rate is looked at, in nanoseconds.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
 /// The longest for a source that moves.
@@ -93,7 +97,8 @@ impl SelfTestFailure {
     }
 }
 
-/// Tests `source` against `reference`, whose ticks must be at its stated rate. Takes a millisecond, or three claimed resolutions, at most 50 ms.
+/// Tests `source` against `reference`, whose ticks must be at its stated rate. Takes a millisecond, or three claimed resolutions, at most 50 ms. What claims
+/// to change more rarely than that (a clock of whole seconds) may stand still for so long, and must not run backwards or too fast.
 ///
 /// # Errors
 ///
@@ -109,6 +114,7 @@ where
         .map_or(SHORTEST_WINDOW_NS, |claimed| claimed.saturating_mul(RESOLUTIONS_TO_WATCH))
         .clamp(SHORTEST_WINDOW_NS, LONGEST_WINDOW_NS);
     let read_cost_ns = quickest_read_ns(source, reference);
+    let reads = if is_slow(read_cost_ns) { SLOW_READS } else { READS };
 
     let mut reference = Reference::new(reference);
     let first = reference.pair(source);
@@ -116,14 +122,15 @@ where
     let mut last = first;
     loop {
         let watched_ns = last.after_ns.wrapping_sub(first.before_ns);
-        if watched_ns >= PATIENCE_NS || (watched_ns >= window_ns && steps.count() >= FEWEST_STEPS) {
+        if watched_ns >= PATIENCE_NS || (watched_ns >= window_ns && (steps.count() >= FEWEST_STEPS || !must_move(info)))
+        {
             break;
         }
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
             return Err(SelfTestFailure::ReferenceStandsStill);
         }
         let mut previous = last.ticks;
-        for _ in 0..READS {
+        for _ in 0..reads {
             let ticks = source.ticks_end();
             // A clock that may be stepped may be stepped back; a counter may not.
             if info.steady && info.width.signed_difference(previous, ticks) < 0 {
@@ -145,13 +152,26 @@ where
     R: TimeSource + ?Sized,
 {
     let reference_scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
-    let time = || {
+    let time = |reads| {
         let start = reference.ticks_end();
-        source.ticks_repeated(READS);
+        source.ticks_repeated(reads);
         reference_scale.nanoseconds(reference.info().width.difference(start, reference.ticks_end()))
     };
-    let quickest = (0..ROUNDS).map(|_| time()).min().unwrap_or(0);
-    quickest as f64 / f64::from(READS)
+    let quickest = |rounds, reads| {
+        let quickest_ns = (0..rounds).map(|_| time(reads)).min().unwrap_or(0);
+        quickest_ns as f64 / f64::from(reads)
+    };
+    if is_slow(quickest(SLOW_ROUNDS, 1)) { quickest(SLOW_ROUNDS, SLOW_READS) } else { quickest(ROUNDS, READS) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ten microseconds")]
+fn is_slow(read_ns: f64) -> bool {
+    read_ns > SLOW_READ_NS as f64
+}
+
+/// Whether it claims to change often enough that it is seen to.
+fn must_move(info: &SourceInfo) -> bool {
+    info.claimed_resolution_ns.is_none_or(|claimed_ns| claimed_ns <= LONGEST_WINDOW_NS)
 }
 
 /// The rate's limits between two pairs, or what is wrong with it.
@@ -166,8 +186,10 @@ fn judge(
         watched: Duration::from_nanos(last.after_ns.wrapping_sub(first.before_ns)),
     };
     let moved = info.width.difference(first.ticks, last.ticks);
-    let Some(step) = steps.smallest_ticks().filter(|_| moved > 0) else {
-        return Err(still);
+    let step = match steps.smallest_ticks().filter(|_| moved > 0) {
+        Some(step) => step,
+        None if must_move(info) => return Err(still),
+        None => info.claimed_resolution_ticks().max(1),
     };
     // Each end may be late by a step and anywhere in its bracket: these limits cannot be passed by a sound counter, however
     // often the host took the CPU away.
@@ -176,7 +198,10 @@ fn judge(
     // What the kernel's tick moves lags as far as the tick is late.
     let step =
         if info.is_moved_by_the_tick() { steps.largest_ticks().max(info.claimed_resolution_ticks()) } else { step };
-    let slowest = Frequency::from_ratio(moved.saturating_sub(step).max(1), longest_ns);
+    let slowest = match moved.saturating_sub(step) {
+        0 => Frequency::from_microhertz(1),
+        surely => Frequency::from_ratio(surely, longest_ns),
+    };
     let fastest = Frequency::from_ratio(moved.saturating_add(step), shortest_ns);
     let (Some(slowest), Some(fastest)) = (slowest, fastest) else {
         return Err(still);
@@ -255,6 +280,23 @@ mod tests {
         late.record(24_000_000);
         let verdict = judge(&info, &pair(0, 0, 100), &pair(25_000_000, 24_000_000, 25_000_100), &late);
         assert!(verdict.is_ok(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_clock_of_whole_seconds_may_stand_while_it_is_watched_and_may_not_race() {
+        let mut info = steady(1);
+        info.claimed_resolution_ns = Some(1_000_000_000);
+        let watched = |first: u64, last: u64| {
+            judge(&info, &pair(0, first, 100), &pair(50_000_000, last, 50_000_100), &Steps::default())
+        };
+        let (slowest, fastest) = watched(5, 5).expect("it need not move");
+        assert!(slowest.hertz_f64() < 1.0 && fastest.hertz_f64() > 1.0, "{slowest} {fastest}");
+        let mut stepped = one_tick_steps();
+        let verdict = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 6, 50_000_100), &stepped);
+        assert!(verdict.is_ok_and(|(slowest, _)| slowest.hertz_f64() < 1.0), "{verdict:?}");
+        stepped.record(1);
+        let races = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 7, 50_000_100), &stepped);
+        assert!(matches!(races, Err(SelfTestFailure::WrongRate { .. })), "{races:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
     Unavailable, backend::Sealed,
 };
 use crate::{
-    host::{Architecture, CounterPermission, Cpu, Host, TscStatement},
+    host::{Architecture, CounterPermission, Host, TscStatement},
     sys::{arch::TscToken, process},
 };
 
@@ -112,18 +112,9 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         },
     });
     info.read_path = ReadPath::Register;
-    info.steady = runs_at_one_rate(&cpu).unwrap_or(false);
+    info.steady = cpu.tsc_runs_at_one_rate().unwrap_or(false);
     info.counts_in_suspend = cpu.has_flag("nonstop_tsc_s3").then_some(true);
     Ok(info)
-}
-
-/// Constant in frequency and not stopped in idle: by the kernel's flags, without them by CPUID; `None` when neither is told.
-fn runs_at_one_rate(cpu: &Cpu) -> Option<bool> {
-    if cpu.lists_flags() {
-        Some(cpu.has_flag("constant_tsc") && cpu.has_flag("nonstop_tsc"))
-    } else {
-        cpu.invariant_tsc()
-    }
 }
 
 /// Whether the kernel vouches for the TSC. One that it found unstable *disappears* from the list of clock sources.

@@ -1,7 +1,7 @@
 //! A device's registers, mapped read-only.
 //! Knows no device: where its registers are and what they mean is for `source`.
 
-use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -13,6 +13,23 @@ pub(crate) trait Registers {
     ///
     /// When `offset` is not that of a register: a mistake in the program.
     fn read_u32(&self, offset: usize) -> u32;
+}
+
+impl<R: Registers> Registers for Arc<R> {
+    #[inline(always)]
+    fn read_u32(&self, offset: usize) -> u32 {
+        R::read_u32(self, offset)
+    }
+}
+
+/// Opens a device's file for reading.
+///
+/// # Errors
+///
+/// What opening it answers.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    // O_SYNC: the memory of a device is mapped uncached anyway; this asks for it where a kernel would not. Linux, drivers/char/mem.c.
+    File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)
 }
 
 /// A device's registers in this process's memory. There is no way to write to them.
@@ -32,10 +49,17 @@ impl Window {
     ///
     /// What opening or mapping answers; [`io::ErrorKind::InvalidInput`] for a `start` that is not that of a register.
     pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
+        Self::of(&open(path)?, offset, start, length)
+    }
+
+    /// The same of an open file, which need not stay open.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    pub(crate) fn of(file: &File, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
-        // O_SYNC: the memory of a device is mapped uncached anyway; this asks for it where a kernel would not. Linux, drivers/char/mem.c.
-        let file = File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)?;
-        let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(&file)?;
+        let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(file)?;
         Ok(Self { map, start, length })
     }
 }

@@ -9,7 +9,10 @@ pub(crate) mod mmio;
 pub(crate) mod native;
 mod own_process;
 pub(crate) mod perf;
+pub(crate) mod port;
 pub(crate) mod process;
+pub(crate) mod ptp;
+pub(crate) mod rtc;
 #[cfg_attr(
     target_arch = "x86_64",
     allow(dead_code, reason = "there everything can be asked; the tests try it everywhere")

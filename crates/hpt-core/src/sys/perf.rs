@@ -1,11 +1,12 @@
-//! A perf event that counts the cycles of this thread: its file, and the page by which the counter behind it can be read without a system call.
-//! Does not know what the numbers in the page mean together: `source::perf_cycles` does.
+//! A perf event of this thread: its file, and the page by which the counter behind it, and the kernel's own time, can be read without a system call.
+//! Does not know what the numbers in the page mean together: `source::perf_cycles` and `source::perf_time` do.
 
 use std::{
     fs::File,
     io::{self, Read},
     mem::ManuallyDrop,
     os::fd::FromRawFd,
+    ptr,
 };
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -35,6 +36,9 @@ const _: () = assert!(size_of::<Attributes>() == SIZE as usize, "as the kernel l
 /// PERF_TYPE_HARDWARE and PERF_COUNT_HW_CPU_CYCLES. Linux, include/uapi/linux/perf_event.h.
 const HARDWARE: u32 = 0;
 const CPU_CYCLES: u64 = 0;
+/// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY, which counts nothing and needs no counter. Linux, include/uapi/linux/perf_event.h, since 3.12.
+const SOFTWARE: u32 = 1;
+const DUMMY: u64 = 9;
 /// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux, include/uapi/linux/perf_event.h.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -51,34 +55,52 @@ pub(crate) struct Wanted {
     pub(crate) by_register: bool,
 }
 
-/// A perf event that counts the cycles of the thread that opened it, wherever it runs.
+/// A perf event of the thread that opened it, wherever it runs.
 #[derive(Debug)]
 pub(crate) struct Event {
     file: File,
 }
 
 impl Event {
-    /// Opens the event for the calling thread. It counts from here on.
+    /// Opens an event that counts cycles of the calling thread. It counts from here on.
     ///
     /// # Errors
     ///
     /// What `perf_event_open(2)` answers.
     pub(crate) fn open(wanted: Wanted) -> io::Result<Self> {
-        let attributes = Attributes {
+        Self::with(&Attributes {
             kind: HARDWARE,
             size: SIZE,
             config: CPU_CYCLES,
             flags: PINNED | if wanted.user_only { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR } else { 0 },
             config1: if wanted.by_register { event::USER_ACCESS } else { 0 },
             ..Attributes::default()
-        };
+        })
+    }
+
+    /// Opens an event of the calling thread that counts nothing, for its page: it takes no counter from anybody.
+    ///
+    /// # Errors
+    ///
+    /// What `perf_event_open(2)` answers.
+    pub(crate) fn that_counts_nothing() -> io::Result<Self> {
+        Self::with(&Attributes {
+            kind: SOFTWARE,
+            size: SIZE,
+            config: DUMMY,
+            flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+            ..Attributes::default()
+        })
+    }
+
+    fn with(attributes: &Attributes) -> io::Result<Self> {
         let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
         // SAFETY: `attributes` is live, laid out as the kernel's, and says its own size; the kernel only reads it. The other arguments are numbers.
         // perf_event_open(2).
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
-                &raw const attributes,
+                ptr::from_ref(attributes),
                 this_thread,
                 any_cpu,
                 no_group,
@@ -143,8 +165,8 @@ impl Drop for Page {
     }
 }
 
-/// The fields that are read stand in so many bytes; a page is never smaller.
-const FIELDS: usize = 64;
+/// The fields that are read stand in so many bytes; a page is never smaller. A kernel that does not know one of them leaves it zero.
+const FIELDS: usize = 96;
 
 impl Page {
     /// Whether the page may be read: a forked child has no such page, and no event behind the counter (mmap of a perf event is not inherited).

@@ -171,6 +171,22 @@ fn cycles_are_never_a_clock_and_a_captured_machine_says_why_not() {
     }
 }
 
+#[test]
+fn a_pcs_other_clocks_are_named_for_what_they_are_on_every_captured_machine() {
+    for name in all() {
+        let kind = |id| report(&name, id).availability.err().map(|reason| reason.kind());
+        let is_a_pc = host(&name).facts().architecture == Architecture::X86_64;
+        let of_a_pc = |here| if is_a_pc { here } else { "other-architecture" };
+        assert_eq!((kind("hpet"), kind("pit")), (Some(of_a_pc("captured")), Some(of_a_pc("needs-write"))), "{name}");
+        let has_its_table = host(&name).pm_timer().is_some();
+        assert_eq!(kind("acpi-pm"), (!has_its_table).then_some(of_a_pc("captured")), "{name}");
+        assert_eq!((kind("rtc0"), kind("ptp0")), (Some("captured"), Some("captured")), "{name}");
+        let forbidden = name == "derived-tsc-forbidden";
+        let expected = if forbidden { "forbidden-by-prctl" } else { "captured" };
+        assert_eq!(kind("perf-time"), Some(expected), "{name}");
+    }
+}
+
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("readable").path());

@@ -25,9 +25,14 @@ mod cycles;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")), path = "absent_event.rs")]
 pub(in crate::sys) mod event;
 
+#[cfg_attr(target_arch = "x86_64", path = "port_x86.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "absent_port.rs")]
+mod port;
+
 pub(crate) use barrier::Barrier;
 pub(crate) use counter::CounterToken;
 pub(crate) use cycles::CyclesToken;
+pub(crate) use port::OpenPort;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tsc::wait_for_earlier;
 pub(crate) use tsc::{TscToken, cpuid};

@@ -1,7 +1,9 @@
 //! `clock_gettime`, `clock_getres` and gettimeofday, through the C library or by system call.
 //! Does not decide which way to take: `source::posix` does.
 
-use std::io;
+use std::{io, os::fd::RawFd};
+
+use super::ptp;
 
 #[cfg_attr(target_pointer_width = "64", path = "seconds_64.rs")]
 #[cfg_attr(target_pointer_width = "32", path = "seconds_32.rs")]
@@ -100,6 +102,16 @@ impl Clock {
     /// What the kernel or a sandbox answered: EINVAL, EPERM, ENOSYS.
     pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
         let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
+        clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// The clock behind an open file of a clock device, asked once by system call, as no vDSO knows it. It reads zero once the file is closed.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel answers: EINVAL for a file of another kind, ENODEV for a device that was taken away.
+    pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
+        let clock = Self { id: ptp::clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 

@@ -1,0 +1,369 @@
+//! Where the ACPI power management timer is: the firmware's table, the kernel's list of ports, and chipsets whose timer is known to show nonsense.
+//! Parsers only: `Host` opens the files. Reads no port.
+
+use std::io;
+
+use super::Host;
+
+/// The Fixed ACPI Description Table, readable by root. Linux, Documentation/ABI/testing/sysfs-firmware-acpi.
+pub(crate) const FADT: &str = "/sys/firmware/acpi/tables/FACP";
+const IO_PORTS: &str = "/proc/ioports";
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+/// What the kernel calls the timer's ports there. Linux, drivers/acpi/osl.c, `acpi_reserve_resources`.
+const PORTS_NAME: &str = "ACPI PM_TMR";
+
+/// Where fields stand in the table. ACPI Specification 6.5, 5.2.6 (header) and 5.2.9 (FADT).
+const LENGTH: usize = 4;
+const REVISION: usize = 8;
+const PM_TIMER_BLOCK: usize = 76;
+const PM_TIMER_LENGTH: usize = 91;
+const FLAGS: usize = 112;
+const X_PM_TIMER_BLOCK: usize = 208;
+/// The shortest table: that of ACPI 1.0.
+const SHORTEST: usize = 116;
+/// Flags: the timer has 32 bits, not 24; there is no such hardware. ACPI Specification 6.5, table 5.10.
+const TIMER_IS_WIDE: u32 = 1 << 8;
+const HARDWARE_REDUCED: u32 = 1 << 20;
+/// An address in system I/O space. ACPI Specification 6.5, table 5.1.
+const SYSTEM_IO: u8 = 1;
+/// Bytes of the timer's register.
+const REGISTER_LENGTH: u64 = 4;
+
+/// Chipsets whose timer may be read while it changes, by vendor and device, and below which revision: PIIX4 before PIIX4M, ICH4, `ServerWorks` LE. Linux,
+/// drivers/clocksource/acpi_pm.c.
+const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u32::MAX), (0x1166, 0x0009, u32::MAX)];
+
+/// The timer as the firmware describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PmTimer {
+    /// The first of its four ports.
+    pub port: u16,
+    /// Whether it is said to have 32 bits instead of 24.
+    pub says_32_bits: bool,
+    /// The table's revision.
+    pub revision: u8,
+}
+
+/// Why no timer is known.
+#[derive(Debug)]
+pub(crate) enum NoPmTimer {
+    /// The table cannot be read.
+    Unreadable(io::Error),
+    /// The table is none.
+    Malformed(String),
+    /// The table says that there is no timer that is reached by ports.
+    Absent(String),
+}
+
+/// What is known of how the chipset shows the timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Latch {
+    /// Nothing is known against it.
+    Sound,
+    /// It may be read while it changes; the text says why that is feared.
+    Doubtful(String),
+}
+
+impl Host {
+    /// The ACPI power management timer, as the firmware describes it; `None` where the table cannot be read, or describes none.
+    #[must_use]
+    pub fn pm_timer(&self) -> Option<PmTimer> {
+        self.find_pm_timer().ok()
+    }
+
+    /// The same, with the reason where there is none.
+    pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
+        let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
+        // Where the kernel names the ports, it names these, or the table is not what it booted with.
+        match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
+            Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
+                "it has the timer at port {:#x}, and the kernel at {ports:#x}",
+                timer.port
+            ))),
+            Some(_) | None => Ok(timer),
+        }
+    }
+
+    /// Whether the chipset's timer can be read at any moment. Where there is no list of PCI devices, that is not known, and so in doubt.
+    pub(crate) fn pm_timer_latch(&self) -> Latch {
+        let devices = self.list(PCI_DEVICES);
+        if devices.is_empty() {
+            return Latch::Doubtful("no list of PCI devices tells the chipset".to_owned());
+        }
+        match devices.iter().find_map(|device| self.doubtful(device)) {
+            None => Latch::Sound,
+            Some((vendor, id)) => {
+                Latch::Doubtful(format!("the chipset {vendor:04x}:{id:04x} shows nonsense while the timer changes"))
+            }
+        }
+    }
+
+    /// Vendor and device of a chipset that is known for its timer; `None` of all others.
+    fn doubtful(&self, device: &str) -> Option<(u32, u32)> {
+        let number = |name| self.text(&format!("{PCI_DEVICES}/{device}/{name}")).as_deref().and_then(hexadecimal);
+        let (vendor, id) = (number("vendor")?, number("device")?);
+        let (_, _, sound_from) = DOUBTFUL.into_iter().find(|known| (known.0, known.1) == (vendor, id))?;
+        number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
+    }
+
+    /// The files that these read, and of the PCI devices those of the one that matters; where none does, of the first, so that there is a list.
+    pub(super) fn pm_timer_files(&self) -> Vec<String> {
+        let devices = self.list(PCI_DEVICES);
+        let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
+        let of_device = matters
+            .into_iter()
+            .flat_map(|device| ["vendor", "device", "revision"].map(|name| format!("{PCI_DEVICES}/{device}/{name}")));
+        [FADT.to_owned(), IO_PORTS.to_owned()].into_iter().chain(of_device).collect()
+    }
+}
+
+/// The timer that the table describes.
+///
+/// # References
+///
+/// ACPI Specification 6.5, 5.2.9, `PM_TMR_BLK`, `X_PM_TMR_BLK`, `PM_TMR_LEN`, `TMR_VAL_EXT`; Linux, arch/x86/kernel/acpi/boot.c, `acpi_parse_fadt`, for which
+/// of two addresses counts.
+fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
+    let malformed = |why: String| Err(NoPmTimer::Malformed(why));
+    if !table.starts_with(b"FACP") {
+        return malformed("it does not begin with FACP".to_owned());
+    }
+    let stated = usize::try_from(u32_at(table, LENGTH).unwrap_or(0)).unwrap_or(usize::MAX);
+    if stated != table.len() {
+        return malformed(format!("it states {stated} bytes and has {}", table.len()));
+    }
+    if stated < SHORTEST {
+        return malformed(format!("{stated} bytes are too few"));
+    }
+    let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
+    if sum != 0 {
+        return malformed(format!("its bytes add up to {sum:#04x}, not to 0"));
+    }
+    let byte = |at: usize| table.get(at).copied().unwrap_or(0);
+    let flags = u32_at(table, FLAGS).unwrap_or(0);
+    let absent = |why: &str| Err(NoPmTimer::Absent(why.to_owned()));
+    if flags & HARDWARE_REDUCED != 0 {
+        return absent("the firmware's ACPI is the hardware-reduced one, which has no such timer");
+    }
+    let revision = byte(REVISION);
+    let old = u64::from(u32_at(table, PM_TIMER_BLOCK).unwrap_or(0));
+    // From revision 2 on a second field has the address, if it is there and not zero.
+    let address = match table.get(X_PM_TIMER_BLOCK..X_PM_TIMER_BLOCK + 12) {
+        Some(generic) if revision >= 2 => {
+            let address = u64::from_le_bytes(generic[4..].try_into().expect("eight of twelve bytes"));
+            if address == 0 {
+                old
+            } else if generic[0] == SYSTEM_IO {
+                address
+            } else {
+                return absent("the firmware has the timer in memory, where no Linux on x86 reads it");
+            }
+        }
+        Some(_) | None => old,
+    };
+    if address == 0 || u64::from(byte(PM_TIMER_LENGTH)) != REGISTER_LENGTH {
+        return absent("the firmware's ACPI describes no power management timer");
+    }
+    match u16::try_from(address) {
+        Ok(port) if u64::from(port) + REGISTER_LENGTH <= 0x1_0000 && port.is_multiple_of(4) => {
+            Ok(PmTimer { port, says_32_bits: flags & TIMER_IS_WIDE != 0, revision })
+        }
+        _ => malformed(format!("it has the timer at port {address:#x}, which is none of a register")),
+    }
+}
+
+fn u32_at(table: &[u8], at: usize) -> Option<u32> {
+    table.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
+}
+
+/// The first port that the kernel's list gives the timer. To all but root it shows zeros.
+fn kernels_ports(list: &str) -> Option<u64> {
+    let line = list.lines().find(|line| line.split_once(" : ").is_some_and(|(_, name)| name.trim() == PORTS_NAME))?;
+    let first = line.trim_start().split(['-', ' ']).next()?;
+    u64::from_str_radix(first, 16).ok().filter(|&port| port > 0)
+}
+
+/// A number as sysfs writes it: `0x8086`.
+fn hexadecimal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::{
+        collection::vec,
+        prelude::{any, prop_assert, proptest},
+    };
+
+    use super::{Latch, NoPmTimer, PmTimer, kernels_ports, parse};
+    use crate::host::{Facts, Host};
+
+    /// Tables of machines: tests/data/fadt/README.md.
+    const Q35: &[u8] = include_bytes!("../../tests/data/fadt/qemu-q35.bin");
+    const PC: &[u8] = include_bytes!("../../tests/data/fadt/qemu-pc.bin");
+    const REDUCED: &[u8] = include_bytes!("../../tests/data/fadt/firecracker.bin");
+
+    /// With the sum that it must have.
+    fn summed(mut table: Vec<u8>) -> Vec<u8> {
+        table[9] = 0;
+        let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
+        table[9] = sum.wrapping_neg();
+        table
+    }
+
+    fn changed(table: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut table = table.to_vec();
+        table[at..at + bytes.len()].copy_from_slice(bytes);
+        summed(table)
+    }
+
+    fn why(table: &[u8]) -> String {
+        match parse(table) {
+            Ok(timer) => panic!("{timer:?}"),
+            Err(NoPmTimer::Malformed(why)) => format!("malformed: {why}"),
+            Err(NoPmTimer::Absent(why)) => format!("absent: {why}"),
+            Err(NoPmTimer::Unreadable(error)) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn each_generation_of_the_table_tells_its_port() {
+        let timer = |table| parse(table).expect("it has a timer");
+        assert_eq!(timer(Q35), PmTimer { port: 0x608, says_32_bits: false, revision: 3 });
+        assert_eq!(timer(PC), PmTimer { port: 0x608, says_32_bits: false, revision: 1 });
+        assert!(why(REDUCED).starts_with("absent: the firmware's ACPI is the hardware-reduced"));
+    }
+
+    #[test]
+    fn the_second_address_counts_where_it_is_told() {
+        let port = |table: &[u8]| parse(table).map(|timer| timer.port).ok();
+        let moved = changed(Q35, 208, &[1, 32, 0, 0, 0x08, 0x18, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(port(&moved), Some(0x1808));
+        assert_eq!(port(&changed(Q35, 208, &[0; 12])), Some(0x608));
+        // A table of before that field, or one that says it is.
+        assert_eq!(port(&changed(&moved, 8, &[1])), Some(0x608));
+        assert!(
+            why(&changed(Q35, 208, &[0, 32, 0, 0, 8, 0x18, 0, 0, 0, 0, 0, 0]))
+                .starts_with("absent: the firmware has the timer in memory")
+        );
+    }
+
+    #[test]
+    fn flags_and_lengths_are_heeded() {
+        let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("it has a timer");
+        assert!(wide.says_32_bits);
+        assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI describes no"));
+        assert!(
+            why(&changed(&changed(Q35, 76, &[0; 4]), 208, &[0; 12]))
+                .starts_with("absent: the firmware's ACPI describes no")
+        );
+        for port in [[0x0a, 6, 0, 0], [0xfe, 0xff, 0, 0], [8, 6, 1, 0]] {
+            assert!(why(&changed(PC, 76, &port)).contains("which is none of a register"), "{port:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_was_cut_or_changed_is_found_out() {
+        for length in 0..Q35.len() {
+            assert!(why(&Q35[..length]).starts_with("malformed"), "cut at {length}");
+        }
+        for at in 0..Q35.len() {
+            let mut changed = Q35.to_vec();
+            changed[at] ^= 0x10;
+            assert!(why(&changed).starts_with("malformed"), "changed at {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..400)) {
+            let _ = parse(&bytes);
+        }
+
+        /// Tables whose length and sum are right, so that the fields are looked at.
+        #[test]
+        fn any_table_gives_a_whole_register_or_a_reason(
+            length in 116_u16..400,
+            bytes in vec(any::<u8>(), 400),
+            revision in 0_u8..7,
+            timer in (any::<u32>(), any::<u8>(), any::<u64>()),
+        ) {
+            let mut table = bytes[..length.into()].to_vec();
+            table[..4].copy_from_slice(b"FACP");
+            table[4..8].copy_from_slice(&u32::from(length).to_le_bytes());
+            table[8] = revision;
+            table[76..80].copy_from_slice(&(timer.0 & 0xffff).to_le_bytes());
+            table[91] = if timer.1 < 200 { 4 } else { timer.1 };
+            table[114] &= 0xef;
+            if let Some(generic) = table.get_mut(208..220) {
+                generic[0] = timer.1 & 1;
+                generic[4..].copy_from_slice(&(timer.2 & 0xffff).to_le_bytes());
+            }
+            if let Ok(PmTimer { port, .. }) = parse(&summed(table)) {
+                prop_assert!(port > 0 && port <= 0xfffc && port.is_multiple_of(4), "{port:#x}");
+            }
+        }
+
+        #[test]
+        fn any_list_of_ports_is_read(text in any::<String>()) {
+            let _ = kernels_ports(&text);
+        }
+    }
+
+    #[test]
+    fn the_kernels_list_names_the_ports_to_root_only() {
+        let list = "0000-0cf7 : PCI Bus 0000:00\n  0600-0603 : ACPI PM1a_EVT_BLK\n  0608-060b : ACPI PM_TMR\n";
+        assert_eq!(kernels_ports(list), Some(0x608));
+        assert_eq!(kernels_ports("  0000-0000 : ACPI PM_TMR\n"), None);
+        assert_eq!(kernels_ports("0060-0060 : keyboard\n"), None);
+    }
+
+    fn machine() -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let host = Host::captured(folder.path(), Facts::live());
+        (folder, host)
+    }
+
+    fn write(folder: &tempfile::TempDir, path: &str, content: &[u8]) {
+        let file = folder.path().join(path);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+        fs::write(file, content).expect("writable");
+    }
+
+    #[test]
+    fn a_table_that_the_kernel_does_not_agree_with_is_not_believed() {
+        let (folder, host) = machine();
+        assert!(matches!(host.find_pm_timer(), Err(NoPmTimer::Unreadable(_))));
+        write(&folder, "sys/firmware/acpi/tables/FACP", Q35);
+        assert_eq!(host.pm_timer().map(|timer| timer.port), Some(0x608));
+        write(&folder, "proc/ioports", b"0608-060b : ACPI PM_TMR\n");
+        assert!(host.pm_timer().is_some());
+        write(&folder, "proc/ioports", b"0408-040b : ACPI PM_TMR\n");
+        assert!(matches!(host.find_pm_timer(), Err(NoPmTimer::Malformed(_))));
+    }
+
+    #[test]
+    fn a_chipset_that_is_known_for_nonsense_is_read_with_care() {
+        let (folder, host) = machine();
+        assert!(matches!(host.pm_timer_latch(), Latch::Doubtful(_)), "without a list of devices");
+        let device = |vendor: &str, device: &str, revision: Option<&str>| {
+            let at = "sys/bus/pci/devices/0000:00:07.3";
+            write(&folder, &format!("{at}/vendor"), vendor.as_bytes());
+            write(&folder, &format!("{at}/device"), device.as_bytes());
+            let _ = fs::remove_file(folder.path().join(at).join("revision"));
+            if let Some(revision) = revision {
+                write(&folder, &format!("{at}/revision"), revision.as_bytes());
+            }
+            host.pm_timer_latch()
+        };
+        assert_eq!(device("0x8086\n", "0x29c0\n", Some("0x00\n")), Latch::Sound);
+        assert!(matches!(device("0x8086\n", "0x7113\n", Some("0x02\n")), Latch::Doubtful(_)));
+        // PIIX4M, and what QEMU has.
+        assert_eq!(device("0x8086\n", "0x7113\n", Some("0x03\n")), Latch::Sound);
+        assert!(matches!(device("0x8086\n", "0x7113\n", None), Latch::Doubtful(_)));
+        assert!(matches!(device("0x8086\n", "0x24c0\n", Some("0x10\n")), Latch::Doubtful(_)));
+    }
+}

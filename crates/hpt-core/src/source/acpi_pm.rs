@@ -1,0 +1,376 @@
+//! The ACPI power management timer of PCs: 3.579 545 MHz, by an I/O port.
+//! Executes no port instruction itself: `sys::arch` does.
+
+use std::{io, marker::PhantomData};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed, rights, tested,
+};
+use crate::{
+    host::{Architecture, FADT, Host, Latch, NoPmTimer, PmTimer},
+    sys::{
+        arch::Barrier,
+        port::{InputPort, OpenPort},
+        process,
+    },
+    units::{Frequency, Width},
+};
+
+const ID: SourceId = SourceId::new("acpi-pm");
+const DESCRIPTION: &str = "ACPI power management timer, by its I/O port";
+/// The kernel's name for it as a clock source. Linux, drivers/clocksource/acpi_pm.c.
+const CLOCK_SOURCE: &str = "acpi_pm";
+
+/// ACPI Specification 6.5, 4.8.2.1.
+const RATE: Frequency = Frequency::from_hertz(3_579_545).expect("not zero");
+const NARROW: Width = Width::new(24).expect("24 bits");
+
+/// Times that three readings are taken which must stand in order, before the last is believed as it is.
+const MOST_ATTEMPTS: u32 = 16;
+
+/// The ACPI power management timer, 24 or 32 bits wide. Of 24 bits it wraps every 4.7 seconds; [`Widened`](super::Widened) makes a clock of it.
+///
+/// Its register is reached by an I/O port, for which the kernel must let this thread in (ioperm): the source is bound to that thread, and another would be
+/// ended by SIGSEGV. Where the chipset may show nonsense while the timer changes, a reading is the middle one of three that stand in order.
+///
+/// /dev/port is no other way: it reads byte by byte, so that a reading would be put together from four moments, and takes the same right.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) may be taken early. [`ticks_start`](TimeSource::ticks_start) first waits for all that stands earlier,
+/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+///
+/// # References
+///
+/// ACPI Specification 6.5, 4.8.2.1, Power Management Timer; Linux, drivers/clocksource/acpi_pm.c.
+#[derive(Debug)]
+pub struct AcpiPm {
+    counter: Counter<OpenPort>,
+    barrier: Barrier,
+    info: SourceInfo,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+/// The register, over a port that a test may script.
+#[derive(Debug)]
+struct Counter<P> {
+    port: P,
+    width: Width,
+    /// Whether the chipset may show nonsense while the timer changes.
+    doubtful: bool,
+}
+
+impl<P: InputPort> Counter<P> {
+    #[inline(always)]
+    fn once(&self) -> u64 {
+        u64::from(self.port.read_u32()) & self.width.mask()
+    }
+
+    #[inline(always)]
+    fn read(&self) -> u64 {
+        if self.doubtful { self.middle_of_three() } else { self.once() }
+    }
+
+    /// A reading with one before and one behind it, all in order: it is not before the first nor behind the last, whatever those are.
+    fn middle_of_three(&self) -> u64 {
+        let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
+        let mut middle = 0;
+        for _ in 0..MOST_ATTEMPTS {
+            let first = self.once();
+            middle = self.once();
+            let last = self.once();
+            if in_order(first, middle) && in_order(middle, last) && in_order(first, last) {
+                break;
+            }
+        }
+        middle
+    }
+}
+
+impl AcpiPm {
+    /// Opens the timer's port for the calling thread, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds. When the last
+    /// of a thread's is dropped, the right to the port is given back.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: another kind of machine, firmware that describes no such timer, the right that is missing, a port that does not count like the timer, or
+    /// a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{AcpiPm, Host, TimeSource};
+    ///
+    /// match AcpiPm::open(&Host::live()) {
+    ///     Ok(timer) => println!("{} bits, now at {}", timer.info().width, timer.ticks()),
+    ///     Err(reason) => println!("no ACPI timer: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        tested(open(host)?)
+    }
+}
+
+impl TimeSource for AcpiPm {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.counter.read()
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        self.barrier.wait();
+        self.counter.read()
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        let ticks = self.ticks_start();
+        self.barrier.wait();
+        ticks
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+/// What the timer would be on this host and where, or why there is none: from files and facts alone.
+fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
+    let have = host.facts().architecture;
+    if have != Architecture::X86_64 {
+        return Err(Unavailable::OtherArchitecture { have });
+    }
+    match host.find_pm_timer() {
+        Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
+        // Only root could have captured it.
+        Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
+        Err(NoPmTimer::Unreadable(error)) => Err(unreadable(&error)),
+        Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),
+        Err(NoPmTimer::Absent(evidence)) => Err(Unavailable::NoDevice { evidence }),
+    }
+}
+
+fn info(width: Width) -> SourceInfo {
+    let mut info = SourceInfo::new(ID);
+    info.width = width;
+    info.nominal = Some(Nominal { frequency: RATE, stated_by: StatedBy::Definition });
+    info.read_path = ReadPath::Port;
+    info.steady = true;
+    info
+}
+
+fn unreadable(error: &io::Error) -> Unavailable {
+    match error.kind() {
+        io::ErrorKind::NotFound => Unavailable::NoDevice {
+            evidence: format!("{FADT} is not there: firmware without ACPI, acpi=off, or /sys not mounted"),
+        },
+        io::ErrorKind::PermissionDenied => {
+            Unavailable::NoRight { path: FADT.to_owned(), right: MissingRight::FileMode }
+        }
+        _ => Unavailable::Refused { reason: format!("{FADT}: {error}") },
+    }
+}
+
+fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
+    let (mut info, timer) = describe(host)?;
+    if !host.is_live() {
+        return Err(Unavailable::Captured);
+    }
+    let port = OpenPort::open(timer.port).map_err(|error| refusal(host, timer.port, &error))?;
+    info.width = width(timer.says_32_bits, port.read_u32());
+    let doubtful = host.pm_timer_latch() != Latch::Sound;
+    let counter = Counter { port, width: info.width, doubtful };
+    let barrier = Barrier::detect(process::platform().as_deref());
+    Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
+}
+
+/// The bits to count on. Firmware that says 32 where the counter has 24 is found out by the bits that are never set; for one part in 256 of its time a true
+/// one is taken for narrow as well, and loses nothing by it but its width.
+const fn width(says_32_bits: bool, shown: u32) -> Width {
+    if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
+}
+
+/// What the kernel's answer means, and so what helps.
+///
+/// # References
+///
+/// ioperm(2); Linux, arch/x86/kernel/ioport.c, `ksys_ioperm`.
+fn refusal(host: &Host, port: u16, error: &io::Error) -> Unavailable {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => Unavailable::NoRight {
+            path: format!("I/O port {port:#x}"),
+            right: rights::behind_eperm(host).unwrap_or(MissingRight::Ports),
+        },
+        Some(libc::ENOSYS) => Unavailable::NotOffered {
+            evidence: "ioperm answers ENOSYS: this kernel, or sandbox, lets no program at I/O ports".to_owned(),
+            remedy: Some("use a kernel with CONFIG_X86_IOPL_IOPERM=y"),
+        },
+        _ => Unavailable::Refused { reason: format!("ioperm of port {port:#x}: {error}") },
+    }
+}
+
+fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
+    let Ok((_, timer)) = describe(host) else { return Vec::new() };
+    let mut lines = vec![format!(
+        "{FADT}: revision {}, port {:#x}, {} bits",
+        timer.revision,
+        timer.port,
+        if timer.says_32_bits { 32 } else { 24 }
+    )];
+    lines.push(match host.pm_timer_latch() {
+        Latch::Sound => "chipset: none whose timer is known to show nonsense; one read".to_owned(),
+        Latch::Doubtful(why) => format!("chipset: {why}; the middle one of three reads that stand in order"),
+    });
+    lines.extend(opened.map(|opened| format!("ioperm let this thread in; {} bits are counted on", opened.info.width)));
+    lines
+}
+
+fn verdict(host: &Host) -> KernelVerdict {
+    if host.facts().architecture == Architecture::X86_64 {
+        KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
+    } else {
+        KernelVerdict::Unknown("not a counter of this machine".to_owned())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct AcpiPmBackend;
+
+impl Sealed for AcpiPmBackend {}
+
+impl Backend for AcpiPmBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let opened = host.is_live().then(|| open(host));
+        let timer = opened.as_ref().and_then(|opened| opened.as_ref().ok());
+        vec![ProbeReport {
+            id: ID,
+            description: DESCRIPTION,
+            kernel: verdict(host),
+            evidence: evidence(host, timer),
+            availability: match opened {
+                None => describe(host).map(|(info, _)| info),
+                Some(opened) => opened.map(|timer| timer.info),
+            },
+        }]
+    }
+
+    /// It wraps too soon to be a clock: no port is opened to say that.
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        vec![ProbeReport {
+            id: ID,
+            description: DESCRIPTION,
+            kernel: verdict(host),
+            evidence: Vec::new(),
+            availability: describe(host).map(|(info, _)| info),
+        }]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        AcpiPm::open(host).map(|timer| Opened::ThreadBound(Box::new(timer)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::{Cell, RefCell},
+        io,
+    };
+
+    use proptest::{
+        collection::vec,
+        prelude::{Strategy, any, prop_assert, proptest},
+    };
+
+    use super::{Counter, InputPort, MOST_ATTEMPTS, NARROW, Unavailable, refusal, unreadable, width};
+    use crate::{
+        host::{Facts, Host},
+        source::MissingRight,
+        units::Width,
+    };
+
+    /// A timer that moves by one with every read, and shows something else where it is told to.
+    #[derive(Debug)]
+    struct Flaky {
+        now: Cell<u32>,
+        nonsense: RefCell<Vec<Option<u32>>>,
+        reads: Cell<u32>,
+    }
+
+    impl InputPort for Flaky {
+        fn read_u32(&self) -> u32 {
+            self.reads.set(self.reads.get() + 1);
+            let now = self.now.get();
+            self.now.set(now.wrapping_add(1));
+            self.nonsense.borrow_mut().pop().flatten().unwrap_or(now)
+        }
+    }
+
+    fn flaky(now: u32, nonsense: Vec<Option<u32>>, doubtful: bool) -> Counter<Flaky> {
+        let port = Flaky { now: Cell::new(now), nonsense: RefCell::new(nonsense), reads: Cell::new(0) };
+        Counter { port, width: NARROW, doubtful }
+    }
+
+    #[test]
+    fn a_sound_timer_is_read_once_without_the_bits_above_it() {
+        let counter = flaky(0xff00_0005, Vec::new(), false);
+        assert_eq!((counter.read(), counter.port.reads.get()), (5, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn of_three_readings_one_that_is_nonsense_is_never_believed(
+            now in any::<u32>(),
+            nonsense in any::<u32>(),
+            which in 0_usize..3,
+        ) {
+            // The one that shows nonsense is the first, the middle or the last of the first three.
+            let mut script = vec![None; 3];
+            script[which] = Some(nonsense);
+            let counter = flaky(now, script, true);
+            let read = counter.read();
+            let since = NARROW.difference(u64::from(now) & NARROW.mask(), read);
+            prop_assert!(since <= u64::from(counter.port.reads.get()), "{read:#x} at {now:#x}");
+        }
+
+        #[test]
+        fn a_timer_of_nothing_but_nonsense_is_not_read_for_ever(nonsense in vec(any::<u32>().prop_map(Some), 200)) {
+            let counter = flaky(0, nonsense, true);
+            counter.read();
+            prop_assert!(counter.port.reads.get() <= 3 * MOST_ATTEMPTS);
+        }
+    }
+
+    #[test]
+    fn a_wrap_between_readings_is_in_order() {
+        let counter = flaky(0x00ff_fffe, Vec::new(), true);
+        assert_eq!((counter.read(), counter.port.reads.get()), (0x00ff_ffff, 3));
+    }
+
+    #[test]
+    fn firmware_that_says_32_bits_is_believed_when_they_are_seen() {
+        assert_eq!(width(true, 0x0100_0000), Width::BITS_32);
+        assert_eq!((width(true, 0x00ff_ffff), width(false, u32::MAX)), (NARROW, NARROW));
+    }
+
+    #[test]
+    fn every_refusal_says_what_it_means_and_what_helps() {
+        let host = Host::captured("/nonexistent", Facts::live());
+        let answer = |errno| refusal(&host, 0x608, &io::Error::from_raw_os_error(errno));
+        let not_root = answer(libc::EPERM);
+        assert!(matches!(not_root, Unavailable::NoRight { right: MissingRight::Ports, .. }), "{not_root}");
+        assert!(not_root.to_string().starts_with("I/O port 0x608: ") && not_root.remedy().is_some(), "{not_root}");
+        assert!(answer(libc::ENOSYS).remedy().is_some());
+        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+        let table = |errno| unreadable(&io::Error::from_raw_os_error(errno));
+        assert!(matches!(table(libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(matches!(table(libc::EACCES), Unavailable::NoRight { right: MissingRight::FileMode, .. }));
+        assert!(matches!(table(libc::EIO), Unavailable::Refused { .. }));
+    }
+}

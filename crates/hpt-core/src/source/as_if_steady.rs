@@ -1,0 +1,77 @@
+//! The test of a clock that somebody may set or steer: nobody steers one by a twentieth, or sets it three times in a row while it is watched.
+//! Opens no source.
+
+use super::{PosixClock, PosixId, SelfTestFailure, SourceInfo, TimeSource, Unavailable, self_test};
+use crate::host::Host;
+
+/// Tests before one that fails is believed: a daemon may be stepping the clock just then.
+const ATTEMPTS: usize = 3;
+
+/// `source`, after tests of its rate and of its going forwards as if it were steady.
+pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailable> {
+    let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
+    let mut failure = None;
+    for _ in 0..ATTEMPTS {
+        match self_test(&AsIfSteady::new(&source), &reference) {
+            Ok(_) => return Ok(source),
+            Err(seen) => failure = Some(seen),
+        }
+    }
+    Err(Unavailable::SelfTest(failure.unwrap_or(SelfTestFailure::ReferenceStandsStill)))
+}
+
+/// A clock under test, which must not go back and must run at its stated rate.
+#[derive(Debug)]
+struct AsIfSteady<'a, S> {
+    source: &'a S,
+    info: SourceInfo,
+}
+
+impl<'a, S: TimeSource> AsIfSteady<'a, S> {
+    fn new(source: &'a S) -> Self {
+        let mut info = source.info().clone();
+        info.steady = true;
+        Self { source, info }
+    }
+}
+
+impl<S: TimeSource> TimeSource for AsIfSteady<'_, S> {
+    fn ticks(&self) -> u64 {
+        self.source.ticks()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AsIfSteady;
+    use crate::{
+        source::{SelfTestFailure, TimeSource, self_test},
+        testing::ManualSource,
+    };
+
+    #[test]
+    fn a_clock_that_stands_or_races_is_refused_though_it_may_be_steered() {
+        let tested = |step| {
+            let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+            let mut info = ManualSource::nanoseconds("card").info().clone();
+            info.steady = false;
+            let card = ManualSource::with_info(info).stepping_by(step);
+            self_test(&AsIfSteady::new(&card), &reference)
+        };
+        assert!(matches!(tested(0), Err(SelfTestFailure::StandsStill { .. })));
+        assert!(matches!(tested(u64::MAX), Err(SelfTestFailure::RunsBackwards { .. })));
+        let raced = tested(100);
+        assert!(matches!(raced, Err(SelfTestFailure::WrongRate { .. })), "{raced:?}");
+    }
+
+    #[test]
+    fn a_clock_under_test_is_still_itself() {
+        let card = ManualSource::nanoseconds("card").stepping_by(3);
+        let tested = AsIfSteady::new(&card);
+        assert_eq!((tested.ticks(), tested.ticks(), tested.info().id.as_str()), (0, 3, "card"));
+    }
+}

@@ -1,0 +1,579 @@
+//! The High Precision Event Timer of PCs: a counter of 10 MHz and more in a page of device registers, which is read and never written.
+//! Maps no memory itself: `sys::mmio` does.
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread,
+};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed, tested, two_words::two_words,
+};
+use crate::{
+    host::{Architecture, Host},
+    sys::{
+        arch::Barrier,
+        mmio::{self, Registers, Window},
+        process,
+    },
+    units::{Frequency, Width},
+};
+
+const WIDE_ID: SourceId = SourceId::new("hpet");
+const LOW_ID: SourceId = SourceId::new("hpet-low");
+const WIDE_DESCRIPTION: &str = "High Precision Event Timer, all bits of its counter";
+const LOW_DESCRIPTION: &str = "High Precision Event Timer, low word (32 bits)";
+
+const DEVICE: &str = "/dev/hpet";
+/// The kernel's name for it as a clock source. Linux, arch/x86/kernel/hpet.c.
+const CLOCK_SOURCE: &str = "hpet";
+
+/// The capability register's two words, the configuration register, and the main counter's two words, in bytes from the first register. IA-PC HPET
+/// Specification 1.0a, 2.3.4, 2.3.5, 2.3.7.
+const CAPABILITY: usize = 0x000;
+const PERIOD: usize = 0x004;
+const CONFIGURATION: usize = 0x010;
+const LOW: usize = 0x0f0;
+const HIGH: usize = 0x0f4;
+/// The registers that are read, and those between them.
+const LENGTH: usize = 0x0f8;
+
+/// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a, 2.3.4.
+const REVISION: u32 = 0xff;
+const COUNTER_IS_WIDE: u32 = 1 << 13;
+/// Configuration bit 0: the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
+const RUNS: u32 = 1 << 0;
+/// Femtoseconds a tick: no longer than the first (IA-PC HPET Specification 1.0a, 2.3.4), and no counter is faster than the second says (Linux,
+/// drivers/char/hpet.c and arch/x86/kernel/hpet.c, `HPET_MIN_PERIOD`).
+const LONGEST_PERIOD_FS: u32 = 100_000_000;
+const SHORTEST_PERIOD_FS: u32 = 100_000;
+
+/// Times that a map, which another thread of this process is just giving back, is waited for.
+const PATIENCE: u32 = 1_000;
+
+/// All bits of the HPET's main counter: 64 on most machines, 32 on some.
+///
+/// Of 64 bits the two words are read as high, low, high, and again when the high one moved in between: three loads. A load of 64 bits would do on most
+/// chipsets, and is taken apart by some emulators.
+///
+/// The kernel gives out /dev/hpet as often as the HPET has timers to spare, often once: this process maps it once for all its sources.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) may be taken early. [`ticks_start`](TimeSource::ticks_start) first waits for all that stands earlier,
+/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+///
+/// # References
+///
+/// IA-PC HPET (High Precision Event Timers) Specification 1.0a; Linux, Documentation/timers/hpet.rst.
+#[derive(Debug)]
+pub struct Hpet(Counter<Arc<Window>>);
+
+/// The low 32 bits of the HPET's main counter: one load, the cheapest read there is of it. It wraps within minutes; [`Widened`](super::Widened) makes a clock
+/// of it.
+///
+/// # Ordering
+///
+/// As [`Hpet`].
+///
+/// # References
+///
+/// As [`Hpet`].
+#[derive(Debug)]
+pub struct HpetLow(Counter<Arc<Window>>);
+
+/// Either form, over registers that a test may script.
+#[derive(Debug)]
+struct Counter<R> {
+    registers: R,
+    /// Whether both words are read.
+    both: bool,
+    barrier: Barrier,
+    info: SourceInfo,
+}
+
+impl<R: Registers> Counter<R> {
+    /// The counter in the form called `id`, if these registers are those of an HPET.
+    fn over(registers: R, id: SourceId) -> Result<Self, String> {
+        let Shape { frequency, wide } = shape(&registers)?;
+        let both = wide && id == WIDE_ID;
+        let mut info = info(id);
+        info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Device });
+        info.width = if both { Width::BITS_64 } else { Width::BITS_32 };
+        let barrier = Barrier::detect(process::platform().as_deref());
+        Ok(Self { registers, both, barrier, info })
+    }
+
+    #[inline(always)]
+    fn read(&self) -> u64 {
+        if self.both { two_words(&self.registers, LOW, HIGH) } else { self.registers.read_u32(LOW).into() }
+    }
+
+    #[inline(always)]
+    fn read_start(&self) -> u64 {
+        self.barrier.wait();
+        self.read()
+    }
+
+    #[inline(always)]
+    fn read_end(&self) -> u64 {
+        let ticks = self.read_start();
+        self.barrier.wait();
+        ticks
+    }
+}
+
+macro_rules! time_source {
+    ($form:ty) => {
+        impl TimeSource for $form {
+            #[inline(always)]
+            fn ticks(&self) -> u64 {
+                self.0.read()
+            }
+
+            #[inline(always)]
+            fn ticks_start(&self) -> u64 {
+                self.0.read_start()
+            }
+
+            #[inline(always)]
+            fn ticks_end(&self) -> u64 {
+                self.0.read_end()
+            }
+
+            fn info(&self) -> &SourceInfo {
+                &self.0.info
+            }
+        }
+    };
+}
+
+time_source!(Hpet);
+time_source!(HpetLow);
+
+impl Hpet {
+    /// Maps the timer's page, read-only, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: another kind of machine, no such device, the right that is missing, a kernel that does not map it, somebody else who has it, a page
+    /// that is none of an HPET, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Hpet, TimeSource};
+    ///
+    /// match Hpet::open(&Host::live()) {
+    ///     Ok(hpet) => println!("{} bits, now at {}", hpet.info().width, hpet.ticks()),
+    ///     Err(reason) => println!("no HPET: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        tested(Self(open(host, WIDE_ID)?))
+    }
+}
+
+impl HpetLow {
+    /// As [`Hpet::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Hpet::open`].
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        tested(Self(open(host, LOW_ID)?))
+    }
+}
+
+/// What the page says of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    frequency: Frequency,
+    wide: bool,
+}
+
+/// The counter's rate and width, or what shows that these are no registers of an HPET.
+fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
+    let (capability, period_fs) = (registers.read_u32(CAPABILITY), registers.read_u32(PERIOD));
+    if capability & REVISION == 0 {
+        return Err(format!("its capability register is {capability:#010x}, without a revision"));
+    }
+    if !(SHORTEST_PERIOD_FS..=LONGEST_PERIOD_FS).contains(&period_fs) {
+        return Err(format!("it states a period of {period_fs} fs, which no HPET has"));
+    }
+    let frequency = rate(period_fs).ok_or_else(|| format!("it states a period of {period_fs} fs"))?;
+    Ok(Shape { frequency, wide: capability & COUNTER_IS_WIDE != 0 })
+}
+
+/// The rate of a tick of so many femtoseconds, to the nearest microhertz.
+fn rate(period_fs: u32) -> Option<Frequency> {
+    const FEMTOSECONDS_TIMES_MICROHERTZ: u64 = 1_000_000_000_000_000;
+    // 10^15 fs a second and 10^6 µHz a hertz, in two steps of 64 bits each would lose digits.
+    let exact = u128::from(FEMTOSECONDS_TIMES_MICROHERTZ) * 1_000_000;
+    let period = u128::from(period_fs);
+    let microhertz = (exact + period / 2).checked_div(period)?;
+    u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
+}
+
+/// What is known of it before its page is seen.
+fn info(id: SourceId) -> SourceInfo {
+    let mut info = SourceInfo::new(id);
+    info.width = if info.id == LOW_ID { Width::BITS_32 } else { Width::BITS_64 };
+    info.read_path = ReadPath::Mmio;
+    info.steady = true;
+    info
+}
+
+fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> {
+    let have = host.facts().architecture;
+    if have != Architecture::X86_64 {
+        return Err(Unavailable::OtherArchitecture { have });
+    }
+    if !host.is_live() {
+        return Err(Unavailable::Captured);
+    }
+    let window = window().map_err(|(step, error)| refusal(host, step, &error))?;
+    Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
+}
+
+/// What was asked for when the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Opening,
+    Mapping,
+}
+
+/// The page, mapped once for all of this process: each open file takes one of the timers, of which there may be one.
+fn window() -> Result<Arc<Window>, (Step, io::Error)> {
+    static SHARED: Mutex<Weak<Window>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(window) = shared.upgrade() {
+        return Ok(window);
+    }
+    let was_ours = !shared.ptr_eq(&Weak::new());
+    let mut attempts = 0;
+    let file = loop {
+        match mmio::open(Path::new(DEVICE)) {
+            // The last user in this process is just giving it back.
+            Err(error) if was_ours && error.raw_os_error() == Some(libc::EBUSY) && attempts < PATIENCE => {
+                attempts += 1;
+                thread::yield_now();
+            }
+            opened => break opened.map_err(|error| (Step::Opening, error))?,
+        }
+    };
+    let window = Window::of(&file, 0, 0, LENGTH).map_err(|error| (Step::Mapping, error))?;
+    let window = Arc::new(window);
+    *shared = Arc::downgrade(&window);
+    Ok(window)
+}
+
+/// What the kernel's answer means, and so what helps.
+///
+/// # References
+///
+/// Linux, drivers/char/hpet.c, `hpet_open` and `hpet_mmap`.
+fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
+    let no_device = |evidence: &str| Unavailable::NoDevice { evidence: evidence.to_owned() };
+    let not_offered =
+        |evidence: &str, remedy| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: Some(remedy) };
+    match (step, error.raw_os_error()) {
+        (Step::Opening, Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => {
+            no_device("/dev/hpet is not there: a kernel without CONFIG_HPET, or a container without the device")
+        }
+        (Step::Opening, Some(libc::EACCES | libc::EPERM)) => {
+            Unavailable::NoRight { path: DEVICE.to_owned(), right: MissingRight::FileMode }
+        }
+        // The kernel says EBUSY also where it found no HPET, so that there is no timer to give.
+        (Step::Opening, Some(libc::EBUSY)) if host.clock_sources().offers(CLOCK_SOURCE) == Some(false) => no_device(
+            "/dev/hpet answers EBUSY, and the kernel has no HPET among its clock sources: there is none, the firmware hides it, or hpet=disable",
+        ),
+        (Step::Opening, Some(libc::EBUSY)) => Unavailable::Taken {
+            path: DEVICE.to_owned(),
+            evidence: "all timers of the HPET that the kernel has to give are in use".to_owned(),
+        },
+        (Step::Mapping, Some(libc::EACCES | libc::EPERM)) => not_offered(
+            "/dev/hpet opens, and the kernel refuses to map it (hpet_mmap=0, or CONFIG_HPET_MMAP_DEFAULT=n)",
+            "boot with hpet_mmap=1 on the kernel's command line",
+        ),
+        (Step::Mapping, Some(libc::ENOSYS | libc::ENODEV)) => not_offered(
+            "/dev/hpet opens, and cannot be mapped: a kernel without CONFIG_HPET_MMAP, or registers that do not begin a page",
+            "use a kernel with CONFIG_HPET_MMAP=y",
+        ),
+        _ => Unavailable::Refused { reason: format!("{DEVICE}: {error}") },
+    }
+}
+
+fn evidence<R: Registers>(counter: &Counter<R>) -> Vec<String> {
+    let read = |offset| counter.registers.read_u32(offset);
+    let (capability, configuration) = (read(CAPABILITY), read(CONFIGURATION));
+    vec![
+        format!("mapped read-only from {DEVICE}"),
+        format!(
+            "capability register: revision {}, {} timers, vendor {:#06x}, a counter of {} bits, {} fs a tick",
+            capability & REVISION,
+            (capability >> 8 & 0x1f) + 1,
+            capability >> 16,
+            if capability & COUNTER_IS_WIDE == 0 { 32 } else { 64 },
+            read(PERIOD)
+        ),
+        format!(
+            "configuration register: the counter {}",
+            if configuration & RUNS == 0 { "is stopped" } else { "runs" }
+        ),
+    ]
+}
+
+fn verdict(host: &Host) -> KernelVerdict {
+    if host.facts().architecture == Architecture::X86_64 {
+        KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
+    } else {
+        KernelVerdict::Unknown("not a counter of this machine".to_owned())
+    }
+}
+
+fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
+    let opened = open(host, id.clone());
+    ProbeReport {
+        id,
+        description,
+        kernel: verdict(host),
+        evidence: opened.as_ref().map(evidence).unwrap_or_default(),
+        availability: opened.map(|counter| counter.info),
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct HpetBackend;
+
+impl Sealed for HpetBackend {}
+
+impl Backend for HpetBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![WIDE_ID, LOW_ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        vec![report(host, WIDE_ID, WIDE_DESCRIPTION), report(host, LOW_ID, LOW_DESCRIPTION)]
+    }
+
+    /// The device is for one at a time: it is not taken only to say what it is.
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        let have = host.facts().architecture;
+        let outline = |id: SourceId, description| ProbeReport {
+            id: id.clone(),
+            description,
+            kernel: verdict(host),
+            evidence: Vec::new(),
+            availability: if have == Architecture::X86_64 {
+                Ok(info(id))
+            } else {
+                Err(Unavailable::OtherArchitecture { have })
+            },
+        };
+        vec![outline(WIDE_ID, WIDE_DESCRIPTION), outline(LOW_ID, LOW_DESCRIPTION)]
+    }
+
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+        if *id == LOW_ID {
+            HpetLow::open(host).map(|hpet| Opened::Shared(Box::new(hpet)))
+        } else {
+            Hpet::open(host).map(|hpet| Opened::Shared(Box::new(hpet)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs, io,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{
+        CAPABILITY, CONFIGURATION, COUNTER_IS_WIDE, Counter, HIGH, LENGTH, LOW, LOW_ID, PERIOD, Registers, Step,
+        WIDE_ID, evidence, rate, refusal, shape,
+    };
+    use crate::{
+        host::{Facts, Host},
+        source::{SelfTestFailure, SourceInfo, TimeSource, Unavailable, self_test},
+        testing::ManualSource,
+        units::Frequency,
+    };
+
+    /// What Intel's chipsets have: 14.318 18 MHz, three timers, 64 bits.
+    const INTEL: (u32, u32) = (0x8086_a201, 69_841_279);
+
+    /// A page whose counter moves by true time, which every read takes some of.
+    #[derive(Debug)]
+    struct Moving<'a> {
+        now_ns: &'a AtomicU64,
+        capability: u32,
+        period_fs: u32,
+        ticks_per_ms: u64,
+        read_ns: u64,
+    }
+
+    impl Registers for Moving<'_> {
+        fn read_u32(&self, offset: usize) -> u32 {
+            let now_ns = self.now_ns.fetch_add(self.read_ns, Ordering::Relaxed);
+            let ticks = u128::from(now_ns) * u128::from(self.ticks_per_ms) / 1_000_000;
+            let word = |bits: u128| u32::try_from(bits & u128::from(u32::MAX)).expect("masked");
+            match offset {
+                CAPABILITY => self.capability,
+                PERIOD => self.period_fs,
+                CONFIGURATION => 1,
+                LOW => word(ticks),
+                HIGH if self.capability & COUNTER_IS_WIDE != 0 => word(ticks >> 32),
+                HIGH => 0,
+                other => panic!("no register that hpt reads begins at {other:#x}"),
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Source<'a>(Counter<Moving<'a>>);
+    time_source!(Source<'_>);
+
+    /// The clock of the same world.
+    #[derive(Debug)]
+    struct WorldClock<'a>(&'a AtomicU64, SourceInfo);
+
+    impl TimeSource for WorldClock<'_> {
+        fn ticks(&self) -> u64 {
+            self.0.fetch_add(50, Ordering::Relaxed)
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.1
+        }
+    }
+
+    fn clock(now_ns: &AtomicU64) -> WorldClock<'_> {
+        WorldClock(now_ns, ManualSource::nanoseconds("world").info().clone())
+    }
+
+    fn intel(now_ns: &AtomicU64) -> Moving<'_> {
+        Moving { now_ns, capability: INTEL.0, period_fs: INTEL.1, ticks_per_ms: 14_318, read_ns: 500 }
+    }
+
+    #[test]
+    fn the_period_in_femtoseconds_states_the_rate() {
+        assert_eq!(rate(INTEL.1).map(Frequency::microhertz), Some(14_318_179_940_548));
+        assert_eq!(rate(10_000_000).map(Frequency::hertz), Some(100_000_000));
+        assert_eq!(rate(0), None);
+    }
+
+    #[test]
+    fn a_wide_counter_has_two_words_and_a_narrow_one_its_low_word() {
+        let now_ns = AtomicU64::new(0);
+        let wide = Counter::over(intel(&now_ns), WIDE_ID).expect("an HPET");
+        assert_eq!((wide.both, wide.info.width.bits()), (true, 64));
+        let low = Counter::over(intel(&now_ns), LOW_ID).expect("an HPET");
+        assert_eq!((low.both, low.info.width.bits()), (false, 32));
+        let narrow = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
+        let narrow = Counter::over(narrow, WIDE_ID).expect("an HPET");
+        assert_eq!((narrow.both, narrow.info.width.bits()), (false, 32));
+        let lines = evidence(&wide).join("\n");
+        for said in ["3 timers", "vendor 0x8086", "64 bits", "69841279 fs", "the counter runs"] {
+            assert!(lines.contains(said), "{said} in {lines}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_reading_is_torn_or_goes_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
+            // A tick a nanosecond: the carry of the low word comes after `before_ns`.
+            let now_ns = AtomicU64::new((carry << 32) - before_ns);
+            let page = Moving { ticks_per_ms: 1_000_000, read_ns, ..intel(&now_ns) };
+            let hpet = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
+            let mut last = 0;
+            for _ in 0..60 {
+                let earliest = now_ns.load(Ordering::Relaxed);
+                let ticks = hpet.ticks();
+                let latest = now_ns.load(Ordering::Relaxed);
+                prop_assert!((earliest..=latest).contains(&ticks) && ticks >= last, "{earliest} {ticks} {latest}");
+                last = ticks;
+            }
+        }
+
+        #[test]
+        fn any_page_is_an_hpet_or_a_reason(capability in any::<u32>(), period_fs in any::<u32>(), ticks_per_ms in 0..1_000_000_u64) {
+            let now_ns = AtomicU64::new(0);
+            let page = Moving { now_ns: &now_ns, capability, period_fs, ticks_per_ms, read_ns: 500 };
+            match Counter::over(page, WIDE_ID) {
+                Ok(counter) => {
+                    let _ = counter.read();
+                }
+                Err(reason) => prop_assert!(!reason.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_hpet_is_refused() {
+        let now_ns = AtomicU64::new(0);
+        for (capability, period_fs) in
+            [(0, 0), (u32::MAX, u32::MAX), (INTEL.0, 0), (INTEL.0, 99_999), (0x8086_a200, INTEL.1)]
+        {
+            let page = Moving { capability, period_fs, ..intel(&now_ns) };
+            assert!(shape(&page).is_err(), "{capability:#x} {period_fs}");
+        }
+    }
+
+    #[test]
+    fn the_counter_passes_its_self_test_and_another_page_does_not() {
+        let test = |page| {
+            let Moving { now_ns, .. } = page;
+            self_test(&Source(Counter::over(page, LOW_ID).expect("an HPET")), &clock(now_ns))
+        };
+        let now_ns = AtomicU64::new(0);
+        test(intel(&now_ns)).expect("as fast as it states");
+        // Across a wrap of the low word.
+        now_ns.store(299_966_000_000, Ordering::Relaxed);
+        test(intel(&now_ns)).expect("as fast as it states");
+        let stopped = test(Moving { ticks_per_ms: 0, ..intel(&now_ns) });
+        assert!(matches!(stopped, Err(SelfTestFailure::StandsStill { .. })), "{stopped:?}");
+        let another = test(Moving { ticks_per_ms: 100_000, ..intel(&now_ns) });
+        assert!(matches!(another, Err(SelfTestFailure::WrongRate { .. })), "{another:?}");
+    }
+
+    #[test]
+    fn every_refusal_says_what_it_means_and_what_helps() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let sources = folder.path().join("sys/devices/system/clocksource/clocksource0");
+        fs::create_dir_all(&sources).expect("it can be made");
+        fs::write(sources.join("available_clocksource"), "tsc hpet acpi_pm \n").expect("writable");
+        let host = Host::captured(folder.path(), Facts::live());
+        let answer = |step, errno| refusal(&host, step, &io::Error::from_raw_os_error(errno));
+        assert!(matches!(answer(Step::Opening, libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(matches!(answer(Step::Opening, libc::EACCES), Unavailable::NoRight { .. }));
+        let taken = answer(Step::Opening, libc::EBUSY);
+        assert!(taken.remedy().is_some_and(|remedy| remedy.contains("fuser -v /dev/hpet")), "{taken}");
+        let not_mapped = answer(Step::Mapping, libc::EACCES);
+        assert!(not_mapped.remedy().is_some_and(|remedy| remedy.contains("hpet_mmap=1")), "{not_mapped}");
+        assert!(answer(Step::Mapping, libc::ENOSYS).remedy().is_some_and(|remedy| remedy.contains("CONFIG_HPET_MMAP")));
+        assert!(matches!(answer(Step::Mapping, libc::EIO), Unavailable::Refused { .. }));
+        // The same answer on a machine whose HPET is off.
+        fs::write(sources.join("available_clocksource"), "tsc acpi_pm \n").expect("writable");
+        assert!(matches!(answer(Step::Opening, libc::EBUSY), Unavailable::NoDevice { .. }));
+    }
+
+    #[test]
+    fn the_registers_that_are_read_lie_in_what_is_mapped() {
+        for offset in [CAPABILITY, PERIOD, CONFIGURATION, LOW, HIGH] {
+            assert!(offset + 4 <= LENGTH, "{offset:#x}");
+        }
+    }
+
+    #[test]
+    fn a_captured_machine_is_not_opened() {
+        let host = Host::captured("/nonexistent", Facts::live());
+        assert!(super::Hpet::open(&host).is_err());
+    }
+}

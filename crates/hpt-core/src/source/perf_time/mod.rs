@@ -1,0 +1,250 @@
+//! The kernel's scheduler clock, told by the processor's counter and by the kernel's own multiplier and shift, which a perf event's page shows.
+//! Opens no event itself: `sys::perf` does.
+
+mod page;
+
+use std::{io, marker::PhantomData};
+
+use self::page::{Line, NoLine};
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed, permitted_native, tested,
+};
+use crate::{
+    host::{Architecture, CounterPermission, Host, PARANOID},
+    sys::{
+        native::Native,
+        perf::{Event, Page},
+    },
+    units::Frequency,
+};
+
+const ID: SourceId = SourceId::new("perf-time");
+const DESCRIPTION: &str = "the kernel's scheduler clock, by the processor's counter and a perf event's page";
+
+/// The highest `kernel.perf_event_paranoid` with which a process may have an event in user mode. Linux, Documentation/admin-guide/sysctl/kernel.rst;
+/// Debian's and Ubuntu's kernels refuse all from 3 and 4 on.
+const HIGHEST: i32 = 2;
+
+/// The kernel's scheduler clock in nanoseconds: the processor's counter, and the multiplier, shift and beginning by which the kernel itself makes time of it.
+///
+/// They stand in the page of a perf event that counts nothing. The kernel brings the page up to date whenever the thread that opened it comes onto a CPU,
+/// so the source is bound to that thread: another might read a line from before a suspend. A forked child has no such page, and goes on by the line that
+/// was told at the opening.
+///
+/// It is the time of `perf` and of the kernel's log, begins somewhere near the start of the machine, stands still in suspend, and is neither stepped nor
+/// steered. The kernel tells it where its scheduler clock *is* the counter: on x86-64 a TSC that it calls stable, and no paravirtual clock; on 64-bit ARM
+/// kernels from 5.9 on the generic timer.
+///
+/// # Ordering
+///
+/// [`ticks`](TimeSource::ticks) may read the counter early; [`ticks_start`](TimeSource::ticks_start) and [`ticks_end`](TimeSource::ticks_end) read it as
+/// [`Tsc`](super::Tsc) and [`ArmCounter`](super::ArmCounter) do.
+///
+/// # References
+///
+/// Linux, include/uapi/linux/perf_event.h, `struct perf_event_mmap_page`, `cap_user_time_zero`.
+#[derive(Debug)]
+pub struct PerfTime {
+    counter: Native,
+    page: Page,
+    at_opening: Line,
+    info: SourceInfo,
+    _event: Event,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl PerfTime {
+    /// Opens an event that counts nothing for the calling thread, and tests what its page tells against `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: the right that is missing, a kernel that does not tell its time so, a counter that this thread must not read, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PerfTime, TimeSource};
+    ///
+    /// match PerfTime::open(&Host::live()) {
+    ///     Ok(time) => println!("{} s by the scheduler's clock", time.ticks() / 1_000_000_000),
+    ///     Err(reason) => println!("no perf-time: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
+    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+        let info = describe(host)?;
+        if !host.is_live() {
+            return Err(Unavailable::Captured);
+        }
+        let event = Event::that_counts_nothing().map_err(|error| refusal(&error))?;
+        let page = event
+            .map()
+            .map_err(|error| Unavailable::Refused { reason: format!("mapping the page of a perf event: {error}") })?;
+        let at_opening = page::line(&page).map_err(not_told)?;
+        let counter = permitted_native().ok_or(Unavailable::IllegalInstruction)?;
+        tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
+    }
+
+    #[inline(always)]
+    fn line(&self) -> Line {
+        if self.page.is_of_this_process() { page::line(&self.page).unwrap_or(self.at_opening) } else { self.at_opening }
+    }
+}
+
+impl TimeSource for PerfTime {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.line().nanoseconds(self.counter.read())
+    }
+
+    #[inline(always)]
+    fn ticks_start(&self) -> u64 {
+        self.line().nanoseconds(self.counter.read_start())
+    }
+
+    #[inline(always)]
+    fn ticks_end(&self) -> u64 {
+        self.line().nanoseconds(self.counter.read_end())
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+fn permission(host: &Host) -> CounterPermission {
+    if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
+}
+
+/// What it would be on this host, or why there is none: from files and facts alone.
+fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+    let have = host.facts().architecture;
+    if have == Architecture::Other {
+        return Err(Unavailable::OtherArchitecture { have });
+    }
+    if permission(host) == CounterPermission::Forbidden {
+        return Err(Unavailable::ForbiddenByPrctl);
+    }
+    let mut info = SourceInfo::new(ID);
+    info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
+    info.read_path = ReadPath::Register;
+    info.steady = have != Architecture::X86_64 || host.cpu().tsc_runs_at_one_rate().unwrap_or(false);
+    info.counts_in_suspend = Some(false);
+    Ok(info)
+}
+
+/// What the kernel's answer means, and so what helps. perf_event_open(2), ERRORS.
+fn refusal(error: &io::Error) -> Unavailable {
+    let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            Unavailable::NoRight { path: PARANOID.to_owned(), right: MissingRight::PerfEvents { highest: HIGHEST } }
+        }
+        Some(libc::ENOSYS) => {
+            not_offered("perf_event_open answers ENOSYS, this kernel, or emulator, has no perf events")
+        }
+        Some(libc::ENOENT | libc::EINVAL) => {
+            not_offered("this kernel knows no perf event that counts nothing (Linux has it since 3.12)")
+        }
+        _ => Unavailable::Refused { reason: format!("perf_event_open: {error}") },
+    }
+}
+
+fn not_told(why: NoLine) -> Unavailable {
+    let (evidence, remedy) = match why {
+        NoLine::NotTold(capabilities) => (
+            format!(
+                "the page of a perf event tells no time ({}), because the kernel's scheduler clock is not the processor's counter",
+                page::told(capabilities)
+            ),
+            Some(
+                "on x86-64 the kernel must call its TSC stable and have no paravirtual clock (no-kvmclock on a guest's command line); on 64-bit ARM it must \
+                 be 5.9 or newer; 32-bit ARM kernels tell none",
+            ),
+        ),
+        NoLine::Restless => ("the page of a perf event is changed all the time".to_owned(), None),
+        NoLine::NoSense => ("the page of a perf event tells numbers that are no rate".to_owned(), None),
+    };
+    Unavailable::NotOffered { evidence, remedy }
+}
+
+fn evidence(time: &PerfTime) -> Vec<String> {
+    let Line { mult, shift, .. } = time.at_opening;
+    let tick_ns = f64::from(mult) / 2_f64.powi(shift.cast_signed());
+    vec![
+        format!("page of a perf event: multiplier {mult}, shift {shift}, a counter of {} bits", time.at_opening.bits()),
+        format!("by that the kernel takes the processor's counter to run at {:.6} MHz", 1e3 / tick_ns),
+    ]
+}
+
+/// A kernel that shows its own line stands behind it, once it has measured the counter.
+fn verdict(host: &Host, is_told: bool) -> KernelVerdict {
+    if !is_told {
+        KernelVerdict::Unknown("the kernel does not tell its time so".to_owned())
+    } else if host.clock_sources().current.as_deref() == Some("tsc-early") {
+        KernelVerdict::Unknown("the kernel is still calibrating the counter (clock source tsc-early)".to_owned())
+    } else {
+        KernelVerdict::Trusted("the kernel's scheduler tells the time so".to_owned())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PerfTimeBackend;
+
+impl Sealed for PerfTimeBackend {}
+
+impl Backend for PerfTimeBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        let opened = PerfTime::open(host);
+        vec![ProbeReport {
+            id: ID,
+            description: DESCRIPTION,
+            kernel: verdict(host, opened.is_ok()),
+            evidence: opened.as_ref().map(evidence).unwrap_or_default(),
+            availability: opened.map(|time| time.info),
+        }]
+    }
+
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        let availability = describe(host);
+        let kernel = verdict(host, availability.is_ok());
+        vec![ProbeReport { id: ID, description: DESCRIPTION, availability, kernel, evidence: Vec::new() }]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        PerfTime::open(host).map(|time| Opened::ThreadBound(Box::new(time)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{NoLine, Unavailable, not_told, refusal};
+    use crate::source::MissingRight;
+
+    #[test]
+    fn every_refusal_says_what_it_means() {
+        let answer = |errno| refusal(&io::Error::from_raw_os_error(errno));
+        assert!(matches!(
+            answer(libc::EACCES),
+            Unavailable::NoRight { right: MissingRight::PerfEvents { highest: 2 }, .. }
+        ));
+        for errno in [libc::ENOSYS, libc::ENOENT] {
+            assert_eq!(answer(errno).kind(), "not-offered");
+        }
+        assert!(matches!(answer(libc::EMFILE), Unavailable::Refused { .. }));
+    }
+
+    #[test]
+    fn a_page_that_tells_nothing_says_which_bits_and_what_helps() {
+        let reason = not_told(NoLine::NotTold(0));
+        assert!(reason.to_string().contains("no cap_user_time,"), "{reason}");
+        assert!(reason.remedy().is_some_and(|remedy| remedy.contains("no-kvmclock")), "{reason}");
+    }
+}

@@ -1,0 +1,356 @@
+//! The kernel's own line from the processor's counter to nanoseconds, as the page of a perf event tells it.
+//! Pure: the page is the caller's, and a test scripts it.
+
+use crate::sys::perf::EventPage;
+
+/// `struct perf_event_mmap_page`, in bytes from its beginning. Linux, include/uapi/linux/perf_event.h.
+const LOCK: usize = 8;
+const CAPABILITIES: usize = 40;
+const TIME_SHIFT: usize = 50;
+const TIME_MULT: usize = 52;
+const TIME_ZERO: usize = 64;
+const TIME_CYCLES: usize = 80;
+const TIME_MASK: usize = 88;
+
+/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: the multiplier and the shift are told; so is where the line begins; the counter has
+/// fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
+const TELLS_RATE: u64 = 1 << 3;
+const TELLS_ZERO: u64 = 1 << 4;
+const IS_SHORT: u64 = 1 << 5;
+
+/// Times that the page is believed to change within one reading: each is a switch to another task and back.
+const MOST_CHANGES: u32 = 16;
+
+/// From ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) mult: u32,
+    /// Below 64.
+    pub(super) shift: u32,
+    zero_ns: u64,
+    /// A reading of the counter not long ago, and the bits that the counter has.
+    cycles: u64,
+    mask: u64,
+}
+
+impl Line {
+    /// The nanoseconds at which the counter shows `ticks`. A narrow counter is extended to the reading nearest to the one that the page tells.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, as the kernel's own clock")]
+    pub(super) const fn nanoseconds(&self, ticks: u64) -> u64 {
+        // Signed, where the kernel's own example is not: a reading from just before the page was brought up to date is not a wrap later.
+        let since = ticks.wrapping_sub(self.cycles) & self.mask;
+        let since = if since > self.mask >> 1 { since | !self.mask } else { since };
+        let extended = self.cycles.wrapping_add(since);
+        let scaled = (extended as u128 * self.mult as u128) >> self.shift;
+        self.zero_ns.wrapping_add(scaled as u64)
+    }
+
+    /// How many bits of the counter count.
+    pub(super) const fn bits(&self) -> u32 {
+        self.mask.count_ones()
+    }
+}
+
+/// Why a page tells no line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoLine {
+    /// Its capability bits do not say that it tells one.
+    NotTold(u64),
+    /// It was being changed whenever it was looked at.
+    Restless,
+    /// Its numbers are not those of a line.
+    NoSense,
+}
+
+/// The line that the page tells now.
+///
+/// # References
+///
+/// Linux, include/uapi/linux/perf_event.h, `struct perf_event_mmap_page`: `time_zero`, and the loop around `lock`.
+#[inline(always)]
+pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
+    for _ in 0..MOST_CHANGES {
+        let changes = page.read_u32(LOCK);
+        let capabilities = page.read_u64(CAPABILITIES);
+        let (mult, shift) = (page.read_u32(TIME_MULT), page.read_u16(TIME_SHIFT));
+        let zero_ns = page.read_u64(TIME_ZERO);
+        let (cycles, mask) = if capabilities & IS_SHORT == 0 {
+            (0, u64::MAX)
+        } else {
+            (page.read_u64(TIME_CYCLES), page.read_u64(TIME_MASK))
+        };
+        // Odd while the kernel is changing it.
+        if !changes.is_multiple_of(2) || page.read_u32(LOCK) != changes {
+            continue;
+        }
+        if capabilities & (TELLS_RATE | TELLS_ZERO) != TELLS_RATE | TELLS_ZERO {
+            return Err(NoLine::NotTold(capabilities));
+        }
+        let is_a_line = mult > 0 && shift < 64 && mask > 0 && mask & mask.wrapping_add(1) == 0;
+        return if is_a_line {
+            Ok(Line { mult, shift: shift.into(), zero_ns, cycles, mask })
+        } else {
+            Err(NoLine::NoSense)
+        };
+    }
+    Err(NoLine::Restless)
+}
+
+/// What the capability bits say, for people.
+pub(super) fn told(capabilities: u64) -> String {
+    let word = |bit, name: &'static str| if capabilities & bit == 0 { format!("no {name}") } else { name.to_owned() };
+    [word(TELLS_RATE, "cap_user_time"), word(TELLS_ZERO, "cap_user_time_zero"), word(IS_SHORT, "cap_user_time_short")]
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use proptest::{
+        collection::vec,
+        prelude::{any, prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{
+        CAPABILITIES, IS_SHORT, LOCK, Line, MOST_CHANGES, NoLine, TELLS_RATE, TELLS_ZERO, TIME_CYCLES, TIME_MASK,
+        TIME_MULT, TIME_SHIFT, TIME_ZERO, line, told,
+    };
+    use crate::sys::perf::EventPage;
+
+    const ALL: u64 = TELLS_RATE | TELLS_ZERO | IS_SHORT;
+
+    /// What the page shows between two changes.
+    #[derive(Clone, Copy, Debug)]
+    struct Shown {
+        lock: u32,
+        capabilities: u64,
+        mult: u32,
+        shift: u16,
+        zero: u64,
+        cycles: u64,
+        mask: u64,
+    }
+
+    /// 16 ns a tick, from a second on, by a counter of 56 bits.
+    const SHOWN: Shown = Shown {
+        lock: 4,
+        capabilities: ALL,
+        mult: 16 << 20,
+        shift: 20,
+        zero: 1_000_000_000,
+        cycles: 500,
+        mask: (1 << 56) - 1,
+    };
+
+    /// Shows one thing after another, each for so many reads, and the last for ever.
+    #[derive(Debug)]
+    struct Scripted(RefCell<Vec<(u32, Shown)>>);
+
+    impl Scripted {
+        fn new(script: &[(u32, Shown)]) -> Self {
+            Self(RefCell::new(script.iter().rev().copied().collect()))
+        }
+
+        fn next(&self) -> Shown {
+            let mut shown = self.0.borrow_mut();
+            let last = shown.len() - 1;
+            let (reads, now) = shown[last];
+            if last > 0 {
+                if reads <= 1 {
+                    shown.pop();
+                } else {
+                    shown[last].0 = reads - 1;
+                }
+            }
+            now
+        }
+    }
+
+    impl EventPage for Scripted {
+        fn read_u16(&self, offset: usize) -> u16 {
+            assert_eq!(offset, TIME_SHIFT);
+            self.next().shift
+        }
+
+        fn read_u32(&self, offset: usize) -> u32 {
+            let now = self.next();
+            match offset {
+                LOCK => now.lock,
+                TIME_MULT => now.mult,
+                other => panic!("no field of 32 bits at {other}"),
+            }
+        }
+
+        fn read_u64(&self, offset: usize) -> u64 {
+            let now = self.next();
+            match offset {
+                CAPABILITIES => now.capabilities,
+                TIME_ZERO => now.zero,
+                TIME_CYCLES => now.cycles,
+                TIME_MASK => now.mask,
+                other => panic!("no field of 64 bits at {other}"),
+            }
+        }
+
+        fn counter(&self, _index: u32) -> Option<u64> {
+            panic!("no counter is read by way of the page")
+        }
+    }
+
+    fn quiet(shown: Shown) -> Result<Line, NoLine> {
+        line(&Scripted::new(&[(1, shown)]))
+    }
+
+    #[test]
+    fn a_quiet_page_is_a_line() {
+        let line = quiet(SHOWN).expect("all is told");
+        assert_eq!((line.nanoseconds(500), line.nanoseconds(1_500)), (1_000_008_000, 1_000_024_000));
+        assert_eq!(line.bits(), 56);
+        // The same without a mask: the page has no such fields on x86.
+        let wide = quiet(Shown { capabilities: TELLS_RATE | TELLS_ZERO, cycles: 7, mask: 0, ..SHOWN }).expect("told");
+        assert_eq!((wide.nanoseconds(500), wide.bits()), (1_000_008_000, 64));
+    }
+
+    #[test]
+    fn a_short_counter_is_extended_across_its_wrap_both_ways() {
+        let line = quiet(Shown { cycles: (1 << 56) - 10, zero: 0, ..SHOWN }).expect("told");
+        let at = |ticks: u64| line.nanoseconds(ticks);
+        assert_eq!(at(5) - at((1 << 56) - 10), 15 * 16);
+        // From just before the page was brought up to date: not a wrap later.
+        assert_eq!(at((1 << 56) - 10) - at((1 << 56) - 20), 10 * 16);
+    }
+
+    #[test]
+    fn without_both_of_its_bits_nothing_is_told() {
+        for capabilities in [0, TELLS_RATE, TELLS_ZERO, !(TELLS_RATE | TELLS_ZERO)] {
+            assert_eq!(quiet(Shown { capabilities, ..SHOWN }), Err(NoLine::NotTold(capabilities)));
+        }
+        assert_eq!(told(TELLS_RATE), "cap_user_time, no cap_user_time_zero, no cap_user_time_short");
+    }
+
+    #[test]
+    fn numbers_that_are_no_line_are_not_believed() {
+        for wrong in [
+            Shown { mult: 0, ..SHOWN },
+            Shown { shift: 64, ..SHOWN },
+            Shown { shift: u16::MAX, ..SHOWN },
+            Shown { mask: 0, ..SHOWN },
+            Shown { mask: 0xff00, ..SHOWN },
+        ] {
+            assert_eq!(quiet(wrong), Err(NoLine::NoSense), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_changes_is_read_again() {
+        let moved = Shown { lock: 6, mult: 8 << 20, zero: 77, cycles: 9_000, ..SHOWN };
+        let expected = quiet(moved).expect("told");
+        for reads in 1..8 {
+            assert_eq!(line(&Scripted::new(&[(reads, SHOWN), (1, moved)])), Ok(expected), "after {reads} reads");
+        }
+        assert_eq!(line(&Scripted::new(&[(8, SHOWN), (1, moved)])), quiet(SHOWN), "after the last read");
+    }
+
+    #[test]
+    fn a_page_that_is_being_changed_is_not_waited_for_for_ever() {
+        assert_eq!(quiet(Shown { lock: 5, ..SHOWN }), Err(NoLine::Restless));
+        let restless: Vec<_> = (0..200).map(|change| (1, Shown { lock: 2 * change, ..SHOWN })).collect();
+        assert_eq!(line(&Scripted::new(&restless)), Err(NoLine::Restless));
+        assert!(u32::try_from(restless.len()).expect("two hundred") > 8 * MOST_CHANGES);
+    }
+
+    /// A kernel that goes on from a new beginning, between any two reads, while ticks pass.
+    #[derive(Debug)]
+    struct Moving {
+        ticks: Cell<u64>,
+        changes: RefCell<Vec<u8>>,
+        lock: Cell<u32>,
+        cycles: Cell<u64>,
+        mask: u64,
+    }
+
+    impl Moving {
+        fn pass(&self) {
+            self.ticks.set(self.ticks.get() + 3);
+            if self.changes.borrow_mut().pop().is_some_and(|change| change > 200) {
+                self.cycles.set(self.ticks.get());
+                self.lock.set(self.lock.get() + 2);
+            }
+        }
+    }
+
+    impl EventPage for Moving {
+        fn read_u16(&self, _offset: usize) -> u16 {
+            self.pass();
+            1
+        }
+
+        fn read_u32(&self, offset: usize) -> u32 {
+            self.pass();
+            if offset == LOCK { self.lock.get() } else { 6 }
+        }
+
+        fn read_u64(&self, offset: usize) -> u64 {
+            self.pass();
+            match offset {
+                CAPABILITIES => ALL,
+                TIME_CYCLES => self.cycles.get(),
+                TIME_MASK => self.mask,
+                _ => 40,
+            }
+        }
+
+        fn counter(&self, _index: u32) -> Option<u64> {
+            panic!("no counter is read by way of the page")
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_reading_lies_between_its_beginning_and_its_end(
+            begun in 0_u64..1 << 60,
+            bits in 56_u32..64,
+            changes in vec(any::<u8>(), 0..80),
+        ) {
+            let page = Moving {
+                ticks: Cell::new(begun),
+                changes: RefCell::new(changes),
+                lock: Cell::new(0),
+                cycles: Cell::new(begun),
+                mask: (1 << bits) - 1,
+            };
+            for _ in 0..20 {
+                let before = page.ticks.get();
+                let line = line(&page).expect("it is not that restless");
+                // The counter, with the bits that it has, at some moment after the page was read.
+                let ns = line.nanoseconds(page.ticks.get() & page.mask);
+                prop_assert!((40 + before * 3..=40 + page.ticks.get() * 3).contains(&ns), "{before} {ns}");
+            }
+        }
+
+        #[test]
+        fn any_page_gives_a_line_or_a_reason(
+            numbers in (any::<u64>(), any::<u32>(), any::<u16>(), any::<u64>(), any::<u64>(), any::<u64>()),
+            ticks in any::<u64>(),
+        ) {
+            let (capabilities, mult, shift, zero, cycles, mask) = numbers;
+            if let Ok(line) = quiet(Shown { lock: 2, capabilities, mult, shift, zero, cycles, mask }) {
+                let _ = line.nanoseconds(ticks);
+            }
+        }
+
+        #[test]
+        fn nanoseconds_are_what_slow_arithmetic_says(mult in 1_u32.., shift in 0_u16..32, ticks in any::<u64>(), zero in any::<u64>()) {
+            let capabilities = TELLS_RATE | TELLS_ZERO;
+            let line = quiet(Shown { capabilities, mult, shift, zero, ..SHOWN }).expect("told");
+            // As the kernel's own example has it, in parts.
+            let (quotient, rest) = (ticks >> shift, ticks & ((1 << shift) - 1));
+            let exact = zero
+                .wrapping_add(quotient.wrapping_mul(u64::from(mult)))
+                .wrapping_add((rest * u64::from(mult)) >> shift);
+            prop_assert_eq!(line.nanoseconds(ticks), exact);
+        }
+    }
+}

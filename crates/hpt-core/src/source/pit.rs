@@ -1,0 +1,45 @@
+//! The programmable interval timer of PCs, which is listed and not read: that would take a write.
+//! Touches no port.
+
+use super::{Backend, KernelVerdict, Opened, ProbeReport, SourceId, Unavailable, backend::Sealed};
+use crate::host::{Architecture, Host};
+
+const ID: SourceId = SourceId::new("pit");
+
+/// A count of the i8254 is latched by a command that is written to port 0x43, for whoever reads next; the kernel's own reads and a program's would take each
+/// other's. Intel 8254 Programmable Interval Timer (231164-005), Read Operations.
+fn refusal(host: &Host) -> Unavailable {
+    match host.facts().architecture {
+        Architecture::X86_64 => Unavailable::NeedsWrite {
+            evidence: "a latch command to port 0x43, which would disturb the kernel and whoever else programmed the timer",
+        },
+        have @ (Architecture::Aarch64 | Architecture::Arm | Architecture::Other) => {
+            Unavailable::OtherArchitecture { have }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PitBackend;
+
+impl Sealed for PitBackend {}
+
+impl Backend for PitBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![ID]
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        vec![ProbeReport {
+            id: ID,
+            description: "programmable interval timer (i8254), 1.193 182 MHz",
+            availability: Err(refusal(host)),
+            kernel: KernelVerdict::Unknown("it is not read".to_owned()),
+            evidence: Vec::new(),
+        }]
+    }
+
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+        Err(refusal(host))
+    }
+}

@@ -1,0 +1,339 @@
+//! PTP hardware clocks, of network cards and of hypervisors, and how far they are from the system's clock.
+//! Makes no call to a driver itself: `sys::ptp` does.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, as_if_steady::tested_as_steady, backend::Sealed, numbered,
+};
+use crate::{
+    host::Host,
+    sys::{
+        clock::Clock,
+        ptp::{Between, Ptp, PtpTime},
+    },
+    units::Frequency,
+};
+
+const KIND: &str = "ptp";
+const DESCRIPTION: &str = "PTP hardware clock, of a network card or a hypervisor";
+
+/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI where a daemon keeps it, any other where nobody does.
+///
+/// A daemon may set and steer it, so it is not steady. Reading it asks the device, over a bus, and is a system call.
+///
+/// # Ordering
+///
+/// A read is a system call, which is ordered by itself.
+///
+/// # References
+///
+/// Linux, Documentation/driver-api/ptp.rst; include/uapi/linux/ptp_clock.h.
+#[derive(Debug)]
+pub struct PtpClock {
+    clock: Clock,
+    info: SourceInfo,
+    device: Ptp,
+}
+
+/// How the distance of a PTP clock from the system's was found, the best way first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PtpOffsetMethod {
+    /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, took both at one moment.
+    Precise,
+    /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system's clock right before and after the device's register.
+    Extended,
+    /// `PTP_SYS_OFFSET`: the kernel read the system's clock before and after it called the driver.
+    Plain,
+}
+
+impl PtpOffsetMethod {
+    /// The kernel's name for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Precise => "PTP_SYS_OFFSET_PRECISE",
+            Self::Extended => "PTP_SYS_OFFSET_EXTENDED",
+            Self::Plain => "PTP_SYS_OFFSET",
+        }
+    }
+}
+
+/// How far a PTP clock is from `CLOCK_REALTIME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PtpOffset {
+    /// The PTP clock minus `CLOCK_REALTIME`, in nanoseconds.
+    pub offset_ns: i64,
+    /// It is no further off than this, in nanoseconds: a bound, by readings of the system's clock before and after that of the device. `None` where both were
+    /// taken at one moment and no such readings are to be had beside it.
+    pub bound_ns: Option<u64>,
+    /// How it was found.
+    pub method: PtpOffsetMethod,
+    /// Readings that were looked at.
+    pub readings: usize,
+}
+
+impl PtpClock {
+    /// Opens the clock with this number, for reading, and tests its rate against `CLOCK_MONOTONIC_RAW`.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: no such clock, the right that is missing, a clock that stands still or runs at another rate than a clock, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PtpClock};
+    ///
+    /// match PtpClock::open(&Host::live(), 0) {
+    ///     Ok(clock) => println!("{:?} from CLOCK_REALTIME", clock.offset()),
+    ///     Err(reason) => println!("no PTP clock: {reason}"),
+    /// }
+    /// ```
+    pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
+        tested_as_steady(open(host, &SourceId::from(format!("{KIND}{number}")))?)
+    }
+
+    /// How far the clock is from `CLOCK_REALTIME` now, by the best way that its driver offers.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel answers; [`io::ErrorKind::InvalidData`] for readings that are in no order.
+    pub fn offset(&self) -> io::Result<PtpOffset> {
+        let precise = self.device.at_one_moment().ok();
+        conclude(precise, self.device.beside_system())
+    }
+}
+
+impl TimeSource for PtpClock {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.clock.nanoseconds()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+/// The distance that the readings leave: between two readings of the system's clock the device's moment lies anywhere, so that each leaves an interval; the
+/// narrowest counts, because the two clocks drift apart between the readings. What was taken at one moment counts more, if no interval contradicts it.
+fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
+    let precise = precise
+        .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))
+        .map(|offset_ns| PtpOffset { offset_ns, bound_ns: None, method: PtpOffsetMethod::Precise, readings: 1 });
+    let (readings, is_extended) = match (readings, precise) {
+        (Ok(readings), _) => readings,
+        (Err(_), Some(precise)) => return Ok(precise),
+        (Err(error), None) => return Err(error),
+    };
+    let method = if is_extended { PtpOffsetMethod::Extended } else { PtpOffsetMethod::Plain };
+    let narrowest = readings.iter().filter_map(interval).min_by_key(|(lowest, highest)| highest - lowest);
+    let Some((lowest, highest)) = narrowest else {
+        return precise.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its readings are in no order"));
+    };
+    let bracketed = |offset_ns: i64| Some(highest.abs_diff(offset_ns).max(lowest.abs_diff(offset_ns)));
+    Ok(match precise.filter(|precise| (lowest..=highest).contains(&precise.offset_ns)) {
+        Some(precise) => PtpOffset { bound_ns: bracketed(precise.offset_ns), ..precise },
+        None => {
+            let offset_ns = lowest + (highest - lowest) / 2;
+            PtpOffset { offset_ns, bound_ns: bracketed(offset_ns), method, readings: readings.len() }
+        }
+    })
+}
+
+/// The least and the greatest distance of the clock from the system's that a reading allows; `None` for one whose system's clock was set back meanwhile, or
+/// that no clock shows.
+fn interval(reading: &Between) -> Option<(i64, i64)> {
+    let (before, device, after) =
+        (reading.before.nanoseconds()?, reading.device.nanoseconds()?, reading.after.nanoseconds()?);
+    let (lowest, highest) = (device.checked_sub(after)?, device.checked_sub(before)?);
+    highest.checked_sub(lowest).filter(|&width| width >= 0).map(|_| (lowest, highest))
+}
+
+fn info(id: SourceId) -> SourceInfo {
+    let mut info = SourceInfo::new(id);
+    info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
+    info.read_path = ReadPath::SystemCall;
+    info.steered = true;
+    info
+}
+
+fn device(id: &SourceId) -> PathBuf {
+    Path::new("/dev").join(id.as_str())
+}
+
+fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
+    if !host.is_live() {
+        return Err(Unavailable::Captured);
+    }
+    let device = Ptp::open(&device(id)).map_err(|error| refusal(id, &error))?;
+    let clock = device.clock().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
+    Ok(PtpClock { clock, info: info(id.clone()), device })
+}
+
+/// What the kernel's answer to opening the device means, and so what helps.
+fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
+    let path = device(id).display().to_string();
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
+            evidence: format!(
+                "{path} is not there: no card with such a clock, no driver for it (ptp_kvm in a guest), or a container without the device"
+            ),
+        },
+        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
+        _ => Unavailable::Refused { reason: format!("{path}: {error}") },
+    }
+}
+
+fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String> {
+    let named = host.text(&format!("/sys/class/{KIND}/{id}/clock_name"));
+    let mut lines: Vec<String> = named.map(|name| format!("the driver calls it {name:?}")).into_iter().collect();
+    lines.extend(opened.map(|clock| match clock.offset() {
+        Err(error) => format!("beside CLOCK_REALTIME: not told ({error})"),
+        Ok(PtpOffset { offset_ns, bound_ns, method, readings }) => {
+            let bound = bound_ns.map_or("no bound".to_owned(), |bound_ns| format!("± {bound_ns} ns, a bound"));
+            format!("beside CLOCK_REALTIME: {offset_ns:+} ns, {bound}, by {} ({readings} readings)", method.name())
+        }
+    }));
+    lines
+}
+
+#[derive(Debug)]
+pub(super) struct PtpBackend;
+
+impl PtpBackend {
+    fn report(host: &Host, id: SourceId) -> ProbeReport {
+        let opened = open(host, &id);
+        ProbeReport {
+            description: DESCRIPTION,
+            kernel: KernelVerdict::Unknown("the kernel keeps no time by it: daemons do".to_owned()),
+            evidence: evidence(host, &id, opened.as_ref().ok()),
+            availability: opened.and_then(tested_as_steady).map(|clock| clock.info),
+            id,
+        }
+    }
+}
+
+impl Sealed for PtpBackend {}
+
+impl Backend for PtpBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![numbered::first(KIND)]
+    }
+
+    fn ids_on(&self, host: &Host) -> Vec<SourceId> {
+        numbered::all(host, KIND)
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        self.ids_on(host).into_iter().map(|id| Self::report(host, id)).collect()
+    }
+
+    /// It is not steady: none is opened to say that.
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        let ids = self.ids_on(host).into_iter();
+        ids.map(|id| ProbeReport {
+            description: DESCRIPTION,
+            kernel: KernelVerdict::Unknown(String::new()),
+            evidence: Vec::new(),
+            availability: Ok(info(id.clone())),
+            id,
+        })
+        .collect()
+    }
+
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+        tested_as_steady(open(host, id)?).map(|clock| Opened::Shared(Box::new(clock)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use proptest::{
+        collection::vec,
+        prelude::{any, prop_assert, proptest},
+    };
+
+    use super::{Between, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, refusal};
+
+    fn reading(before: i64, device: i64, after: i64) -> Between {
+        let at = PtpTime::of_nanoseconds;
+        Between { before: at(before), device: at(device), after: at(after) }
+    }
+
+    fn unsupported<T>() -> io::Result<T> {
+        Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+    }
+
+    #[test]
+    fn the_narrowest_reading_gives_the_distance_and_its_bound() {
+        let readings = vec![reading(1_000, 5_500, 2_000), reading(3_000, 7_050, 3_100), reading(4_000, 8_900, 5_000)];
+        let offset = conclude(None, Ok((readings.clone(), true))).expect("three readings");
+        assert_eq!((offset.offset_ns, offset.bound_ns, offset.readings), (4_000, Some(50), 3));
+        assert_eq!(offset.method, PtpOffsetMethod::Extended);
+        assert_eq!(
+            conclude(None, Ok((readings, false))).map(|offset| offset.method).ok(),
+            Some(PtpOffsetMethod::Plain)
+        );
+    }
+
+    #[test]
+    fn one_moment_counts_more_unless_the_readings_contradict_it() {
+        let at = PtpTime::of_nanoseconds;
+        let readings = || Ok((vec![reading(3_000, 7_050, 3_100)], true));
+        let agreed = conclude(Some((at(9_020), at(5_000))), readings()).expect("both");
+        assert_eq!((agreed.offset_ns, agreed.bound_ns, agreed.method), (4_020, Some(70), PtpOffsetMethod::Precise));
+        let contradicted = conclude(Some((at(9_900), at(5_000))), readings()).expect("both");
+        assert_eq!((contradicted.offset_ns, contradicted.method), (4_000, PtpOffsetMethod::Extended));
+        let alone = conclude(Some((at(9_020), at(5_000))), unsupported()).expect("one");
+        assert_eq!((alone.offset_ns, alone.bound_ns), (4_020, None));
+        assert!(conclude(None, unsupported()).is_err());
+    }
+
+    #[test]
+    fn a_reading_around_a_step_back_is_left_out() {
+        let offset =
+            conclude(None, Ok((vec![reading(5_000, 1, 4_000), reading(0, 100, 60)], true))).expect("one of two");
+        assert_eq!((offset.offset_ns, offset.bound_ns), (70, Some(30)));
+        assert!(conclude(None, Ok((vec![reading(5_000, 1, 4_000)], true))).is_err());
+        assert!(conclude(None, Ok((Vec::new(), true))).is_err());
+    }
+
+    proptest! {
+        /// Whatever a clock that is `offset` ahead shows between two readings of the other, the offset is within the bound.
+        #[test]
+        fn the_true_distance_is_within_the_bound(
+            offset in -1_000_000_000_000_i64..1_000_000_000_000,
+            moments in vec((0_i64..1 << 60, 0_i64..10_000, 0_i64..10_000), 1..25),
+            extended in any::<bool>(),
+        ) {
+            let readings = moments.iter().map(|&(now, early, late)| reading(now - early, now + offset, now + late)).collect();
+            let found = conclude(None, Ok((readings, extended))).expect("all are in order");
+            prop_assert!(found.offset_ns.abs_diff(offset) <= found.bound_ns.expect("bracketed"), "{found:?}");
+        }
+
+        #[test]
+        fn any_readings_give_a_distance_or_a_reason(times in vec(any::<(i64, i64, i64)>(), 0..25), moment in any::<(i64, i64)>()) {
+            let readings = times.into_iter().map(|(before, device, after)| reading(before, device, after)).collect();
+            let moment = (PtpTime::of_nanoseconds(moment.0), PtpTime::of_nanoseconds(moment.1));
+            let _ = conclude(Some(moment), Ok((readings, true)));
+        }
+    }
+
+    #[test]
+    fn every_refusal_says_what_it_means_and_what_helps() {
+        let answer = |errno| refusal(&SourceId::new("ptp3"), &io::Error::from_raw_os_error(errno));
+        assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp3\"")));
+        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+    }
+}

@@ -1,0 +1,45 @@
+//! Which right is missing where the kernel only says EPERM.
+//! Asks for no right.
+
+use super::MissingRight;
+use crate::host::Host;
+
+/// The only file of /proc and /sys that says whether the kernel is locked down.
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+/// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
+const CAP_SYS_RAWIO: u64 = 1 << 17;
+
+/// What keeps this process from devices, by what the kernel checks in its order: the capability CAP_SYS_RAWIO, lockdown. `None` where neither is seen to.
+///
+/// # References
+///
+/// Linux, drivers/char/mem.c, `open_port`; arch/x86/kernel/ioport.c, `ksys_ioperm`.
+pub(super) fn behind_eperm(host: &Host) -> Option<MissingRight> {
+    told(host.text("/proc/self/status").as_deref(), host.text(LOCKDOWN).as_deref())
+}
+
+fn told(status: Option<&str>, lockdown: Option<&str>) -> Option<MissingRight> {
+    let effective = status
+        .and_then(|status| status.lines().find_map(|line| line.strip_prefix("CapEff:")))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    if effective.is_some_and(|set| set & CAP_SYS_RAWIO == 0) {
+        return Some(MissingRight::Capability);
+    }
+    // The mode in force stands in brackets: "none [integrity] confidentiality".
+    lockdown.filter(|modes| !modes.contains("[none]")).map(|_| MissingRight::Lockdown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MissingRight, told};
+
+    #[test]
+    fn the_right_that_is_missing_is_named() {
+        let plain = Some("Name:\tx\nCapEff:\t0000000000000000\n");
+        let root = Some("Name:\tx\nCapEff:\t000001ffffffffff\n");
+        assert_eq!(told(plain, Some("[none] integrity confidentiality")), Some(MissingRight::Capability));
+        assert_eq!(told(root, Some("none [integrity] confidentiality")), Some(MissingRight::Lockdown));
+        assert_eq!(told(root, Some("[none] integrity confidentiality")), None);
+        assert_eq!(told(None, None), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! Real-time clocks, which keep the date while the machine is off, in whole seconds.
+//! Makes no call to a driver itself: `sys::rtc` does.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
+    TimeSource, Unavailable, backend::Sealed, numbered, tested,
+};
+use crate::{
+    host::Host,
+    sys::{
+        clock::{Clock, ClockId, Route},
+        rtc::{Rtc, RtcTime},
+    },
+    units::Frequency,
+};
+
+const KIND: &str = "rtc";
+const DESCRIPTION: &str = "real-time clock, in whole seconds since 1970";
+const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A real-time clock of the machine, in seconds since 1970 as it shows them: some are set to local time. It is set by whoever keeps the date, so it is not
+/// steady, and changes once a second, so that it is no clock to measure with.
+///
+/// It is read by its device, which is for one at a time, or, where that may not be opened, by the file `since_epoch` that the kernel shows to everybody. A
+/// reading that the chip refuses is the last one once more.
+///
+/// # Ordering
+///
+/// A read is a system call, which is ordered by itself.
+///
+/// # References
+///
+/// rtc(4), `RTC_RD_TIME`; Linux, Documentation/ABI/testing/sysfs-class-rtc, `since_epoch`.
+#[derive(Debug)]
+pub struct RealTimeClock {
+    reader: Reader,
+    last: AtomicU64,
+    info: SourceInfo,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Device(Rtc),
+    Attribute(File),
+}
+
+impl Reader {
+    /// Seconds since 1970, modulo 2^64.
+    fn seconds(&self) -> io::Result<u64> {
+        let no_date = || io::Error::new(io::ErrorKind::InvalidData, "it shows no date");
+        match self {
+            Self::Device(device) => seconds(device.time()?).ok_or_else(no_date),
+            Self::Attribute(file) => {
+                let mut text = [0; 32];
+                let length = file.read_at(&mut text, 0)?;
+                decimal(&text[..length]).ok_or_else(no_date)
+            }
+        }
+    }
+}
+
+impl RealTimeClock {
+    /// Opens the clock with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`]: no such clock, the right that is missing, a clock that shows no date, or a captured host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, RealTimeClock, TimeSource};
+    ///
+    /// match RealTimeClock::open(&Host::live(), 0) {
+    ///     Ok(clock) => println!("{} s since 1970", clock.ticks()),
+    ///     Err(reason) => println!("no real-time clock: {reason}"),
+    /// }
+    /// ```
+    pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
+        tested(open(host, &SourceId::from(format!("{KIND}{number}")))?)
+    }
+}
+
+impl TimeSource for RealTimeClock {
+    fn ticks(&self) -> u64 {
+        // Relaxed: nothing else is told by it.
+        match self.reader.seconds() {
+            Ok(seconds) => {
+                self.last.store(seconds, Ordering::Relaxed);
+                seconds
+            }
+            Err(_) => self.last.load(Ordering::Relaxed),
+        }
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
+
+fn info(id: SourceId) -> SourceInfo {
+    let mut info = SourceInfo::new(id);
+    info.nominal = Some(Nominal { frequency: ONE_HERTZ, stated_by: StatedBy::Definition });
+    info.claimed_resolution_ns = Some(SECOND_NS);
+    info.read_path = ReadPath::SystemCall;
+    info.counts_in_suspend = Some(true);
+    info
+}
+
+fn device(id: &SourceId) -> PathBuf {
+    Path::new("/dev").join(id.as_str())
+}
+
+fn attribute(id: &SourceId, name: &str) -> String {
+    format!("/sys/class/{KIND}/{id}/{name}")
+}
+
+fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
+    if !host.is_live() {
+        return Err(Unavailable::Captured);
+    }
+    let by_device = Rtc::open(&device(id)).map(Reader::Device);
+    let reader = match by_device {
+        Ok(reader) => Ok(reader),
+        Err(refused) => File::open(attribute(id, "since_epoch")).map(Reader::Attribute).map_err(|_| refused),
+    };
+    let reader = reader.map_err(|error| refusal(id, &error))?;
+    let first = reader.seconds().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
+    Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
+}
+
+/// What the kernel's answer to opening the device means, where the file beside it is not to be had either.
+fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
+    let path = device(id).display().to_string();
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
+            evidence: format!(
+                "{path} is not there: no such clock, no driver for it, or a container without the device"
+            ),
+        },
+        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
+        Some(libc::EBUSY) => Unavailable::Taken { path, evidence: "it is for one program at a time".to_owned() },
+        _ => Unavailable::Refused { reason: format!("{path}: {error}") },
+    }
+}
+
+/// A date and time of day as seconds since 1970, modulo 2^64; `None` for what no calendar has.
+fn seconds(time: RtcTime) -> Option<u64> {
+    let RtcTime { second, minute, hour, day, month, year, .. } = time;
+    // A leap second may be shown as such. No chip counts years from before 1900, or for more than a few centuries.
+    let of_a_day = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
+    if !of_a_day || !(0..12).contains(&month) || !(0..10_000).contains(&year) {
+        return None;
+    }
+    let year = i64::from(year) + 1_900;
+    if !(1..=days_in_month(year, month)?).contains(&day) {
+        return None;
+    }
+    // Years that begin in March, so that a leap day ends one: before 1 January 1970 there were 719 468 days from 1 March of the year 0 on.
+    let (years, months) = if month < 2 { (year - 1, i64::from(month) + 10) } else { (year, i64::from(month) - 2) };
+    let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
+    let days = years * 365 + leap_days + (153 * months + 2) / 5 + i64::from(day) - 1 - 719_468;
+    let seconds = days * 86_400 + i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
+    Some(seconds.cast_unsigned())
+}
+
+fn days_in_month(year: i64, month: i32) -> Option<i32> {
+    const DAYS: [i32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = DAYS.get(usize::try_from(month).ok()?)?;
+    Some(days + i32::from(is_leap && month == 1))
+}
+
+/// A whole number in decimal digits and the end of a line, modulo 2^64 where it is negative.
+fn decimal(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.trim_end().parse::<i64>().ok().map(i64::cast_unsigned)
+}
+
+fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<String> {
+    let mut lines: Vec<String> =
+        host.text(&attribute(id, "name")).map(|name| format!("driver and device: {name}")).into_iter().collect();
+    if host.text(&attribute(id, "hctosys")).as_deref() == Some("1") {
+        lines.push("the kernel took the date from it when it started".to_owned());
+    }
+    let Some(clock) = opened else { return lines };
+    lines.push(match clock.reader {
+        Reader::Device(_) => format!("read by RTC_RD_TIME of {}", device(id).display()),
+        Reader::Attribute(_) => {
+            format!("read by {}, because {} does not open", attribute(id, "since_epoch"), device(id).display())
+        }
+    });
+    // By system call: the vDSO may read a counter that this thread must not.
+    if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
+        let ahead_s = clock.ticks().wrapping_sub(system.nanoseconds() / SECOND_NS).cast_signed();
+        lines.push(format!("it shows {} s since 1970, {ahead_s:+} s beside CLOCK_REALTIME", clock.ticks()));
+    }
+    lines
+}
+
+#[derive(Debug)]
+pub(super) struct RtcBackend;
+
+impl RtcBackend {
+    fn report(host: &Host, id: SourceId) -> ProbeReport {
+        let opened = open(host, &id);
+        ProbeReport {
+            description: DESCRIPTION,
+            kernel: KernelVerdict::Unknown("the kernel keeps the date in it, and no time by it".to_owned()),
+            evidence: evidence(host, &id, opened.as_ref().ok()),
+            availability: opened.map(|clock| clock.info),
+            id,
+        }
+    }
+}
+
+impl Sealed for RtcBackend {}
+
+impl Backend for RtcBackend {
+    fn ids(&self) -> Vec<SourceId> {
+        vec![numbered::first(KIND)]
+    }
+
+    fn ids_on(&self, host: &Host) -> Vec<SourceId> {
+        numbered::all(host, KIND)
+    }
+
+    fn probe(&self, host: &Host) -> Vec<ProbeReport> {
+        self.ids_on(host).into_iter().map(|id| Self::report(host, id)).collect()
+    }
+
+    /// It is not steady: none is opened to say that.
+    fn outline(&self, host: &Host) -> Vec<ProbeReport> {
+        let ids = self.ids_on(host).into_iter();
+        ids.map(|id| ProbeReport {
+            description: DESCRIPTION,
+            kernel: KernelVerdict::Unknown(String::new()),
+            evidence: Vec::new(),
+            availability: Ok(info(id.clone())),
+            id,
+        })
+        .collect()
+    }
+
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+        tested(open(host, id)?).map(|clock| Opened::Shared(Box::new(clock)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{RtcTime, SourceId, Unavailable, days_in_month, decimal, refusal, seconds};
+
+    fn date(year: i32, month: i32, day: i32) -> RtcTime {
+        RtcTime { year: year - 1_900, month: month - 1, day, ..RtcTime::default() }
+    }
+
+    #[test]
+    fn dates_are_seconds_since_1970() {
+        assert_eq!(seconds(date(1970, 1, 1)), Some(0));
+        assert_eq!(seconds(date(2000, 2, 29)), Some(951_782_400));
+        assert_eq!(seconds(date(2038, 1, 19)), Some(2_147_472_000));
+        assert_eq!(seconds(date(2100, 3, 1)), Some(4_107_542_400));
+        let eve = RtcTime { hour: 23, minute: 59, second: 59, ..date(1969, 12, 31) };
+        assert_eq!(seconds(eve), Some(u64::MAX));
+    }
+
+    #[test]
+    fn what_no_calendar_has_is_no_date() {
+        for wrong in [
+            date(2023, 2, 29),
+            date(2100, 2, 29),
+            date(2024, 4, 31),
+            date(2024, 13, 1),
+            date(2024, 0, 1),
+            date(2024, 1, 0),
+            date(1899, 1, 1),
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong:?}");
+        }
+        for wrong in [
+            RtcTime { hour: 24, ..date(2024, 1, 1) },
+            RtcTime { minute: 60, ..date(2024, 1, 1) },
+            RtcTime { second: 61, ..date(2024, 1, 1) },
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        /// Day after day, counted one by one.
+        #[test]
+        fn each_day_comes_a_day_after_the_one_before(first_year in 1_900_i32..2_400) {
+            let mut expected = seconds(date(first_year, 1, 1)).expect("a date");
+            for month in 1..=12 {
+                let days = days_in_month(first_year.into(), month - 1).expect("a month");
+                for day in 1..=days {
+                    prop_assert_eq!(seconds(date(first_year, month, day)), Some(expected));
+                    expected = expected.wrapping_add(86_400);
+                }
+            }
+            prop_assert_eq!(seconds(date(first_year + 1, 1, 1)), Some(expected));
+        }
+
+        #[test]
+        fn any_numbers_are_a_date_or_none(numbers in any::<[i32; 6]>()) {
+            let [second, minute, hour, day, month, year] = numbers;
+            let _ = seconds(RtcTime { second, minute, hour, day, month, year, ..RtcTime::default() });
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in any::<Vec<u8>>()) {
+            let _ = decimal(&text);
+        }
+    }
+
+    #[test]
+    fn the_file_for_everybody_is_read_as_the_kernel_writes_it() {
+        assert_eq!((decimal(b"1700000000\n"), decimal(b"-1\n")), (Some(1_700_000_000), Some(u64::MAX)));
+        assert_eq!((decimal(b""), decimal(b"soon"), decimal(b"1 2")), (None, None, None));
+    }
+
+    #[test]
+    fn every_refusal_says_what_it_means_and_what_helps() {
+        let answer = |errno| refusal(&SourceId::new("rtc1"), &io::Error::from_raw_os_error(errno));
+        assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"rtc1\"")));
+        assert!(answer(libc::EBUSY).remedy().is_some_and(|remedy| remedy.contains("/dev/rtc1")));
+        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+    }
+}

@@ -1,0 +1,107 @@
+//! IN, for one register of 32 bits at a time.
+//! Does not decide which port is read: `source` does.
+
+use core::{arch::asm, cell::RefCell, marker::PhantomData};
+use std::io;
+
+use crate::sys::port::InputPort;
+
+/// Ports of a register of 32 bits.
+const PORTS: u16 = 4;
+
+thread_local! {
+    /// The ports that this thread opened, each as often as it did.
+    static OPENED: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Proof that this thread may read the four ports from this one on: the kernel lets it. Threads and processes that it starts from then on may, too; others
+/// may not, and would be ended by SIGSEGV.
+#[derive(Debug)]
+pub(crate) struct OpenPort {
+    port: u16,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl OpenPort {
+    /// Asks the kernel to let this thread at the register whose first port this is. When the last of them is dropped, the right is given back.
+    ///
+    /// # Errors
+    ///
+    /// What ioperm(2) answers; [`io::ErrorKind::InvalidInput`] for a port whose register would not end before the last.
+    pub(crate) fn open(port: u16) -> io::Result<Self> {
+        if port > u16::MAX - (PORTS - 1) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        allow(port, true)?;
+        OPENED.with_borrow_mut(|opened| opened.push(port));
+        Ok(Self { port, bound_to_its_thread: PhantomData })
+    }
+}
+
+impl InputPort for OpenPort {
+    #[inline(always)]
+    fn read_u32(&self) -> u32 {
+        let value: u32;
+        // SAFETY: touches no memory and no flags. The kernel let this thread at these four ports, and takes that back only when this thread asks; where it
+        // does not, IN raises SIGSEGV, which is not undefined behaviour. Intel SDM vol. 2A (325383-085), IN; ioperm(2).
+        // No nomem: a device's register changes by itself, and reads of it stay in order with the rest.
+        unsafe {
+            asm!("in eax, dx", in("dx") self.port, out("eax") value, options(nostack, preserves_flags));
+        }
+        value
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        // In a thread that ends, what it was allowed is of no interest any more.
+        let others = OPENED.try_with(|opened| {
+            let mut opened = opened.borrow_mut();
+            if let Some(own) = opened.iter().position(|&port| port == self.port) {
+                opened.swap_remove(own);
+            }
+            opened.iter().any(|&port| port.abs_diff(self.port) < PORTS)
+        });
+        if others == Ok(false) {
+            // The kernel refuses nobody who gives a right back.
+            let _ = allow(self.port, false);
+        }
+    }
+}
+
+fn allow(port: u16, allowed: bool) -> io::Result<()> {
+    // SAFETY: the system call takes three numbers and changes only at which ports IN and OUT of this thread trap. ioperm(2).
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_ioperm,
+            libc::c_ulong::from(port),
+            libc::c_ulong::from(PORTS),
+            libc::c_long::from(allowed),
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InputPort, OpenPort};
+
+    #[test]
+    fn a_port_at_the_end_is_none_of_a_register() {
+        assert!(OpenPort::open(0xfffd).is_err());
+    }
+
+    #[test]
+    fn a_port_is_opened_or_refused_with_an_error() {
+        // 0x80 takes diagnostic codes; reading it and the three after it does nothing.
+        match OpenPort::open(0x80) {
+            Ok(port) => {
+                let second = OpenPort::open(0x80).expect("as the first");
+                drop(second);
+                // The first one's right is still there.
+                port.read_u32();
+            }
+            Err(error) => println!("skipped: no port may be opened: {error}"),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! PTP hardware clocks: their time by a clock id of their file, and their readings beside the system's clock.
+//! Judges no reading: `source::ptp` does.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::Path,
+};
+
+use super::clock::Clock;
+
+/// `struct ptp_clock_time`. Linux, include/uapi/linux/ptp_clock.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PtpTime {
+    seconds: i64,
+    nanoseconds: u32,
+    reserved: u32,
+}
+
+impl PtpTime {
+    /// Nanoseconds since its epoch; `None` for what no clock shows.
+    pub(crate) fn nanoseconds(self) -> Option<i64> {
+        self.seconds.checked_mul(1_000_000_000)?.checked_add(self.nanoseconds.into())
+    }
+}
+
+/// PTP_MAX_SAMPLES. Linux, include/uapi/linux/ptp_clock.h.
+const SAMPLES: u32 = 25;
+const MOST: usize = SAMPLES as usize;
+
+/// `struct ptp_sys_offset`: the system's time, then the clock's and the system's in turn.
+#[repr(C)]
+struct SystemOffset {
+    samples: u32,
+    reserved: [u32; 3],
+    times: [PtpTime; 2 * MOST + 1],
+}
+
+/// `struct ptp_sys_offset_extended`: the clock's time between two of the system's. The second field names one of the system's clocks from 6.12 on: 0 is
+/// CLOCK_REALTIME, which it is on all kernels.
+#[repr(C)]
+struct SystemOffsetExtended {
+    samples: u32,
+    reserved: [u32; 3],
+    times: [[PtpTime; 3]; MOST],
+}
+
+/// `struct ptp_sys_offset_precise`: both at one moment.
+#[repr(C)]
+#[derive(Default)]
+struct SystemOffsetPrecise {
+    device: PtpTime,
+    realtime: PtpTime,
+    monotonic_raw: PtpTime,
+    reserved: [u32; 4],
+}
+
+/// Numbers that have the size of the structure in them. Linux, include/uapi/linux/ptp_clock.h.
+const MAGIC: u32 = b'=' as u32;
+const PTP_SYS_OFFSET: libc::Ioctl = libc::_IOW::<SystemOffset>(MAGIC, 5);
+const PTP_SYS_OFFSET_PRECISE: libc::Ioctl = libc::_IOWR::<SystemOffsetPrecise>(MAGIC, 8);
+const PTP_SYS_OFFSET_EXTENDED: libc::Ioctl = libc::_IOWR::<SystemOffsetExtended>(MAGIC, 9);
+const _: () = assert!(size_of::<SystemOffset>() == 0x340, "as the kernel lays it out");
+const _: () = assert!(size_of::<SystemOffsetPrecise>() == 0x40, "as the kernel lays it out");
+const _: () = assert!(size_of::<SystemOffsetExtended>() == 0x4c0, "as the kernel lays it out");
+
+/// The clock's reading between two of the system's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Between {
+    pub(crate) before: PtpTime,
+    pub(crate) device: PtpTime,
+    pub(crate) after: PtpTime,
+}
+
+/// An open PTP clock.
+#[derive(Debug)]
+pub(crate) struct Ptp {
+    file: File,
+}
+
+impl Ptp {
+    /// Opens the clock for reading, which cannot set or steer it.
+    ///
+    /// # Errors
+    ///
+    /// What opening it answers.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+        Ok(Self { file })
+    }
+
+    /// The clock as one of the kernel's, for as long as this file is open.
+    ///
+    /// # Errors
+    ///
+    /// What a first reading answers.
+    pub(crate) fn clock(&self) -> io::Result<Clock> {
+        Clock::of_descriptor(self.file.as_raw_fd())
+    }
+
+    /// Readings of the clock, each between two of CLOCK_REALTIME: as the driver takes them around the device's register, or, where it does not, around the
+    /// whole of the driver; and which it was.
+    ///
+    /// # Errors
+    ///
+    /// What the second way answers, where neither is to be had.
+    pub(crate) fn beside_system(&self) -> io::Result<(Vec<Between>, bool)> {
+        let mut extended =
+            SystemOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[PtpTime::default(); 3]; MOST] };
+        let descriptor = self.file.as_raw_fd();
+        // SAFETY: the number has the size of `extended`, of which the kernel reads the first words and fills at most the 25 entries that they ask for. Linux,
+        // drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
+        let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET_EXTENDED, &raw mut extended) };
+        if answer >= 0 {
+            let between = extended.times.map(|[before, device, after]| Between { before, device, after });
+            return Ok((between.to_vec(), true));
+        }
+        let mut plain = SystemOffset { samples: SAMPLES, reserved: [0; 3], times: [PtpTime::default(); 2 * MOST + 1] };
+        // SAFETY: as above; the kernel fills twice the number of samples and one. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset`.
+        let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET, &raw mut plain) };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let triples = plain.times.windows(3).step_by(2);
+        Ok((triples.map(|triple| Between { before: triple[0], device: triple[1], after: triple[2] }).collect(), false))
+    }
+
+    /// The clock's time and CLOCK_REALTIME at one moment, as hardware or a hypervisor took them.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP where nobody does.
+    pub(crate) fn at_one_moment(&self) -> io::Result<(PtpTime, PtpTime)> {
+        let mut precise = SystemOffsetPrecise::default();
+        // SAFETY: the number has the size of `precise`, which the kernel fills. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_precise`.
+        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), PTP_SYS_OFFSET_PRECISE, &raw mut precise) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok((precise.device, precise.realtime)) }
+    }
+}
+
+/// The kernel's clock id of an open file of a clock: its descriptor inverted, above the bits that say so. Linux, include/linux/posix-timers.h, `CLOCKFD`.
+pub(super) const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
+    const CLOCKFD: libc::clockid_t = 3;
+    (!descriptor << 3) | CLOCKFD
+}
+
+#[cfg(test)]
+impl PtpTime {
+    pub(crate) fn of_nanoseconds(nanoseconds: i64) -> Self {
+        let part = u32::try_from(nanoseconds.rem_euclid(1_000_000_000)).expect("below a second");
+        Self { seconds: nanoseconds.div_euclid(1_000_000_000), nanoseconds: part, reserved: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ptp, PtpTime, clock_id};
+
+    #[test]
+    fn a_file_that_is_no_clock_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let no_clock = Ptp::open(file.path()).expect("a file can be opened");
+        assert!(no_clock.clock().is_err() && no_clock.beside_system().is_err() && no_clock.at_one_moment().is_err());
+    }
+
+    #[test]
+    fn an_id_says_that_it_is_of_a_file() {
+        assert_eq!((clock_id(0), clock_id(3)), (-5, -29));
+    }
+
+    #[test]
+    fn a_time_is_in_nanoseconds_or_none() {
+        for nanoseconds in [0, 1, 1_700_000_000_123_456_789, -1] {
+            assert_eq!(PtpTime::of_nanoseconds(nanoseconds).nanoseconds(), Some(nanoseconds));
+        }
+        let far = PtpTime { seconds: i64::MAX, nanoseconds: 0, reserved: 0 };
+        assert_eq!(far.nanoseconds(), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! RTC_RD_TIME: what a real-time clock shows.
+//! Makes no time of it: `source::rtc` does.
+
+use std::{
+    fs::File,
+    io,
+    mem::MaybeUninit,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+};
+
+/// `struct rtc_time`. Linux, include/uapi/linux/rtc.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RtcTime {
+    pub(crate) second: libc::c_int,
+    pub(crate) minute: libc::c_int,
+    pub(crate) hour: libc::c_int,
+    /// From 1 on.
+    pub(crate) day: libc::c_int,
+    /// From 0 on.
+    pub(crate) month: libc::c_int,
+    /// Since 1900.
+    pub(crate) year: libc::c_int,
+    pub(crate) unused: [libc::c_int; 3],
+}
+
+/// A number that has the size of the structure in it. Linux, include/uapi/linux/rtc.h.
+const RTC_RD_TIME: libc::Ioctl = libc::_IOR::<RtcTime>(b'p' as u32, 9);
+const _: () = assert!(size_of::<RtcTime>() == 0x24, "as the kernel lays it out");
+
+/// An open real-time clock. It is for one at a time: the kernel answers EBUSY to the second.
+#[derive(Debug)]
+pub(crate) struct Rtc {
+    file: File,
+}
+
+impl Rtc {
+    /// Opens the clock for reading.
+    ///
+    /// # Errors
+    ///
+    /// What opening it answers.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+        Ok(Self { file })
+    }
+
+    /// What the clock shows.
+    ///
+    /// # Errors
+    ///
+    /// What the driver answers: a clock that has lost its time is refused.
+    pub(crate) fn time(&self) -> io::Result<RtcTime> {
+        let mut time = MaybeUninit::<RtcTime>::zeroed();
+        // SAFETY: RTC_RD_TIME fills a structure of the size that is in its number, which `time` has; a file of another kind answers ENOTTY. rtc(4).
+        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), RTC_RD_TIME, time.as_mut_ptr()) };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it consists of integers and was zeroed, so that it has a value whatever the kernel filled in. MaybeUninit::assume_init.
+        Ok(unsafe { time.assume_init() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rtc;
+
+    #[test]
+    fn a_file_that_is_no_clock_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let no_clock = Rtc::open(file.path()).expect("a file can be opened");
+        assert!(no_clock.time().is_err());
+        assert!(Rtc::open(std::path::Path::new("/nonexistent")).is_err());
+    }
+}
