@@ -10,6 +10,7 @@ mod cycles;
 mod exit;
 mod machine;
 mod progress;
+mod realtime;
 mod render;
 
 use std::process::ExitCode;

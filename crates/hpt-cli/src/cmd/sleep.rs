@@ -6,16 +6,16 @@ use clap::Args;
 use hpt_core::{
     Sleeper, SourceId, clock,
     measure::{SleepMethod, SleepMiss, sleep_miss},
-    realtime::{AwakeCpus, Fifo, Pinned},
 };
 use serde::Serialize;
 
 use crate::{
-    cli::{CpuChoice, after_help, cpu_choice, sleep_length},
+    cli::{after_help, sleep_length},
     context::Context,
     exit::Failure,
     machine::Machine,
     progress::Progress,
+    realtime::{Settings, ThreadOptions},
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
@@ -46,15 +46,8 @@ pub(crate) struct Arguments {
     /// Let hpt spend no more than this part of the time spinning
     #[arg(long, value_name = "PART", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
-    cpu: Option<CpuChoice>,
-    /// Run by SCHED_FIFO with this priority, 1 to 99
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
-    fifo: Option<u8>,
-    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
-    #[arg(long)]
-    awake: bool,
+    #[command(flatten)]
+    thread: ThreadOptions,
 }
 
 fn method(text: &str) -> Result<&'static str, String> {
@@ -91,8 +84,7 @@ struct Data {
     hpt: &'static str,
     machine: Machine,
     cpu: Option<usize>,
-    fifo: Option<u8>,
-    awake: bool,
+    thread: Settings,
     source: SourceId,
     interrupted: bool,
     results: Vec<Row>,
@@ -103,9 +95,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     context.listen()?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.contains(&name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    let pinned = context.pin(arguments.cpu)?;
-    let _fifo = arguments.fifo.map(Fifo::at).transpose()?;
-    let _awake = arguments.awake.then(AwakeCpus::hold).transpose()?;
+    let held = arguments.thread.hold(context)?;
     clock::prime();
 
     let sleeps = u64::from(arguments.count) * methods;
@@ -141,9 +131,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         kind: "sleep",
         hpt: env!("CARGO_PKG_VERSION"),
         machine: Machine::of(&context.host),
-        cpu: pinned.as_ref().map(Pinned::cpu),
-        fifo: arguments.fifo,
-        awake: arguments.awake,
+        cpu: held.cpu(),
+        thread: held.settings(),
         source: clock::source().0,
         interrupted: context.interrupted(),
         results: rows,
@@ -205,12 +194,10 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
-    let class = data.fifo.map_or_else(String::new, |priority| format!(", SCHED_FIFO {priority}"));
-    let awake = if data.awake { ", CPUs kept awake" } else { "" };
+    let thread = data.thread.words(data.cpu);
     let summary = format!(
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
-         time, over the time that passed. {cpu}{class}{awake}. {}",
+         time, over the time that passed. {thread}. {}",
         data.source,
         data.machine.line()
     );
@@ -224,6 +211,7 @@ mod tests {
     use super::{Data, Row, method, page, part};
     use crate::{
         machine::Machine,
+        realtime::Settings,
         render::{Document, golden},
     };
 
@@ -249,8 +237,7 @@ mod tests {
             hpt: "0.0.0",
             machine: Machine::of(&golden::host()),
             cpu: Some(1),
-            fifo: Some(50),
-            awake: true,
+            thread: Settings { policy: "fifo", priority: Some(50), awake: true },
             source: hpt_core::SourceId::new("tsc"),
             interrupted: true,
             results: vec![
