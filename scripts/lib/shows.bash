@@ -326,6 +326,151 @@ judge_suspend() {
     if ended kernel && ! grep -qF 'PM: suspend entry (deep)' -- "$answers/kernel.out"; then wrong 'suspend: the kernel did not suspend to RAM'; fi
 }
 
+# --- chipset: a PC's other clocks are read by root, and refused with reasons where they must be -------------------------
+
+# chipset_clocks: those whose rate is known, with commas.
+chipset_clocks() {
+    local sources=perf-time
+    if [[ $hpet == [0-9]* ]]; then sources+=,hpet,hpet-low; fi
+    if [[ $acpi_timer == 0x* ]]; then sources+=,acpi-pm; fi
+    echo "$sources"
+}
+
+guest_chipset() {
+    local build
+    for build in "${builds[@]}"; do
+        echo "step $build.chipset hpt-$build probe --format json"
+        echo "step $build.chipset-plain as plain hpt-$build probe --format json"
+        echo "step $build.chipset-rates hpt-$build calibrate --window 300ms --format json --source $(chipset_clocks)"
+        echo "step $build.chipset-bench hpt-$build bench --calls 2000 --format json --source $(chipset_clocks),rtc0"
+    done
+}
+
+judge_chipset() {
+    local build step wanted
+    for build in "${builds[@]}"; do
+        step=$build.chipset
+        if ended "$step"; then
+            judge_hpet "$step"
+            case $acpi_timer in
+                0x*)
+                    holds "$step" "acpi-pm at port $acpi_timer, 24 bits, 3.579545 MHz" \
+                        'source("acpi-pm") | .available and .width_bits == 24 and .frequency_hz == 3579545 and .read_path == "port"
+                            and any(.evidence[]; contains("port '"$acpi_timer"'"))'
+                    ;;
+                lockdown)
+                    holds "$step" 'acpi-pm is refused to root, because the kernel is locked down' \
+                        'source("acpi-pm") | .reason_kind == "no-right" and (.reason | contains("locked down")) and .remedy != null'
+                    ;;
+            esac
+            holds "$step" 'rtc0 by its device, in whole seconds, and not steady' \
+                'source("rtc0") | .available and .resolution_ns == 1e9 and (.steady | not) and any(.evidence[]; contains("RTC_RD_TIME of /dev/rtc0"))'
+            holds "$step" 'perf-time, by a multiplier of the kernel that gives the rate of the TSC' \
+                'source("perf-time") as $time | (source("tsc").frequency_hz / 1e6) as $mhz
+                    | $time.available and $time.kernel_verdict == "trusted" and $time.read_path == "register"
+                    and any($time.evidence[]; capture("to run at (?<mhz>[0-9.]+) MHz").mhz | tonumber | near($mhz))'
+            holds "$step" 'the PIT is listed and not read' 'source("pit") | (.available | not) and .reason_kind == "needs-write"'
+            holds "$step" 'there is no PTP clock' 'source("ptp0").reason_kind == "no-device"'
+            holds "$step" 'none of them is chosen' '.choice.source == "tsc"'
+        fi
+        if ended "$step-plain"; then
+            if [[ $hpet != none ]]; then
+                holds "$step-plain" 'the HPET is refused to a plain user, with what helps' \
+                    'source("hpet", "hpet-low") | .reason_kind == "no-right" and (.remedy | contains("KERNEL==\"hpet\""))'
+            fi
+            holds "$step-plain" 'the ACPI timer is refused to a plain user, with what helps' \
+                'source("acpi-pm") | .reason_kind == "no-right" and (.reason | contains("FACP")) and .remedy != null'
+            holds "$step-plain" 'perf-time is refused to a plain user, with what helps' \
+                'source("perf-time") | .reason_kind == "no-right" and (.remedy | contains("perf_event_paranoid=2"))'
+            holds "$step-plain" 'a plain user reads the real-time clock by since_epoch' \
+                'source("rtc0") | .available and any(.evidence[]; contains("since_epoch"))'
+            holds "$step-plain" 'the PIT is not read' 'source("pit").reason_kind == "needs-write"'
+        fi
+        if ended "$step-rates"; then
+            holds "$step-rates" "$(chipset_clocks) run as fast as they must" \
+                "([.calibrations[].source] - (\"$(chipset_clocks)\" / \",\") == []) and all(.calibrations[]; .calibrated and (1 + .error_ppm / 1e6 | near(1)))"
+            shown "$(jq -r '.calibrations[] | select(.source != "hpet-low") | "\(.source) \(.frequency_hz / 1e4 | round / 100) MHz"' \
+                "$answers/$step-rates.out" | paste -s -d , | sed 's/,/, /g')"
+        fi
+        if ended "$step-bench"; then
+            wanted="$(chipset_clocks),rtc0"
+            holds "$step-bench" 'each was read to the end' "((\"$wanted\" / \",\") - [.results[].id] == []) and all(.results[]; .complete)"
+        fi
+    done
+    case $acpi_timer in
+        lockdown) shown 'no ports under lockdown' ;;
+    esac
+    case $hpet in
+        none | unmapped) shown "HPET refused: $hpet" ;;
+    esac
+}
+
+# judge_hpet STEP: as the board's file says: its rate in Hz, `none`, or `unmapped`.
+judge_hpet() {
+    case $hpet in
+        none)
+            holds "$1" 'there is no HPET, though there is a file' 'source("hpet", "hpet-low") | .reason_kind == "no-device" and (.reason | contains("EBUSY"))'
+            ;;
+        unmapped)
+            holds "$1" 'the HPET is not mapped, and what helps' \
+                'source("hpet", "hpet-low") | .reason_kind == "not-offered" and (.remedy | contains("hpet_mmap=1"))'
+            ;;
+        *)
+            holds "$1" "hpet at $hpet Hz" "source(\"hpet\") | .available and .width_bits == 64 and .frequency_hz == $hpet and .read_path == \"mmio\""
+            holds "$1" "hpet-low at $hpet Hz" "source(\"hpet-low\") | .available and .width_bits == 32 and .frequency_hz == $hpet"
+            ;;
+    esac
+}
+
+# --- ptp: a network card's clock is read, and one that is wrong is refused ------------------------------------------------
+
+# The board has two cards: what the kernel calls the one whose clock is right under emulation, and the one whose clock is not.
+guest_ptp() {
+    local build module
+    for module in i2c-algo-bit igb e1000e; do echo "step ptp-$module insmod /modules/$module.ko"; done
+    # Their numbers are given out as they come.
+    echo 'while [ ! -e /dev/ptp1 ] && [ $((ptp_waited += 1)) -le 20 ]; do sleep 1; done'
+    echo "step ptp-names sh -c 'for clock in ptp0 ptp1; do basename \$(readlink -f /sys/class/ptp/\$clock/device/driver); done'"
+    for build in "${builds[@]}"; do
+        echo "step $build.ptp hpt-$build probe --format json"
+        echo "step $build.ptp-plain as plain hpt-$build probe --format json"
+        echo "step $build.ptp-rates hpt-$build calibrate --window 300ms --format json --source ptp0"
+        echo "step $build.ptp-bench hpt-$build bench --calls 500 --format json --source ptp0"
+    done
+}
+
+judge_ptp() {
+    local build module
+    for module in i2c-algo-bit igb e1000e; do ended "ptp-$module" || return 0; done
+    if ended ptp-names && [[ $(paste -s -d ' ' "$answers/ptp-names.out") != 'igb e1000e' ]]; then
+        wrong "ptp: not igb and e1000e: $(paste -s -d ' ' "$answers/ptp-names.out")"
+    fi
+    for build in "${builds[@]}"; do
+        if ended "$build.ptp"; then
+            holds "$build.ptp" 'the igb card has a clock, which may be steered' \
+                'source("ptp0") | .available and .frequency_hz == 1e9 and .steered and (.steady | not) and .read_path == "syscall"
+                    and any(.evidence[]; . == "driver: igb")'
+            holds "$build.ptp" 'it says how far it is from CLOCK_REALTIME, with a bound below 10 ms' \
+                '[source("ptp0").evidence[] | capture("beside CLOCK_REALTIME: [-+][0-9]+ ns, ± (?<bound>[0-9]+) ns, a bound, by PTP_SYS_OFFSET_EXTENDED").bound | tonumber]
+                    | length == 1 and all(. < 1e7)'
+            holds "$build.ptp" "the e1000e card's clock is refused, because it is none" 'source("ptp1") | (.available | not) and .reason_kind == "self-test"'
+            holds "$build.ptp" 'perf-time, by a counter of fewer than 64 bits at the rate of the ARM counter' \
+                'source("perf-time") | .available and any(.evidence[]; contains("run at 62.500000 MHz")) and any(.evidence[]; contains("a counter of 5"))'
+            holds "$build.ptp" 'the real-time clock of this machine' 'source("rtc0") | .available and any(.evidence[]; contains("rtc-pl031"))'
+            holds "$build.ptp" 'neither is chosen' '.choice.source | startswith("ptp") | not'
+        fi
+        if ended "$build.ptp-plain"; then
+            holds "$build.ptp-plain" 'a plain user is refused, with what helps' \
+                'source("ptp0", "ptp1") | .reason_kind == "no-right" and (.remedy | contains("KERNEL==\"ptp"))'
+        fi
+        if ended "$build.ptp-rates"; then
+            holds "$build.ptp-rates" 'it runs at 1 GHz' '[.calibrations[] | .calibrated and (.frequency_hz | near(1e9))] == [true]'
+            shown "ptp0 $(jq -r '.calibrations[0].frequency_hz / 1e4 | round / 100' "$answers/$build.ptp-rates.out") MHz, a wrong ptp1 refused"
+        fi
+        if ended "$build.ptp-bench"; then holds "$build.ptp-bench" 'it was read to the end' '[.results[].complete] == [true]'; fi
+    done
+}
+
 # --- clocksource: the kernel's clock source is listed, set, compared and put back ---------------------------------------
 
 # Another clock source than the board's own, which it offers.

@@ -21,8 +21,8 @@ const PATHS: [&str; 6] = [
 /// Nodes of the device tree that hpt looks for, by `compatible`.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
-/// Files that name the devices of a class.
-const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "clock_name")];
+/// Files that name the devices of a class. Not the clock_name of a PTP clock, which is a network card's address.
+const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 
 /// Lines of /proc/cpuinfo that tell one machine from its sisters.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];

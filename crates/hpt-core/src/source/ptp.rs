@@ -192,9 +192,19 @@ fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
     }
 }
 
+/// Whose clock it is: its driver, or what a clock without a device calls itself. Not what a card's calls itself, which is the card's address.
+fn named(host: &Host, id: &SourceId) -> Option<String> {
+    let of_device = host.text(&format!("/sys/class/{KIND}/{id}/device/uevent"));
+    let driver = of_device.as_deref().and_then(|lines| lines.lines().find_map(|line| line.strip_prefix("DRIVER=")));
+    driver.map(|driver| format!("driver: {driver}")).or_else(|| {
+        let name = host.text(&format!("/sys/class/{KIND}/{id}/clock_name"))?;
+        let is_an_address = name.len() == 12 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (!is_an_address).then(|| format!("it calls itself {name:?}"))
+    })
+}
+
 fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String> {
-    let named = host.text(&format!("/sys/class/{KIND}/{id}/clock_name"));
-    let mut lines: Vec<String> = named.map(|name| format!("the driver calls it {name:?}")).into_iter().collect();
+    let mut lines: Vec<String> = named(host, id).into_iter().collect();
     lines.extend(opened.map(|clock| match clock.offset() {
         Err(error) => format!("beside CLOCK_REALTIME: not told ({error})"),
         Ok(PtpOffset { offset_ns, bound_ns, method, readings }) => {
@@ -256,14 +266,15 @@ impl Backend for PtpBackend {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{fs, io};
 
     use proptest::{
         collection::vec,
         prelude::{any, prop_assert, proptest},
     };
 
-    use super::{Between, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, refusal};
+    use super::{Between, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, named, refusal};
+    use crate::host::{Facts, Host};
 
     fn reading(before: i64, device: i64, after: i64) -> Between {
         let at = PtpTime::of_nanoseconds;
@@ -327,6 +338,25 @@ mod tests {
             let moment = (PtpTime::of_nanoseconds(moment.0), PtpTime::of_nanoseconds(moment.1));
             let _ = conclude(Some(moment), Ok((readings, true)));
         }
+    }
+
+    #[test]
+    fn a_cards_address_is_not_shown() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let host = Host::captured(folder.path(), Facts::live());
+        let write = |path: &str, content: &str| {
+            let file = folder.path().join("sys/class/ptp/ptp0").join(path);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+            fs::write(file, content).expect("writable");
+        };
+        let named = || named(&host, &SourceId::new("ptp0"));
+        assert_eq!(named(), None);
+        write("clock_name", "525400123456\n");
+        assert_eq!(named(), None);
+        write("clock_name", "KVM virtual PTP\n");
+        assert_eq!(named().as_deref(), Some("it calls itself \"KVM virtual PTP\""));
+        write("device/uevent", "DRIVER=igb\nPCI_CLASS=20000\n");
+        assert_eq!(named().as_deref(), Some("driver: igb"));
     }
 
     #[test]
