@@ -8,6 +8,7 @@ mod cmd;
 mod context;
 mod cycles;
 mod exit;
+mod lateness;
 mod machine;
 mod progress;
 mod realtime;

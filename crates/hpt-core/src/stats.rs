@@ -52,6 +52,21 @@ impl Histogram {
         self.counts.len()
     }
 
+    /// Adds the samples of another one.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts).expect("the table grows to any value of 64 bits");
+        let Some((smallest, largest)) = other.ends else { return };
+        let (own_smallest, own_largest) = self.ends.unwrap_or((smallest, largest));
+        self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
+    }
+
+    /// What this part of all samples does not exceed (0 to 1), in ticks; `None` without samples.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let (smallest, largest) = self.ends?;
+        Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
+    }
+
     /// What was counted, from the smallest to the largest: the largest value of each class, in ticks, and how many samples are in it. Classes without
     /// samples are left out.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
@@ -63,7 +78,7 @@ impl Histogram {
     #[expect(clippy::cast_precision_loss, reason = "durations for printing, below 2^53 ticks")]
     pub fn spread(&self, tick_ns: f64) -> Option<Spread> {
         let (smallest, largest) = self.ends?;
-        let quantile = |q: f64| self.counts.value_at_quantile(q).clamp(smallest, largest) as f64 * tick_ns;
+        let quantile = |part: f64| self.quantile(part).unwrap_or(largest) as f64 * tick_ns;
         Some(Spread {
             samples: self.counts.len(),
             min_ns: smallest as f64 * tick_ns,

@@ -5,10 +5,12 @@ mod granularity;
 mod pairs;
 mod read_cost;
 mod sleep_miss;
+mod wakes;
 
 pub use self::{
     granularity::{Granularity, granularity},
     pairs::{Pairs, read_pairs},
     read_cost::{Instruments, ReadCost, read_cost},
     sleep_miss::{SleepMethod, SleepMiss, sleep_miss},
+    wakes::{Lateness, Waiting, Wake, cost_of_looking, wakes},
 };
