@@ -76,6 +76,8 @@ fn help_is_complete() {
         ("help-bench", &["bench", "--help"]),
         ("help-sleep", &["sleep", "--help"]),
         ("help-latency", &["latency", "--help"]),
+        ("help-latency-timer", &["latency", "timer", "--help"]),
+        ("help-latency-poll", &["latency", "poll", "--help"]),
         ("help-latency-pairs", &["latency", "pairs", "--help"]),
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),

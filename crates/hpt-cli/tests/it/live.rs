@@ -265,6 +265,85 @@ fn pairs_are_read_of_every_source_after_every_kind_of_wait() {
     assert_eq!(one["results"].as_array().map(Vec::len), Some(2), "in a row, and after 100 ms");
 }
 
+/// The same wake-ups by every account: the table, the raw samples counted here, cyclictest's two files, one line.
+#[test]
+fn every_account_of_the_wake_ups_is_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let write = |form: &str| format!("{form}={}", path(form));
+    let (raw, text, own, hdr, line) =
+        (path("raw"), write("cyclictest"), write("cyclictest-json"), write("hdr"), write("line"));
+    let mut arguments =
+        vec!["latency", "timer", "--interval", "200us", "--count", "300", "--cpu", "all", "--raw", &raw];
+    for one in [&text, &own, &hdr, &line] {
+        arguments.extend(["--write", one]);
+    }
+    arguments.extend(["--format", "json"]);
+    let output = run(&arguments);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let read = |name: &str| std::fs::read_to_string(path(name)).expect("it was written");
+    let (raw, text, own, line) = (read("raw"), read("cyclictest"), read("cyclictest-json"), read("line"));
+    let own: Value = serde_json::from_str(&own).expect("JSON");
+    assert_eq!(raw.lines().count(), 300 * document["results"].as_array().expect("rows").len());
+    assert!(read("hdr").lines().any(|line| line.starts_with("Tag=cpu0,")));
+    for (number, row) in document["results"].as_array().expect("rows").iter().enumerate() {
+        let cpu = row["cpu"].as_u64().expect("pinned").to_string();
+        let mut counted = std::collections::BTreeMap::new();
+        let mut deadlines = Vec::new();
+        for sample in raw.lines().filter(|line| line.split(' ').next() == Some(cpu.as_str())) {
+            let numbers: Vec<u64> = sample.split(' ').map(|word| word.parse().expect("a number")).collect();
+            deadlines.push(numbers[1]);
+            *counted.entry(numbers[2] / 1_000).or_insert(0_u64) += 1;
+        }
+        assert!(deadlines.windows(2).all(|two| (two[1] - two[0]) % 200_000 == 0 && two[1] > two[0]), "a grid");
+        let below: u64 = counted.range(10_000..).map(|(_, count)| count).sum();
+        assert_eq!(row["beyond"], below);
+        let counted: Vec<_> = counted.into_iter().filter(|&(us, _)| us < 10_000).collect();
+        let of_document: Vec<(u64, u64)> = serde_json::from_value(row["microseconds"].clone()).expect("pairs");
+        assert_eq!(of_document, counted);
+        let of_own: std::collections::BTreeMap<String, u64> =
+            serde_json::from_value(own["thread"][number.to_string()]["histogram"].clone()).expect("counts");
+        let column = |us: u64| {
+            let row = text.lines().find(|line| line.starts_with(&format!("{us:06} "))).expect("a line");
+            row[7..].split('\t').nth(number).and_then(|count| count.parse().ok()).expect("a column")
+        };
+        let counts: Vec<u64> = line.lines().nth(number).expect("a line")["0us: ".len()..]
+            .split(" (")
+            .next()
+            .expect("counts")
+            .split(' ')
+            .map(|count| count.parse().expect("a number"))
+            .collect();
+        for (us, count) in counted {
+            assert_eq!(of_own.get(&us.to_string()), Some(&count));
+            assert_eq!((column(us), counts[usize::try_from(us).expect("small")]), (count, count));
+        }
+    }
+}
+
+#[test]
+fn a_run_ends_at_the_first_that_is_too_late() {
+    let output = run(&["latency", "timer", "--break-above", "1us", "--duration", "1h", "--format", "json"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let document = json(&output);
+    let rows = document["results"].as_array().expect("rows");
+    assert!(rows[0]["max_ns"].as_u64() > Some(1_000));
+    assert_eq!(document["broke_at_ns"], rows[0]["max_at_ns"]);
+}
+
+#[test]
+fn an_interrupted_latency_prints_what_is_there() {
+    for mode in ["timer", "poll"] {
+        let (document, code) = interrupted(&["latency", mode, "--duration", "1h"]);
+        assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)), "{mode}");
+        assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
+    }
+    // Nothing to wait for within an hour: Ctrl-C is heard all the same.
+    let (document, _) = interrupted(&["latency", "timer", "--interval", "1h", "--count", "2"]);
+    assert_eq!(document["interrupted"], true);
+}
+
 #[test]
 fn interrupted_pairs_are_printed() {
     let (document, code) = interrupted(&["latency", "pairs", "--every", "1ms", "--count", "1000000"]);

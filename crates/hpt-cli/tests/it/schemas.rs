@@ -31,6 +31,9 @@ fn live_documents_are_valid() {
         &["calibrate", "--window", "1ms", "--source", "thread-cpu,monotonic-coarse"],
         &["bench", "--calls", "1000"],
         &["sleep", "--count", "3"],
+        &["latency", "timer", "--count", "20", "--cpu", "all"],
+        &["latency", "timer", "--count", "20", "--by", "hpt", "--cpu", "any"],
+        &["latency", "poll", "--count", "20"],
         &["latency", "pairs", "--count", "3", "--every", "0s,1ms/2ms"],
         &["clocksource"],
         &["restore", "--store", store],
@@ -84,6 +87,7 @@ fn csv_has_the_keys_of_the_rows_for_columns() {
         (&["calibrate", "--window", "5ms", "--source", "monotonic"], "calibrations"),
         (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
         (&["sleep", "--count", "2", "--duration", "100us"], "results"),
+        (&["latency", "timer", "--count", "2"], "results"),
         (&["latency", "pairs", "--count", "2", "--source", "monotonic"], "results"),
         (&["clocksource"], "sources"),
     ] {

@@ -28,6 +28,7 @@ use crate::{
     lateness::{About, OfThread, Wanted, bars, wanted},
     machine::Machine,
     progress::Progress,
+    realtime::Settings,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
@@ -183,8 +184,7 @@ struct Data {
     machine: Machine,
     interval_ns: u64,
     by: &'static str,
-    fifo: Option<u8>,
-    awake: bool,
+    thread: Settings,
     source: SourceId,
     look_ns: u64,
     step_ns: Option<u64>,
@@ -289,8 +289,11 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             Waiting::Precise => "hpt",
             _ => "kernel",
         },
-        fifo: arguments.fifo,
-        awake: arguments.awake,
+        thread: Settings {
+            policy: if arguments.fifo.is_some() { "fifo" } else { "other" },
+            priority: arguments.fifo,
+            awake: arguments.awake,
+        },
         source: clock::source().0,
         look_ns,
         step_ns,
@@ -522,11 +525,15 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
         "hpt" => "a thread was there at deadlines, by hpt's Sleeper,",
         _ => "the kernel woke a thread at deadlines",
     };
-    let class = data.fifo.map_or_else(String::new, |priority| format!(", SCHED_FIFO {priority}"));
-    let awake = if data.awake { ", CPUs kept awake" } else { "" };
+    let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    let thread = match cpus.as_slice() {
+        [] => data.thread.words(None),
+        [cpu] => data.thread.words(Some(*cpu)),
+        _ => data.thread.words(None).replacen("Not pinned", "A thread on each CPU", 1),
+    };
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
-        "How late {how} {} apart, for {:.1} s from {} on{class}{awake}. missed: deadlines that had passed before they were waited for. \
+        "How late {how} {} apart, for {:.1} s from {} on. {thread}. missed: deadlines that had passed before they were waited for. \
          Time by {}: a look at it takes {}{step}, and is in every figure. {}",
         short_time(data.interval_ns as f64),
         data.elapsed_s,
@@ -554,6 +561,7 @@ mod tests {
     use crate::{
         lateness,
         machine::Machine,
+        realtime::Settings,
         render::{Document, golden},
     };
 
@@ -569,8 +577,7 @@ mod tests {
             machine: Machine::of(&golden::host()),
             interval_ns: 1_000_000,
             by: "kernel",
-            fifo: Some(80),
-            awake: true,
+            thread: Settings { policy: "fifo", priority: Some(80), awake: true },
             source: SourceId::new("tsc"),
             look_ns: 21,
             step_ns: Some(10),
