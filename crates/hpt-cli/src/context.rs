@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
 };
 
 use hpt_core::{
@@ -15,6 +16,7 @@ use hpt_core::{
     host::{Facts, read_regular_file},
     knobs::Journal,
     realtime::{Pinned, allowed_cpus},
+    sleep::Interrupter,
     source,
     state::{Binding, StateError, Store},
 };
@@ -34,6 +36,20 @@ pub(crate) struct Context {
     /// prctl forbade the counter when hpt was started; it has allowed it to itself since.
     pub(crate) counter_was_forbidden: bool,
     interrupted: Arc<AtomicBool>,
+}
+
+/// A thread that listens for signals on behalf of a sleeper; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    handle: signal_hook::iterator::Handle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.handle.close();
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
 }
 
 impl Context {
@@ -77,6 +93,16 @@ impl Context {
                 .map_err(Failure::Signals)?;
         }
         Ok(())
+    }
+
+    /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
+    #[must_use = "the sleep is not interrupted any more when it is dropped"]
+    pub(crate) fn interrupts(&self, interrupter: Interrupter) -> Result<Listening, Failure> {
+        let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+        let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
+        let handle = signals.handle();
+        let thread = thread::spawn(move || signals.forever().for_each(|_| interrupter.interrupt()));
+        Ok(Listening { handle, thread: Some(thread) })
     }
 
     /// Whether Ctrl-C or SIGTERM asked to end: print what is there.

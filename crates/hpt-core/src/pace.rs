@@ -69,6 +69,8 @@ pub struct Pacer {
     period: Duration,
     next: Instant,
     overrun: Overrun,
+    /// An interrupted wait began after its deadline: the tick that comes of it is an overrun.
+    began_late: bool,
     counts: Counts,
 }
 
@@ -84,7 +86,7 @@ impl Pacer {
     pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
         let period = period.max(Duration::from_nanos(1));
         let next = Instant::now().saturating_add(period);
-        Self { sleeper, period, next, overrun: Overrun::default(), counts: Counts::default() }
+        Self { sleeper, period, next, overrun: Overrun::default(), began_late: false, counts: Counts::default() }
     }
 
     /// The same, with the first deadline at `first`.
@@ -127,12 +129,14 @@ impl Pacer {
             Woken::InTime { late } => late,
             Woken::Interrupted { left } => {
                 self.next = plan.deadline;
+                self.began_late |= plan.is_overrun;
                 let Plan { deadline, skipped, .. } = plan;
                 return Tick { deadline, late: Duration::ZERO, skipped, interrupted: Some(left) };
             }
         };
         self.counts.ticks += 1;
-        self.counts.overruns += u64::from(plan.is_overrun);
+        self.counts.overruns += u64::from(plan.is_overrun || self.began_late);
+        self.began_late = false;
         let from = if self.overrun == Overrun::FromNow { Instant::now() } else { plan.deadline };
         self.next = from.saturating_add(self.period);
         Tick { deadline: plan.deadline, late, skipped: plan.skipped, interrupted: None }
@@ -155,7 +159,8 @@ fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan
     match overrun {
         Overrun::CatchUp | Overrun::FromNow => on_the_grid,
         Overrun::Reset if late_ns >= period_ns => {
-            Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns, ..on_the_grid }
+            // The one that was due is gone as well.
+            Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns + 1, ..on_the_grid }
         }
         Overrun::Skip if late_ns >= period_ns => {
             // The one that is due now is begun late; those before it are gone.
@@ -197,7 +202,7 @@ mod tests {
         let planned = |overrun| plan(overrun, at(5_000), PERIOD, at(8_300));
         assert_eq!(planned(Overrun::Skip), Plan { deadline: at(8_000), skipped: 3, is_overrun: true });
         assert_eq!(planned(Overrun::CatchUp), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
-        assert_eq!(planned(Overrun::Reset), Plan { deadline: at(9_300), skipped: 3, is_overrun: true });
+        assert_eq!(planned(Overrun::Reset), Plan { deadline: at(9_300), skipped: 4, is_overrun: true });
         assert_eq!(planned(Overrun::FromNow), Plan { deadline: at(5_000), skipped: 0, is_overrun: true });
     }
 
@@ -245,6 +250,18 @@ mod tests {
         pacer.interrupter().interrupt();
         assert_eq!(pacer.wait().deadline, interrupted.deadline);
         assert_eq!(pacer.counts().ticks, 0);
+    }
+
+    #[test]
+    fn an_interruption_hides_no_overrun() {
+        for overrun in [Overrun::Skip, Overrun::Reset, Overrun::CatchUp] {
+            let mut pacer = Pacer::every(PERIOD).with_overrun(overrun);
+            thread::sleep(4 * PERIOD);
+            pacer.interrupter().interrupt();
+            assert!(pacer.wait().interrupted.is_some(), "{overrun:?}");
+            assert!(pacer.wait().interrupted.is_none());
+            assert_eq!((pacer.counts().ticks, pacer.counts().overruns), (1, 1), "{overrun:?}");
+        }
     }
 
     #[test]

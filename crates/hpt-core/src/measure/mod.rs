@@ -2,6 +2,7 @@
 //! Print nothing, choose nothing and pin nothing: the caller does.
 
 mod granularity;
+mod order;
 mod pairs;
 mod read_cost;
 mod sleep_miss;

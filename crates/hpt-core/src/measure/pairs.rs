@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::order::Orders;
 use crate::{source::TimeSource, stats::Histogram};
 
 /// The pairs of one source.
@@ -14,8 +15,8 @@ pub struct Pairs {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that. Which
-/// source comes first changes from one time to the next. When `wait` answers no, what was read until then is returned.
+/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that. Their
+/// order is another one each time. When `wait` answers no, what was read until then is returned.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
@@ -24,19 +25,21 @@ pub fn read_pairs(
 ) -> Vec<Pairs> {
     let mut pairs = vec![Pairs { differences: Histogram::new() }; sources.len()];
     let mut waits = waits.iter().cycle();
-    for done in 0..count {
+    let mut orders = Orders::of(sources.len());
+    for _ in 0..count {
         if let Some(&duration) = waits.next()
             && !wait(duration)
         {
             break;
         }
-        // Shorter than any histogram is long.
-        let first = usize::try_from(done).unwrap_or(0) % sources.len().max(1);
-        for place in (first..sources.len()).chain(0..first) {
+        for &place in orders.shuffled() {
             let source = sources[place];
             let start = source.ticks_start();
             let end = source.ticks_end();
-            pairs[place].differences.record(source.info().width.difference(start, end));
+            // A counter that is taken away in between shows less than before: no difference of anything.
+            if source.info().width.signed_difference(start, end) >= 0 {
+                pairs[place].differences.record(source.info().width.difference(start, end));
+            }
         }
     }
     pairs

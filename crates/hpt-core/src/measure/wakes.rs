@@ -232,7 +232,7 @@ mod tests {
             for wake in seen {
                 assert_eq!(wake.deadline, due, "{waiting:?}");
                 assert_eq!(wake.missed, wake.late_ns / 300_000);
-                due = due + period * u32::try_from(wake.missed + 1).expect("few");
+                due += period * u32::try_from(wake.missed + 1).expect("few");
             }
         }
     }

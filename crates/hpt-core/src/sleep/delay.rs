@@ -15,6 +15,8 @@ impl DelayNs for Sleeper {
         let mut interrupted = false;
         while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
             interrupted = true;
+            // It is not: the delay goes on.
+            self.last = None;
         }
         if interrupted {
             self.interrupter().interrupt();
@@ -42,6 +44,7 @@ mod tests {
         let start = Instant::now();
         sleeper.delay_us(300);
         assert!(start.elapsed() >= Duration::from_micros(300));
+        assert_eq!(sleeper.report().interrupted, 0, "delays are not");
         assert!(!sleeper.sleep(Duration::from_secs(3_600)).is_in_time(), "it was for a sleep");
     }
 }

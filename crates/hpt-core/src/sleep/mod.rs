@@ -31,8 +31,8 @@ const SHORTEST_PARK_NS: u64 = 5_000;
 /// Of the sleeps that the reserve leaves no room to park in, one in so many is parked for half of its length all the same: else nothing would be learned of
 /// them, however early they could be woken by now.
 const TRY_EVERY: u32 = 16;
-/// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`, and by more than a daemon bends it.
-const LEAST_STEP: Duration = Duration::from_millis(1);
+/// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`: by more than `Instant` is away from that.
+const LEAST_STEP: Duration = Duration::from_micros(200);
 /// Who spins towards a moment of the wall clock looks at it so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -79,7 +79,7 @@ impl Woken {
 pub struct WokenByWall {
     /// As any other sleep. `late` and `left` are by the wall clock.
     pub woken: Woken,
-    /// Whether the wall clock was set meanwhile. The sleep took that into account.
+    /// Whether the wall clock was set meanwhile, by 0.2 ms or more; also by a suspended machine, whose `CLOCK_MONOTONIC` stood. The sleep took that into account.
     pub clock_was_set: bool,
 }
 
@@ -212,28 +212,47 @@ impl Sleeper {
 
     /// Sleeps until the wall clock shows `deadline`. If it is set meanwhile, the sleep is shorter or longer by as much.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
-        let start = WallOffset::now();
+        let before = WallOffset::now();
         self.settle();
-        loop {
-            let seen = WallOffset::now();
-            let due = seen.instant_of(deadline);
-            let reserve_ns = self.reserve_for(due, seen.instant);
-            if self.parks(due.nanoseconds_since(seen.instant), reserve_ns) && !self.word.is_set() {
+        let (start, mut spun_ns) = (before.earliest, 0);
+        let woken = loop {
+            // The instant before the wall clock: what is computed from both is rather too early than too late, and is looked at again.
+            let now = Instant::now();
+            let left = match deadline.duration_since(SystemTime::now()) {
+                Ok(left) if !left.is_zero() => left,
+                Ok(_) => break Woken::InTime { late: Duration::ZERO },
+                Err(past) => break Woken::InTime { late: past.duration() },
+            };
+            if self.word.take() {
+                break Woken::Interrupted { left };
+            }
+            let due = now.saturating_add(left);
+            let length_ns = due.nanoseconds_since(now);
+            let reserve_ns = self.reserve_for(due, now);
+            if self.parks(length_ns, reserve_ns) {
                 let _slack = NoSlack::hold();
-                let since_epoch = deadline.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                // Once, and then a look at both clocks: the kernel keeps to the wall clock also when that is set.
-                let moment = since_epoch.saturating_sub(Duration::from_nanos(reserve_ns));
+                let until = deadline - Duration::from_nanos(reserve_ns);
+                let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                // Once, and then a look at the clock: the kernel keeps to it also when it is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
-                continue;
+                // Not what another setting of the clock made of it.
+                if let Ok(late) = SystemTime::now().duration_since(until)
+                    && late < LONGEST_RESERVE
+                {
+                    self.reserve.learn(length_ns, nanoseconds(late));
+                }
+            } else {
+                let until = due.min(now + LOOK_AGAIN);
+                self.word.until_set_or(|| Instant::now() >= until, |_| std::hint::spin_loop());
+                spun_ns += Instant::now().nanoseconds_since(now);
             }
-            let until = due.min(seen.instant + LOOK_AGAIN);
-            let woken = self.spin_until(until, due, start.instant);
-            if until == due || !woken.is_in_time() {
-                return WokenByWall { woken, clock_was_set: start.differs_from(WallOffset::now()) };
-            }
-            // Only a part of it.
-            self.done.spun_ns += self.last.take().map_or(0, Slept::spun_ns);
-        }
+        };
+        let late = match woken {
+            Woken::InTime { late } => Some(nanoseconds(late)),
+            Woken::Interrupted { .. } => None,
+        };
+        self.last = Some(Slept { start, now: Instant::now(), spun_ns, late });
+        WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
     }
 
     /// What it did so far.
@@ -313,17 +332,18 @@ impl Sleeper {
             |_| std::hint::spin_loop(),
         );
         let interrupted = self.word.take();
-        self.last = Some(Slept { start, began, now, late: (!interrupted).then(|| now.nanoseconds_since(due)) });
+        let late = (!interrupted).then(|| now.nanoseconds_since(due));
+        self.last = Some(Slept { start, now, spun_ns: now.nanoseconds_since(began), late });
         if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
     }
 }
 
-/// One sleep: when it began, when the spinning began, when it ended; and how late that was, in nanoseconds, if it was not interrupted.
+/// One sleep: when it began and ended, how long it spun; and how late it was, in nanoseconds, if it was not interrupted.
 #[derive(Clone, Copy, Debug)]
 struct Slept {
     start: Instant,
-    began: Instant,
     now: Instant,
+    spun_ns: u64,
     late: Option<u64>,
 }
 
@@ -336,12 +356,6 @@ struct Done {
     slept_ns: u64,
 }
 
-impl Slept {
-    fn spun_ns(self) -> u64 {
-        self.now.nanoseconds_since(self.began)
-    }
-}
-
 impl Done {
     fn extend(&mut self, slept: Option<Slept>) {
         let Some(slept) = slept else { return };
@@ -349,7 +363,7 @@ impl Done {
             Some(late_ns) => self.late.record(late_ns),
             None => self.interrupted += 1,
         }
-        self.spun_ns += slept.spun_ns();
+        self.spun_ns += slept.spun_ns;
         self.slept_ns += slept.now.nanoseconds_since(slept.start);
     }
 }
@@ -397,33 +411,27 @@ impl fmt::Debug for Interrupter {
     }
 }
 
-/// The wall clock beside `CLOCK_MONOTONIC`.
+/// The wall clock beside `CLOCK_MONOTONIC`: it was read between two instants.
 #[derive(Clone, Copy, Debug)]
 struct WallOffset {
-    instant: Instant,
+    earliest: Instant,
     wall: SystemTime,
+    latest: Instant,
 }
 
 impl WallOffset {
     fn now() -> Self {
-        let instant = Instant::now();
-        Self { instant, wall: instant.to_system_time() }
+        let read = || {
+            let (earliest, wall, latest) = (Instant::now(), SystemTime::now(), Instant::now());
+            Self { earliest, wall, latest }
+        };
+        // Whoever is interrupted in between sees little.
+        (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// The moment at which the wall clock will show `wall`, if it is not set.
-    fn instant_of(self, wall: SystemTime) -> Instant {
-        match wall.duration_since(self.wall) {
-            Ok(ahead) => self.instant.saturating_add(ahead),
-            Err(past) => self.instant.saturating_sub(past.duration()),
-        }
-    }
-
-    /// Whether the wall clock was set until `later`.
+    /// Whether the wall clock was set until `later`. Whatever bends one of the two clocks bends the other as much: what is between them changes only when one is set.
     fn differs_from(self, later: Self) -> bool {
-        let elapsed = later.instant - self.instant;
-        let expected = self.wall + elapsed;
-        let apart = later.wall.duration_since(expected).unwrap_or_else(|earlier| earlier.duration());
-        // One part in a thousand is more than any daemon bends it by, beside a `CLOCK_MONOTONIC` that it bends as well.
-        apart > LEAST_STEP + elapsed / 1_000
+        let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);
+        later.wall + LEAST_STEP < self.wall + least || later.wall > self.wall + most + LEAST_STEP
     }
 }

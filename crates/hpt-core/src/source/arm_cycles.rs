@@ -69,7 +69,7 @@ impl ArmCycles {
     ///     }
     ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
-    /// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+    /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
     /// ```
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         Self::open_and_watch(host).map(|(cycles, _)| cycles)

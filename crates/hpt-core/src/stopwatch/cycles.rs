@@ -26,7 +26,7 @@ use crate::{
 /// let ((), lap) = stopwatch.time(|| source.advance(1_000));
 /// let lap = lap?;
 /// assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (1_040, 40, 1_000));
-/// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+/// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CycleStopwatch<S> {
@@ -55,7 +55,11 @@ impl Limit {
     }
 
     fn took_since(&self, begun_ns: u64) -> Duration {
-        self.clock.as_ref().map_or(Duration::MAX, |clock| Duration::from_nanos(clock.ticks().wrapping_sub(begun_ns)))
+        // A clock that was refused to the process later on shows zero.
+        match self.now_ns() {
+            0 => Duration::MAX,
+            now_ns => Duration::from_nanos(now_ns.wrapping_sub(begun_ns)),
+        }
     }
 }
 
@@ -67,19 +71,30 @@ pub struct CyclesStarted {
     ticks: u64,
 }
 
-/// A lap over which the counter may have wrapped more than once.
+/// Why the cycles of a lap are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; laps up to {longest:?} are counted"
-)]
 #[non_exhaustive]
-pub struct LapTooLong {
-    /// How long it took, by the system's clock.
-    pub took: Duration,
-    /// How long it may take.
-    pub longest: Duration,
-    /// The bits that the counter has.
-    pub bits: u8,
+pub enum LapRefused {
+    /// The counter may have wrapped more than once.
+    #[error(
+        "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; laps up to {longest:?} are counted"
+    )]
+    TooLong {
+        /// How long it took, by the system's clock; [`Duration::MAX`] where that does not answer.
+        took: Duration,
+        /// How long it may take.
+        longest: Duration,
+        /// The bits that the counter has.
+        bits: u8,
+    },
+    /// A counter that wraps in no lifetime showed less at the end than at the beginning: it was set anew, or taken away.
+    #[error("the counter went back, from {from} to {to}: it was set anew, or taken away")]
+    WentBack {
+        /// What it showed at the beginning, in ticks.
+        from: u64,
+        /// What it showed at the end.
+        to: u64,
+    },
 }
 
 impl<S: TimeSource> CycleStopwatch<S> {
@@ -114,24 +129,28 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// [`LapTooLong`] for a lap over which the counter may have wrapped more than once.
+    /// [`LapRefused`] for a lap over which the counter may have wrapped more than once, or went back.
     ///
     /// # Ordering
     ///
     /// That of [`TimeSource::ticks_end`].
     #[inline(always)]
-    pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapTooLong> {
+    pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapRefused> {
         let ticks = self.source.ticks_end();
         let width = self.source.info().width;
-        if let Some(limit) = &self.limit {
-            within(limit.took_since(started.clock_ns), limit.longest, width.bits())?;
+        match &self.limit {
+            Some(limit) => within(limit.took_since(started.clock_ns), limit.longest, width.bits())?,
+            None if width.signed_difference(started.ticks, ticks) < 0 => {
+                return Err(LapRefused::WentBack { from: started.ticks, to: ticks });
+            }
+            None => {}
         }
         Ok(CycleLap { cycles: width.difference(started.ticks, ticks), own_cost: self.own_cost })
     }
 
     /// Counts the cycles of one call of `work`.
     #[inline]
-    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapTooLong>) {
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapRefused>) {
         let started = self.start();
         let result = work();
         (result, self.stop(started))
@@ -144,8 +163,8 @@ impl<S: TimeSource> CycleStopwatch<S> {
     }
 }
 
-const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapTooLong> {
-    if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapTooLong { took, longest, bits }) }
+const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapRefused> {
+    if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapRefused::TooLong { took, longest, bits }) }
 }
 
 /// What one lap showed.
@@ -186,7 +205,7 @@ impl std::fmt::Display for CycleLap {
 mod tests {
     use std::time::Duration;
 
-    use super::{CycleStopwatch, within};
+    use super::{CycleStopwatch, LapRefused, within};
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
@@ -218,7 +237,7 @@ mod tests {
         let longest = source_limit(&stopwatch);
         let ((), lap) = stopwatch.time(|| std::thread::sleep(longest + Duration::from_millis(5)));
         let refused = lap.expect_err("longer than a wrap of the fastest core");
-        assert!(refused.took > refused.longest && refused.bits == 32, "{refused}");
+        assert!(matches!(refused, LapRefused::TooLong { took, longest, bits: 32 } if took > longest), "{refused}");
     }
 
     fn source_limit(stopwatch: &CycleStopwatch<&ManualSource>) -> Duration {
@@ -238,6 +257,15 @@ mod tests {
         let mut stopwatch = CycleStopwatch::new(&source);
         stopwatch.limit.as_mut().expect("32 bits").clock = None;
         assert!(stopwatch.time(|| ()).1.is_err());
+    }
+
+    #[test]
+    fn a_wide_counter_that_was_taken_away_counted_nothing() {
+        let source = ManualSource::nanoseconds("wide");
+        source.set(1_000_000_000);
+        let stopwatch = CycleStopwatch::new(&source);
+        let ((), lap) = stopwatch.time(|| source.set(0));
+        assert_eq!(lap, Err(LapRefused::WentBack { from: 1_000_000_000, to: 0 }));
     }
 
     #[test]

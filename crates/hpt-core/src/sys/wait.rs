@@ -95,11 +95,12 @@ pub(crate) fn wake(word: &AtomicU32) {
     };
 }
 
-/// How late the kernel may wake this thread so as to wake others at once; `None` where it does not say.
+/// How late the kernel may wake this thread so as to wake others at once, in nanoseconds; `None` where it does not say.
 pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
-    // SAFETY: takes no other argument. prctl(2), PR_GET_TIMERSLACK; it answers -1 for a failure, and else the nanoseconds.
-    let nanoseconds = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
-    libc::c_ulong::try_from(nanoseconds).ok()
+    // SAFETY: reads no further argument. prctl(2), PR_GET_TIMERSLACK. Not by the C library's function, which has an int for the answer: the slack is a long.
+    let nanoseconds = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
+    // Linux, kernel/sys.c: a slack that does not fit is answered as the largest that does.
+    (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
 }
 
 /// Sets it, in nanoseconds; 0 is the thread's own default.
@@ -164,8 +165,11 @@ mod tests {
     #[test]
     fn the_slack_is_what_it_was_set_to() {
         let Some(before) = timer_slack() else { return println!("skipped: this kernel does not tell the timer slack") };
-        set_timer_slack(7_777);
-        assert_eq!(timer_slack(), Some(7_777));
+        // The last one is more than an int holds.
+        for slack in [7_777, 3_000_000_000] {
+            set_timer_slack(slack);
+            assert_eq!(timer_slack(), Some(slack));
+        }
         set_timer_slack(before);
         assert_eq!(timer_slack(), Some(before));
     }

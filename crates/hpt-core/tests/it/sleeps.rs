@@ -173,6 +173,7 @@ fn a_program_that_was_stopped_sleeps_on() {
             longest = longest.max(now - latest);
             latest = now;
         }
+        shell.wait().expect("it is over");
         assert!(longest >= STOPPED, "it was not stopped: {longest:?}");
         assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
     }
@@ -189,28 +190,95 @@ fn the_source_of_time_may_change_in_the_middle() {
             assert!(sleeper.sleep_until(deadline).is_in_time() && Instant::now() >= deadline);
         }
     });
+    let mut changes = 0;
     while !sleeping.is_finished() {
         for name in ["monotonic", before.as_str()] {
             let opened = source::open(&host, name).expect("it was used before");
             // Another test may be changing it as well.
-            let _ = clock::use_source(opened);
+            changes += u32::from(clock::use_source(opened).is_ok());
         }
     }
     sleeping.join().expect("no sleep ended early");
+    assert!(changes > 0, "it was never changed");
 }
 
+/// Never before the clock shows it, whatever interrupts the looks at the two clocks.
 #[test]
 fn a_moment_of_the_wall_clock_is_waited_for() {
-    for strategy in STRATEGIES {
-        let mut sleeper = Sleeper::new().with_strategy(strategy);
-        let deadline = SystemTime::now() + Duration::from_millis(5);
-        let woken = sleeper.sleep_until_wall(deadline);
-        // Nobody else sets the clock of a machine while it is tested, but somebody may.
-        if woken.clock_was_set {
-            return println!("skipped: the wall clock was set");
+    let end = in_a_child(|| {
+        interrupt_every(50, disturb);
+        for strategy in STRATEGIES {
+            let mut sleeper = Sleeper::new().with_strategy(strategy);
+            for us in [0, 10, 150, 300, 1_000].repeat(if cfg!(target_arch = "x86_64") { 60 } else { 4 }) {
+                let (wall, instant) = (SystemTime::now(), std::time::Instant::now());
+                let deadline = wall + Duration::from_micros(us);
+                let woken = sleeper.sleep_until_wall(deadline);
+                let now = SystemTime::now();
+                // Nobody else sets the clock of a machine while it is tested, but somebody may.
+                let moved = now.duration_since(wall).unwrap_or_default().abs_diff(instant.elapsed());
+                if moved > Duration::from_millis(50) {
+                    return 2;
+                }
+                if !woken.woken.is_in_time() || now < deadline {
+                    return 1;
+                }
+                if woken.clock_was_set && moved < Duration::from_micros(100) {
+                    return 3;
+                }
+            }
         }
-        assert!(woken.woken.is_in_time() && SystemTime::now() >= deadline, "{strategy:?}");
+        0
+    });
+    match end {
+        ChildEnd::Exited(2) => println!("skipped: the wall clock was set"),
+        end => assert_eq!(end, ChildEnd::Exited(0), "1: early, 3: said to be set"),
     }
+}
+
+extern "C" fn disturb(_signal: libc::c_int) {
+    std::hint::black_box(Instant::now());
+}
+
+/// What is learned is learned of them as well.
+#[test]
+fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
+    let mut sleeper = Sleeper::new().with_cpu_budget(0.0);
+    for _ in 0..200 {
+        let _ = sleeper.sleep_until_wall(SystemTime::now() + Duration::from_micros(500));
+    }
+    let report = sleeper.report();
+    assert_eq!(report.in_time, 200);
+    // 60 µs is what is reserved before anything is known.
+    assert_ne!(report.reserve, Duration::from_micros(60), "{report:?}");
+}
+
+/// Also where it spins: sleeps that would end by themselves, and are interrupted at some moment of their length.
+#[test]
+fn an_interruption_ends_the_sleep_it_meets() {
+    let mut sleeper = Sleeper::new();
+    let interrupter = sleeper.interrupter();
+    let (begun, begins) = mpsc::channel();
+    let other = thread::spawn(move || {
+        for delay_ns in begins {
+            let until = Instant::now() + Duration::from_nanos(delay_ns);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            interrupter.interrupt();
+        }
+    });
+    for number in 0..u64::from(INTERRUPTIONS / 10) {
+        begun.send(number * 7_919 % 300_000).expect("the other thread lives");
+        let mut sleeps = 1;
+        while sleeper.sleep(Duration::from_micros(200)).is_in_time() {
+            sleeps += 1;
+            assert!(sleeps < 1_000_000, "one was lost");
+        }
+    }
+    drop(begun);
+    other.join().expect("it only interrupts");
+    assert_eq!(sleeper.report().interrupted, u64::from(INTERRUPTIONS / 10));
+    assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time(), "one was left over");
 }
 
 fn set_the_wall_clock(to: SystemTime) {

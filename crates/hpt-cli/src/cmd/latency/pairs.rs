@@ -1,11 +1,11 @@
 //! `hpt latency pairs`: what two reads in a row differ by, when they come rarely.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, SourceId, Spread, TimeSource, calibrate, measure::read_pairs, realtime::Pinned, source,
-    stats::Histogram,
+    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, calibrate, measure::read_pairs, realtime::Pinned,
+    sleep::Strategy, source, stats::Histogram,
 };
 use serde::Serialize;
 
@@ -29,13 +29,11 @@ const EXAMPLES: &str = "  \
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 /// Among pairs that follow one another, one in so many is followed by a look at Ctrl-C.
 const LOOK_EVERY: u64 = 1_000;
-/// A wait is slept in pieces, so that Ctrl-C is heard.
-const PIECE: Duration = Duration::from_millis(100);
 
 /// What two reads in a row differ by, also after a pause
 ///
 /// Between them nothing is done: the difference is what a program that times a piece of its work adds to it. In a loop that is the least. Who reads once a
-/// second finds caches cold and the processor slowed down. The sources are read one after the other, another one first each time.
+/// second finds caches cold and the processor slowed down. The sources are read one after the other, in another order each time.
 #[derive(Debug, Args)]
 #[command(after_help = after_help(EXAMPLES))]
 pub(crate) struct Arguments {
@@ -122,6 +120,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
     let expected: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
     let progress = Progress::new(u64::from(arguments.count) * arguments.every.len() as u64, expected);
+    let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
+    let _listening = context.interrupts(sleeper.interrupter())?;
     let (mut rows, mut done) = (Vec::new(), 0_u64);
     for waits in &arguments.every {
         progress.name(&waits.name());
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 return true;
             }
             progress.at(done);
-            pause(wait, context)
+            pause(wait, &mut sleeper, context)
         });
         let read = sources.iter().zip(&rates).zip(&pairs);
         rows.extend(
@@ -186,15 +186,9 @@ fn rate(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency
     stated.map(|nominal| nominal.frequency).or_else(|| measured().map(|calibration| calibration.frequency))
 }
 
-/// Waits; says no when it was interrupted.
-fn pause(wait: Duration, context: &Context) -> bool {
-    let mut left = wait;
-    while !left.is_zero() && !context.interrupted() {
-        let piece = left.min(PIECE);
-        thread::sleep(piece);
-        left -= piece;
-    }
-    !context.interrupted()
+/// Waits, in one sleep, which Ctrl-C ends. Says no when it did.
+fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
+    !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
 }
 
 fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Histogram) -> Option<Row> {

@@ -84,7 +84,7 @@ impl PerfCycles {
     ///     }
     ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
-    /// # Ok::<(), hpt_core::stopwatch::LapTooLong>(())
+    /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
     /// ```
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         let mut cycles = Self::by_system_call(host, true)?;

@@ -1,0 +1,52 @@
+//! In which order things are measured that stand side by side: another one each time, so that none always comes after the same other.
+//! The same orders in every run.
+
+/// Orders of the numbers below `count`, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Orders {
+    places: Vec<usize>,
+    random: u64,
+}
+
+impl Orders {
+    pub(super) fn of(count: usize) -> Self {
+        Self { places: (0..count).collect(), random: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// The next one.
+    pub(super) fn shuffled(&mut self) -> &[usize] {
+        for last in (1..self.places.len()).rev() {
+            // Marsaglia's xorshift: good enough for an order.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            let other = usize::try_from(self.random >> 33).unwrap_or(0) % (last + 1);
+            self.places.swap(last, other);
+        }
+        &self.places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Orders;
+
+    #[test]
+    fn each_comes_once_and_after_each_other_about_as_often() {
+        let mut orders = Orders::of(5);
+        let mut after = [[0_u32; 5]; 5];
+        for _ in 0..4_000 {
+            let order = orders.shuffled();
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+            order.windows(2).for_each(|two| after[two[0]][two[1]] += 1);
+        }
+        for (one, row) in after.iter().enumerate() {
+            for (other, &times) in row.iter().enumerate() {
+                assert!((one == other && times == 0) || (650..950).contains(&times), "{after:?}");
+            }
+        }
+        assert!(Orders::of(0).shuffled().is_empty() && Orders::of(1).shuffled() == [0]);
+    }
+}
