@@ -59,6 +59,19 @@ fn the_clock_sources_of_captured_machines() {
 }
 
 #[test]
+fn a_pcs_other_clocks_in_full_on_captured_machines() {
+    for name in ["qemu-q35-fadt", "amd-epyc-zen3-kvm", "qemu-raspi3b"] {
+        for source in ["hpet", "acpi-pm", "pit", "perf-time", "rtc0", "ptp0"] {
+            let output = run(&["probe", source, "--host", &host(name)]);
+            insta::assert_snapshot!(
+                format!("probe-{source}-{name}"),
+                format!("{}exit {}\n", stdout(&output), code(&output))
+            );
+        }
+    }
+}
+
+#[test]
 fn one_captured_machine_as_json_and_csv() {
     let machine = host("amd-epyc-zen3-kvm");
     for format in ["json", "csv"] {
