@@ -363,16 +363,21 @@ impl Backend for HpetBackend {
     /// The device is for one at a time: it is not taken only to say what it is.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
+        let availability = |id| {
+            if have != Architecture::X86_64 {
+                Err(Unavailable::OtherArchitecture { have })
+            } else if host.is_live() && !Path::new(DEVICE).exists() {
+                Err(refusal(host, Step::Opening, &io::Error::from_raw_os_error(libc::ENOENT)))
+            } else {
+                Ok(info(id))
+            }
+        };
         let outline = |id: SourceId, description| ProbeReport {
             id: id.clone(),
             description,
             kernel: verdict(host),
             evidence: Vec::new(),
-            availability: if have == Architecture::X86_64 {
-                Ok(info(id))
-            } else {
-                Err(Unavailable::OtherArchitecture { have })
-            },
+            availability: availability(id),
         };
         vec![outline(WIDE_ID, WIDE_DESCRIPTION), outline(LOW_ID, LOW_DESCRIPTION)]
     }

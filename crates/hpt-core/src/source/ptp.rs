@@ -20,6 +20,7 @@ use crate::{
 };
 
 const KIND: &str = "ptp";
+const UNKNOWN: &str = "the kernel keeps no time by it: daemons do";
 const DESCRIPTION: &str = "PTP hardware clock, of a network card or a hypervisor";
 
 /// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI where a daemon keeps it, any other where nobody does.
@@ -223,7 +224,7 @@ impl PtpBackend {
         let opened = open(host, &id);
         ProbeReport {
             description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown("the kernel keeps no time by it: daemons do".to_owned()),
+            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
             evidence: evidence(host, &id, opened.as_ref().ok()),
             availability: opened.and_then(tested_as_steady).map(|clock| clock.info),
             id,
@@ -251,9 +252,13 @@ impl Backend for PtpBackend {
         let ids = self.ids_on(host).into_iter();
         ids.map(|id| ProbeReport {
             description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(String::new()),
+            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
             evidence: Vec::new(),
-            availability: Ok(info(id.clone())),
+            availability: if host.is_live() && !device(&id).exists() {
+                Err(refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
+            } else {
+                Ok(info(id.clone()))
+            },
             id,
         })
         .collect()

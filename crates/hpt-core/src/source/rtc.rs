@@ -24,6 +24,7 @@ use crate::{
 
 const KIND: &str = "rtc";
 const DESCRIPTION: &str = "real-time clock, in whole seconds since 1970";
+const UNKNOWN: &str = "the kernel keeps the date in it, and no time by it";
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -214,7 +215,7 @@ impl RtcBackend {
         let opened = open(host, &id);
         ProbeReport {
             description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown("the kernel keeps the date in it, and no time by it".to_owned()),
+            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
             evidence: evidence(host, &id, opened.as_ref().ok()),
             availability: opened.map(|clock| clock.info),
             id,
@@ -242,9 +243,16 @@ impl Backend for RtcBackend {
         let ids = self.ids_on(host).into_iter();
         ids.map(|id| ProbeReport {
             description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(String::new()),
+            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
             evidence: Vec::new(),
-            availability: Ok(info(id.clone())),
+            availability: if host.is_live()
+                && !device(&id).exists()
+                && host.text(&attribute(&id, "since_epoch")).is_none()
+            {
+                Err(refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
+            } else {
+                Ok(info(id.clone()))
+            },
             id,
         })
         .collect()

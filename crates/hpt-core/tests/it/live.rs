@@ -64,7 +64,20 @@ fn the_choice_is_steady_system_wide_and_not_revocable() {
     let (chosen, selection) = source::choose(&Host::live()).expect("CLOCK_MONOTONIC is always there");
     let info = chosen.as_dyn().info();
     assert!(info.steady && info.scope == Scope::System && !info.revocable, "{info:?}");
-    assert_eq!(selection.verdicts().len(), source::names().len());
+    let names: Vec<_> = selection.verdicts().iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(names, source::names_on(&Host::live()));
+}
+
+#[test]
+fn what_cannot_be_opened_is_not_called_something_else_in_the_choice() {
+    let host = Host::live();
+    let (_, selection) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
+    for (id, fitness) in selection.verdicts() {
+        let absent = source::open(&host, id.as_str()).err().is_some_and(|reason| reason.kind() == "no-device");
+        let is_said = matches!(fitness, source::Fitness::Unavailable(_));
+        // Whether there is a device behind a file is seen only by opening it.
+        assert!(!absent || is_said || std::path::Path::new("/dev/hpet").exists(), "{id}: {fitness}");
+    }
 }
 
 #[test]
