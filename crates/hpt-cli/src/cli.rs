@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Sleep(cmd::sleep::Arguments),
     Latency(cmd::latency::Arguments),
     Clocksource(cmd::clocksource::Arguments),
+    Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
 }
 
@@ -90,6 +91,29 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     if (SHORTEST..=LONGEST).contains(&window) { Ok(window) } else { Err("from 1ms to 1day".to_owned()) }
 }
 
+/// Reads the length of an interval with its unit, from 100 ms to an hour: shorter ones have no readings to compare.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(3600);
+    const SHORTEST: Duration = Duration::from_millis(100);
+    let length = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 1s or 500ms"))?;
+    if (SHORTEST..=LONGEST).contains(&length) { Ok(length) } else { Err("from 100ms to 1h".to_owned()) }
+}
+
+/// Reads how far clocks may be apart, with its unit, from 1 ns to a second.
+pub(crate) fn apart(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(1);
+    const LEAST: Duration = Duration::from_nanos(1);
+    let apart = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ns or 5us"))?;
+    if (LEAST..=MOST).contains(&apart) { Ok(apart) } else { Err("from 1ns to 1s".to_owned()) }
+}
+
+/// Reads parts per million, more than none and at most all.
+pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
+    let ppm = text.strip_suffix("ppm").unwrap_or(text).trim().parse::<f64>().ok();
+    let ppm = ppm.filter(|&ppm| ppm > 0.0 && ppm <= 1e6);
+    ppm.ok_or_else(|| "parts per million, like 50, more than 0 and at most 1000000".to_owned())
+}
+
 /// Reads a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(10);
@@ -104,7 +128,7 @@ mod tests {
 
     use clap::CommandFactory;
 
-    use super::{Cli, CpuChoice, calls, cpu_choice, sleep_length, window};
+    use super::{Cli, CpuChoice, apart, calls, cpu_choice, interval, parts_per_million, sleep_length, window};
 
     #[test]
     fn the_command_line_is_sound() {
@@ -124,6 +148,19 @@ mod tests {
         assert_eq!(sleep_length("250us"), Ok(Duration::from_micros(250)));
         for wrong in ["0s", "100", "999ns", "11s", "soon", ""] {
             assert!(sleep_length(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_have_units_and_are_more_than_nothing() {
+        assert_eq!((apart("500ns"), interval("1s")), (Ok(Duration::from_nanos(500)), Ok(Duration::from_secs(1))));
+        assert_eq!((parts_per_million("50"), parts_per_million("0.5ppm")), (Ok(50.0), Ok(0.5)));
+        for wrong in ["0s", "5", "2s", "-1us", ""] {
+            assert!(apart(wrong).is_err(), "{wrong}");
+        }
+        assert!(interval("10ms").is_err() && interval("2h").is_err());
+        for wrong in ["0", "-1", "NaN", "inf", "2e6", "some", ""] {
+            assert!(parts_per_million(wrong).is_err(), "{wrong}");
         }
     }
 

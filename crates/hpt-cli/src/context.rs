@@ -21,7 +21,7 @@ use hpt_core::{
     state::{Binding, StateError, Store},
 };
 
-use crate::{cli::CpuChoice, exit::Failure};
+use crate::{cli::CpuChoice, exit::Failure, render::Format};
 
 /// The file in the state folder that calibrations are kept in.
 const CALIBRATIONS: &str = "calibrations";
@@ -35,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) host: Host,
     /// prctl forbade the counter when hpt was started; it has allowed it to itself since.
     pub(crate) counter_was_forbidden: bool,
+    /// How results are to be printed, for what prints them as they come.
+    pub(crate) format: Format,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -53,10 +55,11 @@ impl Drop for Listening {
 }
 
 impl Context {
-    pub(crate) fn new(forbidden: std::io::Result<bool>) -> Result<Self, Failure> {
+    pub(crate) fn new(forbidden: std::io::Result<bool>, format: Format) -> Result<Self, Failure> {
         Ok(Self {
             host: Host::live(),
             counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
+            format,
             interrupted: Arc::default(),
         })
     }

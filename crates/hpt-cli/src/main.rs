@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
-    let context = Context::new(forbidden)?;
+    let context = Context::new(forbidden, cli.format)?;
     let document = match &cli.command {
         Command::Probe(arguments) => cmd::probe::run(arguments, &context),
         Command::Calibrate(arguments) => cmd::calibrate::run(arguments, &context),
@@ -54,6 +54,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<Answer, Failure> {
         Command::Latency(arguments) => cmd::latency::run(arguments, &context),
         Command::Sleep(arguments) => cmd::sleep::run(arguments, &context),
         Command::Clocksource(arguments) => cmd::clocksource::run(arguments, &context),
+        Command::Watch(arguments) => cmd::watch::run(arguments, &context),
         Command::Restore(arguments) => cmd::restore::run(arguments, &context),
     }?;
     render::print(&document, cli.format).map_err(Failure::Print)?;

@@ -35,6 +35,7 @@ compile_error!(
 
 pub mod calibrate;
 pub mod clock;
+pub mod diagnose;
 pub mod host;
 pub mod knobs;
 pub mod measure;

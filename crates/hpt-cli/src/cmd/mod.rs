@@ -7,3 +7,4 @@ pub(crate) mod latency;
 pub(crate) mod probe;
 pub(crate) mod restore;
 pub(crate) mod sleep;
+pub(crate) mod watch;

@@ -1,9 +1,10 @@
-//! One JSON document, indented, ending in a newline.
+//! One JSON document, ending in a newline: indented, or a line of its own where there are several.
 
 use super::Document;
 
 pub(super) fn render(document: &Document) -> String {
-    let mut text = serde_json::to_string_pretty(&document.data).expect("a value has a text form");
+    let text = if document.one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
+    let mut text = text(&document.data).expect("a value has a text form");
     text.push('\n');
     text
 }

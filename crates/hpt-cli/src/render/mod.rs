@@ -46,27 +46,48 @@ pub(crate) struct Document {
     pub(crate) warnings: Vec<String>,
     /// The answer for scripts.
     pub(crate) answer: Answer,
+    /// Whether it is one of several, printed one after another: a line of JSON each.
+    pub(crate) one_of_several: bool,
 }
 
 impl Document {
     /// A document of `data`, whose rows for CSV stand under the key `rows`.
     pub(crate) fn new(data: &impl Serialize, rows: &'static str, blocks: Vec<Block>) -> Self {
         let data = serde_json::to_value(data).expect("documents are structs of numbers, names and lists");
-        Self { data, rows, blocks, warnings: Vec::new(), answer: Answer::Yes }
+        Self { data, rows, blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
     }
 }
 
 /// Prints `document` on standard output. A reader that went away is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
-    let text = match format {
+    write_out(&text(document, format)).map(|_| ())
+}
+
+/// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.
+pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
+    let text = text(document, format);
+    let shown = match (format, first) {
+        (Format::Csv, false) => text.split_once('\n').map_or("", |(_, rows)| rows),
+        (Format::Human | Format::Json, _) | (Format::Csv, true) => &text,
+    };
+    write_out(shown)
+}
+
+fn text(document: &Document, format: Format) -> String {
+    match format {
         Format::Human => human::render(&document.blocks, Look::of_stdout()),
         Format::Json => json::render(document),
         Format::Csv => csv::render(document),
-    };
+    }
+}
+
+/// Whether somebody reads it.
+fn write_out(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -95,6 +95,7 @@ fn help_is_complete() {
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),
         ("help-clocksource-compare", &["clocksource", "compare", "--help"]),
+        ("help-watch", &["watch", "--help"]),
         ("help-restore", &["restore", "--help"]),
     ] {
         let output = run(arguments);

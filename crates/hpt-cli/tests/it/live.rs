@@ -385,3 +385,54 @@ fn a_captured_machine_is_explained_elsewhere() {
         (Some(false), Value::Null)
     );
 }
+
+#[test]
+fn a_watch_accuses_no_source_of_this_machine() {
+    let output = run(&["watch", "--duration", "2s", "--interval", "500ms", "--format", "json"]);
+    let text = stdout(&output);
+    let summary: Value = serde_json::from_str(text.lines().last().expect("a summary")).expect("JSON");
+    assert_eq!((code(&output), &summary["misbehaved"]), (0, &Value::Bool(false)), "{text}");
+    assert!(summary["rounds"].as_u64().expect("a number") > 1, "{text}");
+}
+
+#[test]
+fn a_watch_ends_by_its_exit_code_when_a_source_is_beyond_the_limit() {
+    // One that counts by itself is never exactly at the stated rate; the kernel's own clocks may be.
+    let arguments = ["watch", "--source", "tsc", "--limit-ppm", "0.000001", "--duration", "1500ms", "--format", "json"];
+    let output = run(&arguments);
+    if stderr(&output).contains("cannot use the source") {
+        return println!("skipped: no TSC: {}", stderr(&output));
+    }
+    let text = stdout(&output);
+    let summary: Value = serde_json::from_str(text.lines().last().expect("a summary")).expect("JSON");
+    let row = &summary["sources"][0];
+    assert_eq!(code(&output) == 1, row["faults"].as_u64() > Some(0), "{text}");
+    let off_ppm = row["lowest_ppm"].as_f64().expect("a rate").abs();
+    assert!(code(&output) == 1 || off_ppm < 1.0, "{text}");
+}
+
+#[test]
+fn an_interrupted_watch_prints_its_summary() {
+    let mut child = hpt()
+        .args(["watch", "--interval", "200ms", "--format", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut out, &mut first).expect("an interval");
+    interrupt(child.id());
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("the end");
+    assert_eq!(child.wait().expect("started").code(), Some(0), "{first}{rest}");
+    let summary: Value = serde_json::from_str(rest.lines().last().expect("a summary")).expect("JSON");
+    assert_eq!((&summary["kind"], &summary["interrupted"]), (&Value::from("watch-summary"), &Value::Bool(true)));
+}
+
+#[test]
+fn a_watch_ends_when_nobody_reads_it() {
+    let mut child =
+        hpt().args(["watch", "--interval", "100ms"]).stdout(Stdio::piped()).spawn().expect("the binary was built");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("started").code(), Some(0));
+}

@@ -52,6 +52,25 @@ fn documents_of_captured_machines_are_valid() {
 }
 
 #[test]
+fn a_watch_prints_a_document_a_line() {
+    let output = run(&["watch", "--duration", "700ms", "--interval", "200ms", "--format", "json"]);
+    let documents: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
+    documents.iter().for_each(validate);
+    let kinds: Vec<&str> = documents.iter().map(|document| document["kind"].as_str().expect("a kind")).collect();
+    let (last, intervals) = kinds.split_last().expect("a summary at least");
+    assert!(
+        *last == "watch-summary" && intervals.len() >= 3 && intervals.iter().all(|kind| *kind == "watch"),
+        "{kinds:?}"
+    );
+    let rows = stdout(&run(&["watch", "--duration", "500ms", "--interval", "200ms", "--format", "csv"]));
+    let keys: Vec<&str> = documents[0]["sources"][0].as_object().expect("a row").keys().map(String::as_str).collect();
+    assert_eq!(rows.lines().next(), Some(keys.join(",").as_str()));
+    assert_eq!(rows.lines().filter(|line| line.starts_with("interval,")).count(), 1, "{rows}");
+    assert!(rows.lines().count() > 2, "{rows}");
+}
+
+#[test]
 fn printed_examples_are_valid() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
     let mut examples = 0;

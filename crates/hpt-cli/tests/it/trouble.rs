@@ -12,13 +12,14 @@ use crate::support::{
 };
 
 /// A subcommand each, short enough to run often.
-const QUICK: [&[&str]; 7] = [
+const QUICK: [&[&str]; 8] = [
     &["probe"],
     &["calibrate", "--window", "100ms"],
     &["bench", "--calls", "1000"],
     &["sleep", "--count", "2"],
     &["latency", "pairs", "--count", "2"],
     &["clocksource"],
+    &["watch", "--duration", "300ms"],
     &["restore", "--store", "/nonexistent/state"],
 ];
 
@@ -61,6 +62,12 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["probe", "--host", "/nonexistent"], "hpt probe --capture"),
         (&["clocksource", "--host", "/nonexistent"], "hpt probe --capture"),
         (&["clocksource", "--host", "/nonexistent", "compare"], "nothing of it can be set"),
+        (&["watch", "--limit-ppm", "0"], "parts per million"),
+        (&["watch", "--limit-step", "5"], "500ns or 5us"),
+        (&["watch", "--interval", "1ms"], "from 100ms to 1h"),
+        (&["watch", "--source", "tcs"], "did you mean tsc"),
+        (&["watch", "--source", "thread-cpu", "--duration", "1ms"], "none of these sources"),
+        (&["watch", "--reference", "thread-cpu", "--duration", "1ms"], "counts no time of the whole machine"),
         (&["clocksource", "set"], "NAME"),
         (&["clocksource", "set", "sundial"], "the kernel"),
         (&["clocksource", "compare", "--source", "sundial"], "the kernel"),

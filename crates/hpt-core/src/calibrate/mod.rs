@@ -178,15 +178,9 @@ pub fn calibrate_together(
             pair::Collector::new(source.info().width, source.info().nominal.map(|nominal| nominal.frequency), window_ns)
         })
         .collect();
-    let reference_granule = if reference.info().is_moved_by_the_tick() {
-        reference_scale.nanoseconds(reference.info().claimed_resolution_ticks()).saturating_mul(LATENESS)
-    } else {
-        pair::granule_ns(reference, reference_scale)
-    };
-    let granules: Vec<_> = sources
-        .iter()
-        .map(|source| Granules { source_ticks: granule_ticks(*source), reference_ns: reference_granule })
-        .collect();
+    let reference_ns = reference_granule_ns(reference, reference_scale);
+    let granules: Vec<_> =
+        sources.iter().map(|source| Granules { source_ticks: granule_ticks(*source), reference_ns }).collect();
     let mut line = Reference::new(reference);
     let start_ns = line.now_ns();
     let cpu = process::current_cpu();
@@ -254,6 +248,20 @@ fn conclude(
         narrowest_ns: collector.narrowest_ns(),
         cpu,
     })
+}
+
+/// How far readings of both may lag behind what they count. The reference's ticks count as nanoseconds where no rate is stated of it.
+pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
+    let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+    Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
+}
+
+fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {
+    if reference.info().is_moved_by_the_tick() {
+        scale.nanoseconds(reference.info().claimed_resolution_ticks()).saturating_mul(LATENESS)
+    } else {
+        pair::granule_ns(reference, scale)
+    }
 }
 
 /// How far a reading may lag behind what it counts, in ticks: the granule that back-to-back reads show, or a few claimed resolutions of

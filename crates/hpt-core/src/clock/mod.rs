@@ -1,6 +1,7 @@
 //! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter.
 //! Calibrates nothing for a fixed scale: that comes from `calibrate`.
 
+mod discipline;
 mod fixed;
 mod follower;
 mod following;
@@ -12,7 +13,8 @@ mod trust;
 mod vmclock;
 
 pub use self::{
+    discipline::{Discipline, discipline},
     fixed::{Clock, ClockError, Reading},
     instant::{Instant, Now},
-    system::{SourceRefused, Status, SystemClock, prime, source, status, use_source},
+    system::{SourceRefused, Status, SystemClock, disruption_marker, prime, source, status, use_source},
 };

@@ -222,6 +222,15 @@ fn decide() -> usize {
     MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| mode)
 }
 
+/// The hypervisor's marker of disruptions, as it is now: another value after the machine was moved to another host. `None` where it tells nothing of that, or not
+/// to this user: Linux shows it as /dev/vmclock0, to root, from 6.13 on.
+#[must_use]
+pub fn disruption_marker() -> Option<u64> {
+    // The page is opened with the first reading.
+    now_ns();
+    VMCLOCK.get().and_then(Vmclock::disruption_marker)
+}
+
 /// How good the system's clock is at the moment.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

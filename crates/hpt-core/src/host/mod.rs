@@ -5,6 +5,7 @@ mod acpi;
 mod boot_parameters;
 mod capture;
 mod cpu;
+mod daemons;
 mod device_tree;
 mod kernel;
 mod kernel_log;

@@ -2,6 +2,7 @@
 //! Decides nothing: whether and when a counter may be read is for `source`.
 #![expect(unsafe_code, reason = "this is the one room where it lives; see docs/safety.md")]
 
+pub(crate) mod adjtime;
 pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod file_lock;

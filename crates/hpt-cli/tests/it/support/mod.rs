@@ -60,11 +60,17 @@ pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("ended by a signal: {}", text()))
 }
 
-/// Standard output as JSON.
+/// Standard output as JSON; where several documents were printed, the last.
 #[track_caller]
 pub(crate) fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", stdout(output), stderr(output)))
+    let documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let documents: Result<Vec<Value>, _> = documents.collect();
+    let last = documents.map(|mut documents| documents.pop());
+    match last {
+        Ok(Some(last)) => last,
+        Ok(None) => panic!("no document\n{}", stderr(output)),
+        Err(error) => panic!("{error}\n{}\n{}", stdout(output), stderr(output)),
+    }
 }
 
 /// The folder of a captured machine.

@@ -1,0 +1,1009 @@
+//! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
+
+use std::{cell::Cell as Shared, thread, time::Duration};
+
+use clap::Args;
+use hpt_core::{
+    Instant, Opened, SourceId, TimeSource, calibrate, clock,
+    diagnose::{
+        Expectation, Fault, Interval, Limits, Round, SourceEvent, Suspends, Watch, core_fault, suspended_between,
+    },
+    measure::{Burst, Bursts, CoreOffset, core_offset},
+    realtime::{Pinned, allowed_cpus},
+    source::{self, Nominal, ReadPath, Scope, StatedBy},
+};
+use serde::Serialize;
+
+use crate::{
+    cli::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
+    context::Context,
+    exit::Failure,
+    machine::Machine,
+    render::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, rounded, short_time,
+    },
+};
+
+const EXAMPLES: &str = "  \
+  hpt watch --duration 10m                     ten minutes, a line a second
+  hpt watch --source tsc --reference boottime  one source, beside another clock
+  hpt watch --format json | jq .sources        a document a line, for programs";
+
+/// Sources are read so often: a jump shows as far as it is larger than what their rates may explain in that time.
+const ROUND: Duration = Duration::from_millis(10);
+/// Timestamps that are handed over between two CPUs, in so much time at most.
+const HANDOVERS: u32 = 400;
+const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
+/// Pairs of CPUs that are looked at in one interval.
+const PAIRS_IN_AN_INTERVAL: usize = 4;
+/// How long a source is calibrated that nobody states a rate of.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
+/// Coarser ones are watched on request only.
+const COARSEST_NS: f64 = 1_000.0;
+/// A daemon that was started is found after so many intervals.
+const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
+
+/// Follow sources beside a reference, and say when one misbehaves
+///
+/// Every 10 ms each source is read between two readings of the reference. What is said of it lies outside of the brackets' widths: how far it is ahead, how far its
+/// rate is off, whether it jumped, went back or stood still, and whether the counters of two CPUs are apart. Suspend and moves of a virtual machine are told, and
+/// so is what a time daemon makes the kernel do.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES).replace("1  a negative answer: not usable, or not all could be calibrated", "1  a negative answer: a source misbehaved"))]
+pub(crate) struct Arguments {
+    /// Watch this source; may be given several times, or with commas [default: hpt's choice, all steady ones, and the kernel's clocks]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Vec<String>,
+    /// Watch beside this source
+    #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
+    reference: String,
+    /// Watch for so long, suspend included [default: until Ctrl-C]
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    duration: Option<Duration>,
+    /// Say what was seen so often
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Accept rates that are so many parts per million off, or change by so many [default: 50, and what the one who states the rate may be wrong]
+    #[arg(long, value_name = "PPM", value_parser = parts_per_million)]
+    limit_ppm: Option<f64>,
+    /// Accept jumps of so much
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = apart)]
+    limit_step: Duration,
+    /// Accept so much between the counters of two CPUs
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = apart)]
+    limit_cores: Duration,
+    /// Do not compare the counters of CPUs, which takes two of them for some milliseconds in each interval
+    #[arg(long)]
+    no_cores: bool,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+}
+
+/// One source in one interval, for programs.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    interval: u64,
+    at_s: f64,
+    source: SourceId,
+    bursts: u64,
+    bracket_ns: Option<u64>,
+    offset_ns: Option<f64>,
+    offset_bound_ns: Option<f64>,
+    frequency_error_ppm: Option<f64>,
+    frequency_bound_ppm: Option<f64>,
+    steps: u64,
+    backwards: u64,
+    set: u64,
+    faults: Vec<&'static str>,
+    said: Vec<String>,
+}
+
+/// The counters of two CPUs, for programs.
+#[derive(Clone, Debug, Serialize)]
+struct Cores {
+    source: SourceId,
+    first_cpu: usize,
+    second_cpu: usize,
+    least_ns: f64,
+    most_ns: f64,
+    handovers: u64,
+    fault: Option<String>,
+}
+
+/// Something that happened to the machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Event {
+    kind: &'static str,
+    at_s: f64,
+    suspended_ns: Option<u64>,
+    said: String,
+}
+
+/// What a time daemon made the kernel do.
+#[derive(Clone, Debug, Serialize)]
+struct Synchronisation {
+    readable: bool,
+    synchronised: Option<bool>,
+    status: Option<u32>,
+    frequency_ppm: Option<f64>,
+    tick_ppm: Option<f64>,
+    maximum_error_ns: Option<u64>,
+    estimated_error_ns: Option<u64>,
+    daemons: Option<Vec<&'static str>>,
+}
+
+#[derive(Debug, Serialize)]
+struct IntervalData {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    interval: u64,
+    at_s: f64,
+    reference: SourceId,
+    clock_source: Option<String>,
+    sources: Vec<Row>,
+    cores: Vec<Cores>,
+    events: Vec<Event>,
+    shared_faults: Vec<String>,
+    synchronisation: Synchronisation,
+}
+
+/// One source over all intervals, for programs.
+#[derive(Clone, Debug, Serialize)]
+struct SummaryRow {
+    source: SourceId,
+    bursts: u64,
+    bracket_ns: Option<u64>,
+    offset_ns: Option<f64>,
+    offset_bound_ns: Option<f64>,
+    lowest_ppm: Option<f64>,
+    highest_ppm: Option<f64>,
+    steps: u64,
+    backwards: u64,
+    set: u64,
+    faults: u64,
+    first_fault: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct AcceptedLimits {
+    rate_ppm: f64,
+    statements_may_be_wrong: bool,
+    step_ns: u64,
+    core_offset_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SummaryData {
+    schema: u32,
+    kind: &'static str,
+    hpt: &'static str,
+    machine: Machine,
+    cpu: Option<usize>,
+    reference: SourceId,
+    limits: AcceptedLimits,
+    watched_s: f64,
+    intervals: u64,
+    rounds: u64,
+    misbehaved: bool,
+    sources: Vec<SummaryRow>,
+    cores: Vec<Cores>,
+    events: Vec<Event>,
+    shared_faults: Vec<String>,
+    synchronisation: Synchronisation,
+    interrupted: bool,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
+    // Before this thread is pinned: then it may run on one only.
+    let cpus = allowed_cpus();
+    let pinned = context.pin(arguments.cpu)?;
+    let reference = context.open(&arguments.reference)?;
+    fit_for_reference(reference.as_dyn())?;
+    let limits = Limits {
+        rate_ppm: arguments.limit_ppm.unwrap_or(Limits::default().rate_ppm),
+        statements_may_be_wrong: arguments.limit_ppm.is_none(),
+        step: arguments.limit_step,
+        core_offset: arguments.limit_cores,
+    };
+    let (sources, mut notes) = sources(arguments, context, reference.as_dyn())?;
+    notes.extend(common_counter(&sources, reference.as_dyn(), context));
+    let emulated = context.host.cpu().hypervisor().is_some();
+    let mut machine = Marks::of(context)?;
+    let mut bursts = Bursts::against(reference.as_dyn());
+    let (mut kept, mut expectations) = (Vec::new(), Vec::new());
+    for opened in sources {
+        match expectation(opened.as_dyn(), reference.as_dyn(), &bursts) {
+            Some((expectation, stated)) => {
+                let device = matches!(opened.as_dyn().info().read_path, ReadPath::Mmio | ReadPath::Port);
+                let expectation = if device && emulated { expectation.of_an_emulated_source() } else { expectation };
+                if !stated {
+                    let id = &opened.as_dyn().info().id;
+                    notes.push(format!(
+                        "nobody states the rate of {id}: it is held against what it was in the beginning"
+                    ));
+                }
+                expectations.push(expectation);
+                kept.push(opened);
+            }
+            None => notes
+                .push(format!("{} has no rate beside the reference, and is not watched", opened.as_dyn().info().id)),
+        }
+    }
+    if kept.is_empty() {
+        return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
+    }
+    let pairs = if arguments.no_cores { Vec::new() } else { pairs(&cpus) };
+    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !pairs.is_empty());
+    let mut so_far = SoFar::beginning(&kept, Watch::over(&expectations, limits));
+    let mut next_pair = pairs.iter().cycle();
+
+    loop {
+        let synchronisation = so_far.synchronisation(context);
+        let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
+        let over_s = arguments.duration.map(|duration| machine.begun_s + duration.as_secs_f64());
+        let mut events = Vec::new();
+        let mut rounds = 0_u64;
+        loop {
+            let taken: Vec<Burst> = kept.iter().map(|opened| bursts.take(opened.as_dyn())).collect();
+            let happened = machine.happened(context);
+            so_far.watch.set_tick_off_by(machine.tick_off_by_ppm());
+            so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });
+            events.extend(happened);
+            rounds += 1;
+            let now_s = machine.now_s();
+            let is_over = context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s);
+            if (now_s >= ends_s && rounds > 1) || is_over {
+                break;
+            }
+            thread::sleep(ROUND);
+        }
+        let offsets = match cores {
+            Some(opened) if !context.interrupted() => {
+                let look = next_pair.by_ref().take(PAIRS_IN_AN_INTERVAL.min(pairs.len()));
+                look.filter_map(|&pair| hand_over(opened, pair, &mut notes)).collect()
+            }
+            Some(_) | None => Vec::new(),
+        };
+        let data =
+            so_far.end_interval(&machine, reference.as_dyn(), offsets, events, synchronisation, &limits, context);
+        let is_read = print_interval(&data, context)?;
+        let now_s = machine.now_s();
+        if !is_read || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
+            break;
+        }
+    }
+    notes.extend(context.notes());
+    let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
+    let answer = match (data.misbehaved, data.intervals) {
+        (true, _) => Answer::No,
+        (false, 0) => Answer::Unknown,
+        (false, _) => Answer::Yes,
+    };
+    let blocks = summary_page(&data);
+    // CSV has the rows of the intervals, and no other ones.
+    Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
+}
+
+// --- what is watched ---
+
+fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failure> {
+    let info = reference.info();
+    match (info.scope, info.nominal) {
+        (Scope::System, Some(_)) => Ok(()),
+        (Scope::System, None) => {
+            Err(Failure::Usage("the reference has no stated rate; choose one of the kernel's clocks"))
+        }
+        (Scope::Core | Scope::Process | Scope::Thread, _) => {
+            Err(Failure::Usage("the reference counts no time of the whole machine; choose one of the kernel's clocks"))
+        }
+    }
+}
+
+/// The sources asked for; without any, hpt's choice, all fine ones that are steady, and wall time.
+fn sources(
+    arguments: &Arguments,
+    context: &Context,
+    reference: &dyn TimeSource,
+) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+    let mut notes = Vec::new();
+    if !arguments.source.is_empty() {
+        let opened = context.open_all(&arguments.source)?;
+        let (time, other): (Vec<_>, Vec<_>) =
+            opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
+        notes.extend(other.iter().map(|opened| {
+            let info = opened.as_dyn().info();
+            format!("{} counts per {}, not time, and is not watched", info.id, info.scope.name())
+        }));
+        return Ok((time, notes));
+    }
+    let worth_it = |info: &hpt_core::SourceInfo| {
+        let fine = info.resolution_ns().is_none_or(|resolution_ns| resolution_ns <= COARSEST_NS);
+        let wall_time = info.id.as_str() == "realtime";
+        info.scope == Scope::System && !info.revocable && fine && (info.steady || wall_time)
+    };
+    let names = source::outline(&context.host)
+        .into_iter()
+        .filter(|report| report.id != reference.info().id && report.availability.as_ref().is_ok_and(worth_it));
+    Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
+}
+
+/// What may be expected of a source, and whether its rate is stated; where it is not, the rate that it has now is taken for it.
+fn expectation(
+    source: &dyn TimeSource,
+    reference: &dyn TimeSource,
+    bursts: &Bursts<'_>,
+) -> Option<(Expectation, bool)> {
+    let granules = bursts.granules(source);
+    if let Some(expectation) = Expectation::of(source.info(), reference.info(), granules) {
+        return Some((expectation, true));
+    }
+    let measured = calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok()?;
+    let mut info = source.info().clone();
+    info.nominal = Some(Nominal { frequency: measured.frequency, stated_by: StatedBy::Program });
+    Expectation::of(&info, reference.info(), granules).map(|expectation| (expectation, false))
+}
+
+/// That the reference counts by what is watched, and so cannot show its rate.
+fn common_counter(sources: &[Opened], reference: &dyn TimeSource, context: &Context) -> Option<String> {
+    let counter = match context.host.clock_sources().current?.as_str() {
+        "tsc" | "tsc-early" => "tsc",
+        "arch_sys_counter" => "arm-counter",
+        _ => return None,
+    };
+    let watched = sources.iter().any(|opened| opened.as_dyn().info().id.as_str() == counter);
+    let by_the_kernel = matches!(reference.info().read_path, ReadPath::Vdso | ReadPath::SystemCall | ReadPath::Kernel);
+    let id = &reference.info().id;
+    (watched && by_the_kernel).then(|| {
+        format!(
+            "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
+             or jump that both share; a source with a counter of its own would, by --reference"
+        )
+    })
+}
+
+/// The first CPU with each of the others.
+fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
+    match cpus.split_first() {
+        Some((&first, others)) => others.iter().map(|&other| (first, other)).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn has_a_counter_on_each_core(opened: &Opened) -> bool {
+    let info = opened.as_dyn().info();
+    matches!(opened, Opened::Shared(_)) && info.steady && info.read_path == ReadPath::Register
+}
+
+fn hand_over(opened: &Opened, cpus: (usize, usize), notes: &mut Vec<String>) -> Option<(SourceId, CoreOffset)> {
+    let Opened::Shared(source) = opened else { return None };
+    let info = source.info();
+    let begun = Instant::now();
+    let in_time = || begun.elapsed() < LONGEST_HANDOVER;
+    match core_offset(source.as_ref(), info.nominal?.frequency, cpus, HANDOVERS, &in_time) {
+        Ok(offset) => offset.map(|offset| (info.id.clone(), offset)),
+        Err(refused) => {
+            let note = format!("CPU {} and CPU {} are not compared: {refused}", cpus.0, cpus.1);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            None
+        }
+    }
+}
+
+// --- what happens to the machine meanwhile ---
+
+/// Clocks and files that tell of what interrupts every comparison.
+struct Marks {
+    monotonic: Opened,
+    boottime: Opened,
+    begun_s: f64,
+    suspends: Shared<Suspends>,
+    disruption: Option<u64>,
+    clock_source: Option<String>,
+    tick_ppm: f64,
+}
+
+impl Marks {
+    fn of(context: &Context) -> Result<Self, Failure> {
+        let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
+        let nothing = Suspends { before_ns: 0, boottime_ns: 0, after_ns: 0 };
+        let mut marks = Self {
+            monotonic,
+            boottime,
+            begun_s: 0.0,
+            suspends: Shared::new(nothing),
+            disruption: clock::disruption_marker(),
+            clock_source: context.host.clock_sources().current,
+            tick_ppm: 0.0,
+        };
+        marks.suspends.set(marks.read());
+        marks.begun_s = marks.now_s();
+        Ok(marks)
+    }
+
+    fn read(&self) -> Suspends {
+        Suspends {
+            before_ns: self.monotonic.as_dyn().ticks_end(),
+            boottime_ns: self.boottime.as_dyn().ticks_end(),
+            after_ns: self.monotonic.as_dyn().ticks_end(),
+        }
+    }
+
+    /// CLOCK_BOOTTIME in seconds: suspend counts.
+    fn now_s(&self) -> f64 {
+        Duration::from_nanos(self.boottime.as_dyn().ticks_end()).as_secs_f64()
+    }
+
+    fn at_s(&self) -> f64 {
+        rounded(self.now_s() - self.begun_s)
+    }
+
+    /// How far the kernel's tick is off the usual one now, or was at the last look.
+    fn tick_off_by_ppm(&mut self) -> f64 {
+        let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
+        now_ppm.max(std::mem::replace(&mut self.tick_ppm, now_ppm))
+    }
+
+    /// What happened since the last look.
+    fn happened(&mut self, context: &Context) -> Vec<Event> {
+        let mut events = Vec::new();
+        let at_s = self.at_s();
+        let now = self.read();
+        if let Some(suspended_ns) = suspended_between(self.suspends.replace(now), now) {
+            let said =
+                format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
+            events.push(Event { kind: "suspend", at_s, suspended_ns: Some(suspended_ns), said });
+        }
+        let disruption = clock::disruption_marker();
+        if disruption.is_some() && self.disruption.is_some() && disruption != self.disruption {
+            let said = "the machine was moved to another host, or stopped and started again (vmclock)".to_owned();
+            events.push(Event { kind: "migration", at_s, suspended_ns: None, said });
+        }
+        self.disruption = disruption.or(self.disruption);
+        let clock_source = context.host.clock_sources().current;
+        if clock_source.is_some() && clock_source != self.clock_source {
+            let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
+            let said =
+                format!("the kernel's clock source was {}, and is {}", name(&self.clock_source), name(&clock_source));
+            events.push(Event { kind: "clock-source", at_s, suspended_ns: None, said });
+            self.clock_source = clock_source;
+        }
+        events
+    }
+}
+
+// --- what was seen ---
+
+struct SoFar {
+    watch: Watch,
+    rows: Vec<SummaryRow>,
+    worst_cores: Vec<Cores>,
+    events: Vec<Event>,
+    shared_faults: Vec<String>,
+    daemons: Option<Vec<&'static str>>,
+    intervals: u64,
+    synchronisation: Option<Synchronisation>,
+}
+
+impl SoFar {
+    fn beginning(sources: &[Opened], watch: Watch) -> Self {
+        let row = |opened: &Opened| SummaryRow {
+            source: opened.as_dyn().info().id.clone(),
+            bursts: 0,
+            bracket_ns: None,
+            offset_ns: None,
+            offset_bound_ns: None,
+            lowest_ppm: None,
+            highest_ppm: None,
+            steps: 0,
+            backwards: 0,
+            set: 0,
+            faults: 0,
+            first_fault: None,
+        };
+        Self {
+            watch,
+            rows: sources.iter().map(row).collect(),
+            worst_cores: Vec::new(),
+            events: Vec::new(),
+            shared_faults: Vec::new(),
+            daemons: None,
+            intervals: 0,
+            synchronisation: None,
+        }
+    }
+
+    fn synchronisation(&mut self, context: &Context) -> Synchronisation {
+        if self.intervals.is_multiple_of(INTERVALS_TO_LOOK_FOR_DAEMONS) {
+            self.daemons = context.host.time_daemons();
+        }
+        let is = clock::discipline().ok();
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Synchronisation {
+            readable: is.is_some(),
+            synchronised: is.map(|is| is.synchronised),
+            status: is.map(|is| is.status),
+            frequency_ppm: is.map(|is| rounded(is.frequency_ppm)),
+            tick_ppm: is.map(|is| rounded(is.tick_ppm)),
+            maximum_error_ns: is.map(|is| ns(is.maximum_error)),
+            estimated_error_ns: is.map(|is| ns(is.estimated_error)),
+            daemons: self.daemons.clone(),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what an interval consists of, once")]
+    fn end_interval(
+        &mut self,
+        machine: &Marks,
+        reference: &dyn TimeSource,
+        offsets: Vec<(SourceId, CoreOffset)>,
+        events: Vec<Event>,
+        synchronisation: Synchronisation,
+        limits: &Limits,
+        context: &Context,
+    ) -> IntervalData {
+        let (intervals, all) = self.watch.end_interval();
+        self.intervals += 1;
+        let at_s = machine.at_s();
+        let rows: Vec<Row> = self
+            .rows
+            .iter()
+            .zip(&intervals)
+            .map(|(sum, interval)| row(self.intervals, at_s, &sum.source, interval))
+            .collect();
+        for ((sum, row), interval) in self.rows.iter_mut().zip(&rows).zip(&intervals) {
+            sum.add(row, interval);
+        }
+        let cores: Vec<Cores> = offsets.into_iter().map(|(source, offset)| cores(source, &offset, limits)).collect();
+        for found in &cores {
+            match self.worst_cores.iter_mut().find(|kept| kept.second_cpu == found.second_cpu) {
+                Some(kept) if is_worse(found, kept) => kept.clone_from(found),
+                Some(_) => {}
+                None => self.worst_cores.push(found.clone()),
+            }
+        }
+        let shared_faults: Vec<String> = all.iter().map(Fault::to_string).collect();
+        self.shared_faults.extend_from_slice(&shared_faults);
+        self.events.extend_from_slice(&events);
+        self.synchronisation = Some(synchronisation.clone());
+        IntervalData {
+            schema: 1,
+            kind: "watch",
+            hpt: env!("CARGO_PKG_VERSION"),
+            interval: self.intervals,
+            at_s,
+            reference: reference.info().id.clone(),
+            clock_source: context.host.clock_sources().current,
+            sources: rows,
+            cores,
+            events,
+            shared_faults,
+            synchronisation,
+        }
+    }
+
+    fn summary(
+        mut self,
+        machine: &Marks,
+        reference: &dyn TimeSource,
+        cpu: Option<usize>,
+        limits: &Limits,
+        notes: Vec<String>,
+        context: &Context,
+    ) -> SummaryData {
+        let synchronisation = self.synchronisation(context);
+        let misbehaved = self.rows.iter().any(|row| row.faults > 0)
+            || !self.shared_faults.is_empty()
+            || self.worst_cores.iter().any(|cores| cores.fault.is_some());
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        SummaryData {
+            schema: 1,
+            kind: "watch-summary",
+            hpt: env!("CARGO_PKG_VERSION"),
+            machine: Machine::of(&context.host),
+            cpu,
+            reference: reference.info().id.clone(),
+            limits: AcceptedLimits {
+                rate_ppm: limits.rate_ppm,
+                statements_may_be_wrong: limits.statements_may_be_wrong,
+                step_ns: ns(limits.step),
+                core_offset_ns: ns(limits.core_offset),
+            },
+            watched_s: machine.at_s(),
+            intervals: self.intervals,
+            rounds: self.watch.summary().rounds,
+            misbehaved,
+            sources: self.rows,
+            cores: self.worst_cores,
+            events: self.events,
+            shared_faults: self.shared_faults,
+            synchronisation,
+            interrupted: context.interrupted(),
+            notes,
+        }
+    }
+}
+
+impl SummaryRow {
+    fn add(&mut self, row: &Row, interval: &Interval) {
+        self.bursts += interval.bursts;
+        self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
+        (self.offset_ns, self.offset_bound_ns) =
+            (row.offset_ns.or(self.offset_ns), row.offset_bound_ns.or(self.offset_bound_ns));
+        if let Some((low, high)) = interval.rate_ppm {
+            let middle_ppm = rounded(f64::midpoint(low, high));
+            self.lowest_ppm = Some(self.lowest_ppm.map_or(middle_ppm, |lowest| lowest.min(middle_ppm)));
+            self.highest_ppm = Some(self.highest_ppm.map_or(middle_ppm, |highest| highest.max(middle_ppm)));
+        }
+        self.steps += interval.steps;
+        self.backwards += interval.backwards;
+        self.set += interval.set;
+        self.faults += interval.faults.len() as u64;
+        if self.first_fault.is_none() {
+            self.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
+        }
+    }
+}
+
+fn row(number: u64, at_s: f64, source: &SourceId, interval: &Interval) -> Row {
+    let said = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
+    Row {
+        interval: number,
+        at_s,
+        source: source.clone(),
+        bursts: interval.bursts,
+        bracket_ns: interval.bracket_ns,
+        offset_ns: interval.offset_ns.map(|(offset_ns, _)| rounded(offset_ns)),
+        offset_bound_ns: interval.offset_ns.map(|(_, bound_ns)| rounded(bound_ns)),
+        frequency_error_ppm: interval.rate_ppm.map(|(low, high)| rounded(f64::midpoint(low, high))),
+        frequency_bound_ppm: interval.rate_ppm.map(|(low, high)| rounded((high - low) / 2.0)),
+        steps: interval.steps,
+        backwards: interval.backwards,
+        set: interval.set,
+        faults: interval.faults.iter().map(Fault::name).collect(),
+        said: said.collect(),
+    }
+}
+
+fn happening(event: &SourceEvent) -> String {
+    match event {
+        SourceEvent::WasSet { least_ns, most_ns } => {
+            format!("was set, by {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
+        }
+        SourceEvent::SmallStep { least_ns, most_ns } => {
+            format!("stepped by {least_ns:.0} to {most_ns:.0} ns, which is accepted")
+        }
+        SourceEvent::Lost => "may have wrapped unseen: the comparison began anew".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn cores(source: SourceId, offset: &CoreOffset, limits: &Limits) -> Cores {
+    Cores {
+        source,
+        first_cpu: offset.cpus.0,
+        second_cpu: offset.cpus.1,
+        least_ns: rounded(offset.least_ns),
+        most_ns: rounded(offset.most_ns),
+        handovers: offset.handovers,
+        fault: core_fault(offset, limits).map(|fault| fault.to_string()),
+    }
+}
+
+/// A fault is worse than none; else the tighter one tells more.
+fn is_worse(one: &Cores, other: &Cores) -> bool {
+    let width = |cores: &Cores| cores.most_ns - cores.least_ns;
+    match (one.fault.is_some(), other.fault.is_some()) {
+        (true, false) => true,
+        (false, true) => false,
+        (_, _) => width(one) < width(other),
+    }
+}
+
+// --- for people ---
+
+fn print_interval(data: &IntervalData, context: &Context) -> Result<bool, Failure> {
+    let blocks = vec![Block::Text(lines(data))];
+    let document = Document { one_of_several: true, ..Document::new(data, "sources", blocks) };
+    print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
+}
+
+/// A line for each source, and one for everything that happened.
+fn lines(data: &IntervalData) -> String {
+    let mut lines = Vec::new();
+    if data.interval == 1 {
+        lines.push(format!(
+            "{:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
+            "after", "source", "offset", "±", "off ppm", "±", "bracket"
+        ));
+    }
+    let after = format!("{:.1} s", data.at_s);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), signed_time);
+    let ppm = |ppm: Option<f64>| ppm.map_or_else(|| "-".to_owned(), |ppm| format!("{ppm:.3}"));
+    for row in &data.sources {
+        #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
+        let bracket = row.bracket_ns.map(|ns| ns as f64);
+        lines.push(format!(
+            "{after:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
+            row.source.as_str(),
+            time(row.offset_ns),
+            time(row.offset_bound_ns),
+            ppm(row.frequency_error_ppm),
+            ppm(row.frequency_bound_ppm),
+            time(bracket)
+        ));
+        lines.extend(row.said.iter().map(|said| format!("{after:>9} {} {said}", row.source)));
+    }
+    for cores in &data.cores {
+        let between = format!("{} CPU {}-{}", cores.source, cores.first_cpu, cores.second_cpu);
+        let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+        lines.push(format!("{after:>9} {between:17} {least:>12} to {most}"));
+        lines.extend(cores.fault.iter().map(|fault| format!("{after:>9} {} {fault}", cores.source)));
+    }
+    lines.extend(data.shared_faults.iter().map(|said| format!("{after:>9} {said}")));
+    lines.extend(data.events.iter().map(|event| format!("{after:>9} {}", event.said)));
+    lines.join("\n")
+}
+
+fn signed_time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", short_time(ns.abs()))
+}
+
+fn summary_page(data: &SummaryData) -> Vec<Block> {
+    let columns = [
+        Column("source", Align::Left),
+        Column("offset", Align::Right),
+        Column("±", Align::Right),
+        Column("ppm from", Align::Right),
+        Column("to", Align::Right),
+        Column("steps", Align::Right),
+        Column("back", Align::Right),
+        Column("set", Align::Right),
+        Column("faults", Align::Right),
+    ];
+    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
+    let rows = data.sources.iter().map(|row| {
+        vec![
+            Cell::plain(row.source.as_str()),
+            or_dash(row.offset_ns.map(signed_time)),
+            or_dash(row.offset_bound_ns.map(signed_time)),
+            or_dash(row.lowest_ppm.map(|lowest| format!("{lowest:.3}"))),
+            or_dash(row.highest_ppm.map(|highest| format!("{highest:.3}"))),
+            Cell::plain(row.steps.to_string()),
+            Cell::plain(row.backwards.to_string()),
+            Cell::plain(row.set.to_string()),
+            Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }),
+        ]
+    });
+    let mut blocks = vec![
+        Block::Section("In all".to_owned(), Vec::new()),
+        Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }),
+    ];
+    let first = data.sources.iter().filter_map(|row| {
+        row.first_fault.as_ref().map(|fault| vec![Cell(row.source.to_string(), Tone::Bad), Cell::plain(fault)])
+    });
+    let of_cores = data.cores.iter().filter_map(|cores| {
+        cores.fault.as_ref().map(|fault| vec![Cell(cores.source.to_string(), Tone::Bad), Cell::plain(fault)])
+    });
+    let shared = data.shared_faults.first().map(|fault| vec![Cell("all".to_owned(), Tone::Bad), Cell::plain(fault)]);
+    let faults: Vec<Vec<Cell>> = first.chain(of_cores).chain(shared).collect();
+    if !faults.is_empty() {
+        blocks.push(Block::Section("Misbehaved, at first".to_owned(), faults));
+    }
+    if !data.cores.is_empty() {
+        let lines = data.cores.iter().map(|cores| {
+            let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+            let text = format!("{least} to {most} ahead of CPU {}, by {} hand-overs", cores.first_cpu, cores.handovers);
+            vec![Cell::plain(format!("CPU {}", cores.second_cpu)), Cell::plain(text)]
+        });
+        let title = format!("{} on other CPUs", data.cores[0].source);
+        blocks.push(Block::Section(title, lines.collect()));
+    }
+    if !data.events.is_empty() {
+        let lines =
+            data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.said)]);
+        blocks.push(Block::Section("What happened to the machine".to_owned(), lines.collect()));
+    }
+    blocks.push(Block::Text(synchronised(&data.synchronisation)));
+    let verdict = if data.misbehaved { "Misbehaviour was seen." } else { "No misbehaviour was seen." };
+    let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
+    #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
+    let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
+    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    blocks.push(Block::Text(format!(
+        "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
+         CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval. {cpu}. {}",
+        data.intervals,
+        data.rounds,
+        data.watched_s,
+        data.reference,
+        data.limits.rate_ppm,
+        data.machine.line()
+    )));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+fn synchronised(is: &Synchronisation) -> String {
+    let daemons = match &is.daemons {
+        None => "which time daemon runs is not known: /proc shows no processes".to_owned(),
+        Some(daemons) if daemons.is_empty() => "no time daemon is seen".to_owned(),
+        Some(daemons) => format!("running: {}", daemons.join(", ")),
+    };
+    match (is.synchronised, is.frequency_ppm, is.tick_ppm) {
+        (Some(synchronised), Some(frequency_ppm), Some(tick_ppm)) => {
+            let word = if synchronised { "synchronised" } else { "not synchronised" };
+            #[expect(clippy::cast_precision_loss, reason = "for printing")]
+            let error = is.maximum_error_ns.map_or_else(|| "not told".to_owned(), |ns| short_time(ns as f64));
+            format!(
+                "The kernel counts as {word}, at most {error} off; its clocks are bent by {frequency_ppm:.3} ppm, its tick by {tick_ppm:.1} ppm; {daemons}."
+            )
+        }
+        (_, _, _) => format!("Whether the kernel is synchronised is not known: adjtimex is refused; {daemons}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{
+        SourceId,
+        diagnose::{Fault, Interval, Limits, SourceEvent},
+        measure::CoreOffset,
+    };
+
+    use super::{
+        AcceptedLimits, Event, IntervalData, SummaryData, SummaryRow, Synchronisation, cores, is_worse, lines, pairs,
+        row, signed_time, summary_page,
+    };
+    use crate::{
+        machine::Machine,
+        render::{Block, Document, golden},
+    };
+
+    fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {
+        Interval {
+            bursts: 97,
+            bracket_ns: Some(40),
+            offset_ns: Some((offset_ns, 63.5)),
+            rate_ppm: Some(rate_ppm),
+            steps: faults.len() as u64,
+            backwards: 0,
+            set: 0,
+            faults,
+            events: vec![SourceEvent::SmallStep { least_ns: 900.0, most_ns: 1_100.0 }],
+        }
+    }
+
+    fn synchronisation() -> Synchronisation {
+        Synchronisation {
+            readable: true,
+            synchronised: Some(true),
+            status: Some(0x2001),
+            frequency_ppm: Some(-12.345),
+            tick_ppm: Some(0.0),
+            maximum_error_ns: Some(1_500_000),
+            estimated_error_ns: Some(20_000),
+            daemons: Some(vec!["chronyd"]),
+        }
+    }
+
+    fn seen() -> (IntervalData, SummaryData) {
+        let (tsc, monotonic) = (SourceId::new("tsc"), SourceId::new("monotonic"));
+        let stepped = Fault::Stepped { least_ns: -20_100.0, most_ns: -20_300.0 };
+        let intervals =
+            [interval(-1_481.5, (1.426, 1.552), vec![stepped]), interval(11.0, (-0.075, 0.073), Vec::new())];
+        let rows: Vec<_> =
+            [&tsc, &monotonic].into_iter().zip(&intervals).map(|(id, interval)| row(1, 1.006, id, interval)).collect();
+        let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
+        let apart = vec![cores(tsc.clone(), &offset(4_900.0, 5_100.0), &Limits::default())];
+        let said = "the machine was suspended for 5.999 s".to_owned();
+        let events = vec![Event { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+        let mut summary: Vec<SummaryRow> = rows
+            .iter()
+            .map(|row| SummaryRow {
+                source: row.source.clone(),
+                bursts: 0,
+                bracket_ns: None,
+                offset_ns: None,
+                offset_bound_ns: None,
+                lowest_ppm: None,
+                highest_ppm: None,
+                steps: 0,
+                backwards: 0,
+                set: 0,
+                faults: 0,
+                first_fault: None,
+            })
+            .collect();
+        for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
+            sum.add(row, interval);
+        }
+        let interval = IntervalData {
+            schema: 1,
+            kind: "watch",
+            hpt: "0.0.0",
+            interval: 1,
+            at_s: 1.006,
+            reference: SourceId::new("monotonic-raw"),
+            clock_source: Some("tsc".to_owned()),
+            sources: rows,
+            cores: apart.clone(),
+            events: events.clone(),
+            shared_faults: Vec::new(),
+            synchronisation: synchronisation(),
+        };
+        let all = SummaryData {
+            schema: 1,
+            kind: "watch-summary",
+            hpt: "0.0.0",
+            machine: Machine::of(&golden::host()),
+            cpu: Some(1),
+            reference: SourceId::new("monotonic-raw"),
+            limits: AcceptedLimits {
+                rate_ppm: 50.0,
+                statements_may_be_wrong: true,
+                step_ns: 5_000,
+                core_offset_ns: 1_000,
+            },
+            watched_s: 1.006,
+            intervals: 1,
+            rounds: 97,
+            misbehaved: true,
+            sources: summary,
+            cores: apart,
+            events,
+            shared_faults: Vec::new(),
+            synchronisation: synchronisation(),
+            interrupted: true,
+            notes: vec!["a note".to_owned()],
+        };
+        (interval, all)
+    }
+
+    #[test]
+    fn an_interval_is_printed_to_the_letter() {
+        let (data, _) = seen();
+        let document = Document::new(&data, "sources", vec![Block::Text(lines(&data))]);
+        golden::assert("watch", &Document { one_of_several: true, ..document });
+        assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
+    }
+
+    #[test]
+    fn a_summary_is_printed_to_the_letter() {
+        let (_, data) = seen();
+        golden::assert(
+            "watch-summary",
+            &Document { one_of_several: true, ..Document::new(&data, "", summary_page(&data)) },
+        );
+    }
+
+    #[test]
+    fn the_first_cpu_is_compared_with_each_other() {
+        assert_eq!(pairs(&[0, 2, 3]), [(0, 2), (0, 3)]);
+        assert!(pairs(&[4]).is_empty() && pairs(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_fault_of_two_cores_is_kept_before_the_tightest_limits() {
+        let found = |least_ns, most_ns| {
+            cores(
+                SourceId::new("tsc"),
+                &CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 1 },
+                &Limits::default(),
+            )
+        };
+        let (tight, wide, apart) = (found(-10.0, 10.0), found(-1e6, 1e6), found(2_000.0, 9_000.0));
+        assert!(is_worse(&tight, &wide) && is_worse(&apart, &tight) && !is_worse(&tight, &apart));
+    }
+
+    #[test]
+    fn times_have_a_sign() {
+        assert_eq!((signed_time(-1_500.0), signed_time(63.5)), ("-1.5 µs".to_owned(), "63.5 ns".to_owned()));
+    }
+}

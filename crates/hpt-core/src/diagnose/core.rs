@@ -1,0 +1,31 @@
+//! Whether the counters of two cores are apart.
+//! Hands nothing over: `measure` does.
+
+use super::{Fault, Limits};
+use crate::measure::CoreOffset;
+
+/// The fault that an offset proves: both its limits are beyond what is accepted, on the same side.
+#[must_use]
+pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
+    let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;
+    let apart = offset.least_ns > accepted_ns || offset.most_ns < -accepted_ns;
+    apart.then_some(Fault::CoresApart { cpus: offset.cpus, least_ns: offset.least_ns, most_ns: offset.most_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, core_fault};
+    use crate::measure::CoreOffset;
+
+    #[test]
+    fn only_what_no_hand_over_can_explain_is_a_fault() {
+        let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 100 };
+        let fault = |least_ns, most_ns| core_fault(&offset(least_ns, most_ns), &Limits::default());
+        // Five microseconds apart, either way.
+        assert!(fault(4_900.0, 5_100.0).is_some() && fault(-5_100.0, -4_900.0).is_some());
+        // The CPU was taken away: the limits are wide, and zero is between them.
+        assert_eq!(fault(-4_000_000.0, 5_000.0), None);
+        assert_eq!(fault(200.0, 900.0), None);
+        assert_eq!(fault(900.0, 900_000.0), None);
+    }
+}

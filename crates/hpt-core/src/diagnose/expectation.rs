@@ -1,0 +1,237 @@
+//! What may be expected of a source, by what it is and by who states its rate; and what is accepted beyond that.
+//! Judges nothing.
+
+use std::time::Duration;
+
+use crate::{
+    calibrate::Granules,
+    source::{SourceInfo, StatedBy},
+    units::{Frequency, Width},
+};
+
+/// A daemon may bend the kernel's clock by 500 ppm by frequency and as much again by slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c,
+/// MAXFREQ and MAX_TICKADJ.
+const BENT_PPM: f64 = 1_000.0;
+/// A source that shows the same reading for so long stands still; one that the kernel's tick moves may, for as long as a tick may be late.
+const PATIENCE_NS: u64 = 1_000_000;
+const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
+/// Granules below which standing still says nothing.
+const PATIENCE_GRANULES: u64 = 8;
+
+/// What is accepted of a source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// How far its rate may be from the stated one, or from its own at the beginning, in parts per million.
+    pub rate_ppm: f64,
+    /// Whether the rate may be off, beyond that, by what the one who states it may be wrong.
+    pub statements_may_be_wrong: bool,
+    /// How far it may jump.
+    pub step: Duration,
+    /// How far the counters of two cores may be apart.
+    pub core_offset: Duration,
+}
+
+impl Default for Limits {
+    /// 50 ppm beyond what the statement may be wrong, steps of 10 µs, a microsecond between cores.
+    fn default() -> Self {
+        Self {
+            rate_ppm: 50.0,
+            statements_may_be_wrong: true,
+            step: Duration::from_micros(10),
+            core_offset: Duration::from_micros(1),
+        }
+    }
+}
+
+/// What somebody does to a source, or to the reference that it is held against; what comes later includes what comes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Nature {
+    /// Nothing: it has one rate.
+    Steady,
+    /// A daemon bends its rate.
+    Bent,
+    /// A daemon bends its rate, and anybody with the right sets it.
+    Set,
+}
+
+/// What may be expected of a source that is read against a reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expectation {
+    /// Of the two together: between them nobody can tell whose doing it is.
+    pub(super) nature: Nature,
+    /// Whether the source itself may be set, and so go back.
+    pub(super) may_be_set: bool,
+    pub(super) width: Width,
+    pub(super) frequency: Frequency,
+    pub(super) granules: Granules,
+    /// What the statements of both rates may be wrong together.
+    pub(super) tolerance_ppm: f64,
+    /// What a daemon may bend it by.
+    pub(super) bent_ppm: f64,
+    /// The same as long as the kernel's tick is the usual one.
+    usually_bent_ppm: f64,
+    pub(super) patience_ns: u64,
+}
+
+impl Expectation {
+    /// What may be expected of `source` beside `reference`, by what is stated of both; `None` where nobody states its rate.
+    #[must_use]
+    pub fn of(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
+        let nominal = source.nominal?;
+        let (own, others) = (nature(source), nature(reference));
+        let bent_ppm = if own.max(others) == Nature::Steady { 0.0 } else { BENT_PPM };
+        let granule_ns = ns_of(granules.source_ticks, nominal.frequency).saturating_add(granules.reference_ns);
+        let patience_ns = if source.is_moved_by_the_tick() { PATIENCE_WITH_TICKS_NS } else { PATIENCE_NS };
+        Some(Self {
+            nature: own.max(others),
+            may_be_set: own == Nature::Set,
+            width: source.width,
+            frequency: nominal.frequency,
+            granules,
+            tolerance_ppm: tolerance_ppm(source, reference),
+            bent_ppm,
+            usually_bent_ppm: bent_ppm,
+            patience_ns: patience_ns.max(granule_ns.saturating_mul(PATIENCE_GRANULES)),
+        })
+    }
+
+    /// The same for a kernel whose tick is `tick_ppm` longer or shorter than usual (ADJ_TICK), which bends its clocks as well.
+    #[must_use]
+    pub fn with_tick_off_by(mut self, tick_ppm: f64) -> Self {
+        if self.nature != Nature::Steady {
+            self.bent_ppm = self.usually_bent_ppm + tick_ppm.abs();
+        }
+        self
+    }
+
+    /// The same for a source that a hypervisor emulates: it follows the host's clock, which a daemon there may bend.
+    #[must_use]
+    pub fn of_an_emulated_source(mut self) -> Self {
+        self.nature = self.nature.max(Nature::Bent);
+        self.bent_ppm += BENT_PPM;
+        self.usually_bent_ppm = self.bent_ppm;
+        self
+    }
+
+    /// How far its rate may be from the stated one.
+    pub(super) fn accepted_ppm(&self, limits: &Limits) -> f64 {
+        let tolerance = if limits.statements_may_be_wrong { self.tolerance_ppm } else { 0.0 };
+        limits.rate_ppm + tolerance + self.bent_ppm
+    }
+
+    /// The time after which it may have wrapped unseen, in nanoseconds.
+    pub(super) fn half_a_wrap_ns(&self) -> u64 {
+        ns_of(self.width.mask() / 2, self.frequency)
+    }
+}
+
+fn nature(info: &SourceInfo) -> Nature {
+    match (info.steady, info.steered) {
+        (true, false) => Nature::Steady,
+        (true, true) => Nature::Bent,
+        (false, _) => Nature::Set,
+    }
+}
+
+/// Ticks as nanoseconds of the stated rate, rounded down.
+pub(super) fn ns_of(ticks: u64, frequency: Frequency) -> u64 {
+    let ns = u128::from(ticks) * 1_000_000_000_000_000 / u128::from(frequency.microhertz());
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+/// What the statements of two rates may be wrong together. Both by definition are two clocks of the kernel, which count by the same counter; beside another one, what
+/// the kernel found of its counter's rate may be as wrong as its calibration.
+fn tolerance_ppm(source: &SourceInfo, reference: &SourceInfo) -> f64 {
+    let of = |info: &SourceInfo| info.nominal.map(|nominal| nominal.stated_by);
+    match (of(source), of(reference)) {
+        (Some(StatedBy::Definition), Some(StatedBy::Definition)) => 0.0,
+        (source, reference) => [source, reference].into_iter().flatten().map(wrong_by_ppm).sum(),
+    }
+}
+
+/// How wrong a statement of a rate may be although nothing is broken.
+fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
+    match stated_by {
+        // A quartz.
+        StatedBy::Cpuid | StatedBy::DeviceTree | StatedBy::Cntfrq | StatedBy::Device => 100.0,
+        // The kernel's, or the host's, calibration at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within 500 ppm.
+        StatedBy::Definition | StatedBy::Hypervisor => 500.0,
+        // Written down before the rate was refined, which changes it by a hundredth at most: tsc_refine_calibration_work.
+        StatedBy::BogoMips => 10_000.0,
+        StatedBy::Program => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expectation, Limits, Nature};
+    use crate::{
+        calibrate::Granules,
+        source::TimeSource,
+        source::{Nominal, SourceInfo, StatedBy},
+        testing::ManualSource,
+        units::Frequency,
+    };
+
+    const EXACT: Granules = Granules { source_ticks: 1, reference_ns: 1 };
+
+    fn info(stated_by: StatedBy, steered: bool) -> SourceInfo {
+        let mut info = ManualSource::nanoseconds("any").info().clone();
+        info.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by });
+        info.steered = steered;
+        info
+    }
+
+    #[test]
+    fn what_is_accepted_follows_from_who_states_the_rate_and_who_bends_it() {
+        let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
+        let accepted = |source, reference| {
+            let expected = Expectation::of(&source, &reference, EXACT).expect("stated");
+            expected.accepted_ppm(&limits)
+        };
+        let program = || info(StatedBy::Program, false);
+        assert_eq!(accepted(program(), program()), 50.0);
+        assert_eq!(accepted(info(StatedBy::Cpuid, false), program()), 150.0);
+        let raw = || info(StatedBy::Definition, false);
+        assert_eq!(accepted(info(StatedBy::BogoMips, false), raw()), 10_550.0);
+        assert_eq!(accepted(info(StatedBy::Definition, true), raw()), 1_050.0);
+    }
+
+    #[test]
+    fn a_source_of_unknown_rate_is_not_judged_by_it() {
+        let mut unknown = info(StatedBy::Program, false);
+        unknown.nominal = None;
+        assert_eq!(Expectation::of(&unknown, &info(StatedBy::Definition, false), EXACT), None);
+    }
+
+    #[test]
+    fn beside_a_clock_that_is_bent_or_set_nobody_is_accused_of_that() {
+        let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
+        let beside = |reference: SourceInfo| {
+            let expected = Expectation::of(&info(StatedBy::Program, false), &reference, EXACT).expect("stated");
+            (expected.nature, expected.may_be_set, expected.accepted_ppm(&limits))
+        };
+        assert_eq!(beside(info(StatedBy::Program, false)), (Nature::Steady, false, 50.0));
+        assert_eq!(beside(info(StatedBy::Program, true)), (Nature::Bent, false, 1_050.0));
+        let set = SourceInfo { steady: false, ..info(StatedBy::Program, true) };
+        assert_eq!(beside(set), (Nature::Set, false, 1_050.0));
+    }
+
+    #[test]
+    fn an_emulated_counter_may_be_bent_by_its_host() {
+        let program = || info(StatedBy::Program, false);
+        let expected = Expectation::of(&program(), &program(), EXACT).expect("stated").of_an_emulated_source();
+        assert_eq!((expected.nature, expected.may_be_set, expected.bent_ppm), (Nature::Bent, false, 1_000.0));
+        assert_eq!(expected.with_tick_off_by(500.0).with_tick_off_by(0.0), expected);
+    }
+
+    #[test]
+    fn a_kernel_with_another_tick_bends_its_clocks_and_no_counter() {
+        let of = |steered| {
+            let expected = Expectation::of(&info(StatedBy::Program, steered), &info(StatedBy::Program, false), EXACT);
+            expected.expect("stated").with_tick_off_by(-2_000.0)
+        };
+        assert_eq!((of(true).nature, of(true).bent_ppm), (Nature::Bent, 3_000.0));
+        assert_eq!((of(false).nature, of(false).bent_ppm), (Nature::Steady, 0.0));
+    }
+}

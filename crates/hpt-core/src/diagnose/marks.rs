@@ -1,0 +1,51 @@
+//! What interrupts every comparison: suspend, by a clock that counts in it beside one that does not.
+//! Reads no clock.
+
+/// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_MONOTONIC, in this order, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspends {
+    /// CLOCK_MONOTONIC before.
+    pub before_ns: u64,
+    /// CLOCK_BOOTTIME.
+    pub boottime_ns: u64,
+    /// CLOCK_MONOTONIC after.
+    pub after_ns: u64,
+}
+
+/// How long, at least, the machine was suspended between two such readings; `None` where the widths of the brackets explain all.
+#[must_use]
+pub fn suspended_between(earlier: Suspends, later: Suspends) -> Option<u64> {
+    // What BOOTTIME is ahead: at most this much then, at least this much now.
+    let most = earlier.boottime_ns.saturating_sub(earlier.before_ns);
+    let least = later.boottime_ns.saturating_sub(later.after_ns);
+    // The two clocks' nanoseconds are rounded each by itself.
+    least.checked_sub(most).filter(|&suspended_ns| suspended_ns > 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{Suspends, suspended_between};
+
+    fn reading(monotonic_ns: u64, suspended_ns: u64, width_ns: u64) -> Suspends {
+        Suspends {
+            before_ns: monotonic_ns,
+            boottime_ns: monotonic_ns + width_ns / 2 + suspended_ns,
+            after_ns: monotonic_ns + width_ns,
+        }
+    }
+
+    #[test]
+    fn a_suspend_shows_by_what_boottime_gained() {
+        let seen = suspended_between(reading(1_000, 0, 60), reading(2_000, 6_000_000_000, 60));
+        assert_eq!(seen, Some(5_999_999_940));
+    }
+
+    proptest! {
+        #[test]
+        fn no_width_makes_a_suspend(first in 0_u64..1_000_000, passed in 0_u64..1_000_000_000, widths in (0_u64..50_000_000, 0_u64..50_000_000), slept in 0_u64..1_000) {
+            prop_assert_eq!(suspended_between(reading(first, 7, widths.0), reading(first + widths.0 + passed, 7 + slept, widths.1)), None);
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! One source beside a reference: offset, rate, steps, and standing still, from bracketed readings.
+//! Claims only what lies outside of all brackets, granules, and what somebody may rightly do to the source.
+
+use std::fmt;
+
+use super::expectation::{Expectation, Limits, Nature, ns_of};
+use crate::{measure::Burst, source::Pair};
+
+/// A steady source may change its rate by this much, as a quartz does with its temperature, before a change counts as a step.
+const WANDER_PPM: f64 = 20.0;
+/// A rate is known from a stretch of this length on.
+const LEARNING_NS: i64 = 100_000_000;
+
+/// What a source did that it must not do.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It jumped.
+    Stepped {
+        /// By at least this much (nearest to zero), in nanoseconds: forwards, or back where negative.
+        least_ns: f64,
+        /// By at most this much.
+        most_ns: f64,
+    },
+    /// A reading was smaller than the one before.
+    WentBack {
+        /// How often.
+        times: u64,
+        /// The largest step back, in nanoseconds.
+        largest_ns: f64,
+    },
+    /// It stood still.
+    StoodStill {
+        /// For at least so long, in nanoseconds.
+        at_least_ns: f64,
+    },
+    /// Its rate is not the stated one.
+    RateOff {
+        /// It is at least this far off, in parts per million.
+        least_ppm: f64,
+        /// It is at most this far off.
+        most_ppm: f64,
+        /// What was accepted.
+        accepted_ppm: f64,
+    },
+    /// Its rate is not what it was at the beginning.
+    RateChanged {
+        /// It changed by at least this much, in parts per million.
+        least_ppm: f64,
+        /// It changed by at most this much.
+        most_ppm: f64,
+        /// What was accepted.
+        accepted_ppm: f64,
+    },
+    /// The counters of two cores are apart.
+    CoresApart {
+        /// The two CPUs.
+        cpus: (usize, usize),
+        /// The second is at least this much ahead of the first, in nanoseconds.
+        least_ns: f64,
+        /// And at most this much.
+        most_ns: f64,
+    },
+    /// All sources jumped alike: the reference did, or what they all count by.
+    AllStepped {
+        /// By at least this much, in nanoseconds.
+        least_ns: f64,
+        /// By at most this much.
+        most_ns: f64,
+    },
+    /// All sources run at the same wrong rate: the reference does, or what they all count by.
+    AllRatesOff {
+        /// They are at least this far off, in parts per million.
+        least_ppm: f64,
+        /// They are at most this far off.
+        most_ppm: f64,
+    },
+}
+
+impl Fault {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stepped { .. } => "stepped",
+            Self::WentBack { .. } => "went-back",
+            Self::StoodStill { .. } => "stood-still",
+            Self::RateOff { .. } => "rate-off",
+            Self::RateChanged { .. } => "rate-changed",
+            Self::CoresApart { .. } => "cores-apart",
+            Self::AllStepped { .. } => "all-stepped",
+            Self::AllRatesOff { .. } => "all-rates-off",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stepped { least_ns, most_ns } => write!(f, "stepped by {least_ns:.0} to {most_ns:.0} ns"),
+            Self::WentBack { times, largest_ns } => write!(f, "went back {times} times, by up to {largest_ns:.0} ns"),
+            Self::StoodStill { at_least_ns } => write!(f, "stood still for {:.3} ms or more", at_least_ns / 1e6),
+            Self::RateOff { least_ppm, most_ppm, accepted_ppm } => {
+                write!(
+                    f,
+                    "runs {least_ppm:.3} to {most_ppm:.3} ppm off the stated rate; accepted are {accepted_ppm} ppm"
+                )
+            }
+            Self::RateChanged { least_ppm, most_ppm, accepted_ppm } => {
+                write!(f, "changed its rate by {least_ppm:.3} to {most_ppm:.3} ppm; accepted are {accepted_ppm} ppm")
+            }
+            Self::CoresApart { cpus, least_ns, most_ns } => {
+                write!(f, "on CPU {} is {least_ns:.0} to {most_ns:.0} ns ahead of CPU {}", cpus.1, cpus.0)
+            }
+            Self::AllStepped { least_ns, most_ns } => {
+                write!(
+                    f,
+                    "all stepped alike, by {least_ns:.0} to {most_ns:.0} ns: the reference did, or what all count by"
+                )
+            }
+            Self::AllRatesOff { least_ppm, most_ppm } => write!(
+                f,
+                "all run alike, {least_ppm:.3} to {most_ppm:.3} ppm off: the reference does, or what all count by"
+            ),
+        }
+    }
+}
+
+/// What happened to a source that is nobody's fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SourceEvent {
+    /// Somebody set it, by this much in nanoseconds.
+    WasSet {
+        /// By at least this much (nearest to zero).
+        least_ns: f64,
+        /// By at most this much.
+        most_ns: f64,
+    },
+    /// It jumped by less than what is accepted, in nanoseconds.
+    SmallStep {
+        /// By at least this much (nearest to zero).
+        least_ns: f64,
+        /// By at most this much.
+        most_ns: f64,
+    },
+    /// It may have wrapped unseen: the comparison began anew.
+    Lost,
+}
+
+/// A range, in nanoseconds or parts per million.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Range {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Range {
+    pub(super) fn excludes_zero(self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+
+    pub(super) fn and(self, other: Self) -> Option<Self> {
+        let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
+        (both.low <= both.high).then_some(both)
+    }
+
+    /// The end that is nearer to zero, as a distance; none where zero is in it.
+    pub(super) fn certain(self) -> f64 {
+        if self.low > 0.0 { self.low } else { (-self.high).max(0.0) }
+    }
+
+    /// Nearest to zero first.
+    pub(super) fn ends(self) -> (f64, f64) {
+        if self.high < 0.0 { (self.high, self.low) } else { (self.low, self.high) }
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self { low: self.low - other.high, high: self.high - other.low }
+    }
+}
+
+/// Where a source stood on the stated line, less the reference, at one reading: somewhere between two limits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    before_ns: i64,
+    after_ns: i64,
+    low_ns: i64,
+    high_ns: i64,
+}
+
+impl Point {
+    #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+    fn phase_since(&self, earlier: &Self) -> Range {
+        let low = self.low_ns.saturating_sub(earlier.high_ns) as f64;
+        Range { low, high: self.high_ns.saturating_sub(earlier.low_ns) as f64 }
+    }
+
+    /// The rate since an earlier point, off the stated one, in parts per million.
+    #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+    fn rate_since(&self, earlier: &Self, reference_granule_ns: i64) -> Option<Range> {
+        let shortest = self.shortest_since(earlier, reference_granule_ns);
+        if shortest <= 0 {
+            return None;
+        }
+        let longest = self.longest_since(earlier, reference_granule_ns) as f64;
+        let Range { low, high } = self.phase_since(earlier);
+        let low = low / if low < 0.0 { shortest as f64 } else { longest };
+        let high = high / if high > 0.0 { shortest as f64 } else { longest };
+        Some(Range { low: low * 1e6, high: high * 1e6 })
+    }
+
+    fn shortest_since(&self, earlier: &Self, reference_granule_ns: i64) -> i64 {
+        self.before_ns.saturating_sub(earlier.after_ns).saturating_sub(reference_granule_ns)
+    }
+
+    fn longest_since(&self, earlier: &Self, reference_granule_ns: i64) -> i64 {
+        self.after_ns.saturating_sub(earlier.before_ns).saturating_add(reference_granule_ns).max(0)
+    }
+}
+
+/// What a source showed in an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Bursts that were looked at.
+    pub bursts: u64,
+    /// The narrowest bracket, in nanoseconds; `None` without a burst.
+    pub bracket_ns: Option<u64>,
+    /// How far it is ahead of the reference, by the stated rate, since the comparison began: in nanoseconds, and within so much of it.
+    pub offset_ns: Option<(f64, f64)>,
+    /// How far its rate in this interval is off the stated one, in parts per million: between these two, as long as it was constant.
+    pub rate_ppm: Option<(f64, f64)>,
+    /// How often it jumped by more than is accepted.
+    pub steps: u64,
+    /// How often a reading was smaller than the one before.
+    pub backwards: u64,
+    /// How often somebody set it.
+    pub set: u64,
+    /// What it did that it must not do.
+    pub faults: Vec<Fault>,
+    /// What happened besides.
+    pub events: Vec<SourceEvent>,
+}
+
+impl Interval {
+    const fn empty() -> Self {
+        Self {
+            bursts: 0,
+            bracket_ns: None,
+            offset_ns: None,
+            rate_ppm: None,
+            steps: 0,
+            backwards: 0,
+            set: 0,
+            faults: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+}
+
+/// A stretch without interruption.
+#[derive(Clone, Debug)]
+struct Stretch {
+    zero: Point,
+    last: Point,
+    last_raw: u64,
+    ticks: i64,
+    origin_ns: u64,
+    /// Where the rate is learned from.
+    anchor: Point,
+    learned: Option<Range>,
+    /// A deviation that is a step, unless the next reading deviates as well.
+    pending: Option<Range>,
+    /// Where it was seen to move for the last time, and whether that it stands still has been told.
+    moved: Point,
+    stands: bool,
+    /// Where the interval's rate is measured from.
+    from: Point,
+    baseline: Option<Range>,
+}
+
+/// What a reading would mean, before anybody is blamed for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    point: Point,
+    raw: u64,
+    step_ticks: i64,
+    /// What it jumped by, besides what its rate explains; `None` where no rate is known yet.
+    pub(super) deviation: Option<Range>,
+    stood_ns: Option<i64>,
+}
+
+/// A source that is watched.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    expectation: Expectation,
+    limits: Limits,
+    stretch: Option<Stretch>,
+    interval: Interval,
+    back_ns: f64,
+    /// What a daemon may have bent it by in this interval.
+    most_bent_ppm: f64,
+}
+
+impl Watched {
+    pub(super) fn new(expectation: Expectation, limits: Limits) -> Self {
+        let most_bent_ppm = expectation.bent_ppm;
+        Self { expectation, limits, stretch: None, interval: Interval::empty(), back_ns: 0.0, most_bent_ppm }
+    }
+
+    pub(super) fn set_tick_off_by(&mut self, tick_ppm: f64) {
+        self.expectation = self.expectation.with_tick_off_by(tick_ppm);
+        self.most_bent_ppm = self.most_bent_ppm.max(self.expectation.bent_ppm);
+    }
+
+    /// What came before is not compared with what comes: the machine was suspended, or moved.
+    pub(super) fn restart(&mut self) {
+        self.stretch = None;
+    }
+
+    /// Looks at a burst, and commits to nothing. `None` where there is nothing to compare it with.
+    pub(super) fn look(&mut self, burst: &Burst) -> Option<Look> {
+        self.count(burst);
+        let pair = burst.pair;
+        let half_a_wrap_ns = self.expectation.half_a_wrap_ns();
+        let Some(stretch) = &mut self.stretch else {
+            self.stretch = Some(Stretch::beginning(&self.expectation, pair));
+            return None;
+        };
+        let step_ticks = self.expectation.width.signed_difference(stretch.last_raw, pair.ticks);
+        let ticks = stretch.ticks.saturating_add(step_ticks);
+        let point = point(&self.expectation, pair, ticks, stretch.origin_ns);
+        let passed_ns = u64::try_from(point.after_ns.saturating_sub(stretch.last.before_ns)).unwrap_or(0);
+        if passed_ns >= half_a_wrap_ns {
+            self.interval.events.push(SourceEvent::Lost);
+            self.stretch = Some(Stretch::beginning(&self.expectation, pair));
+            return None;
+        }
+        let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
+        let stood_ns = (step_ticks == 0).then(|| point.shortest_since(&stretch.moved, granule_ns));
+        let stood_ns = stood_ns.filter(|&ns| ns > i64::try_from(self.expectation.patience_ns).unwrap_or(i64::MAX));
+        let known = match self.expectation.nature {
+            Nature::Steady => {
+                stretch.learned.map(|rate| Range { low: rate.low - WANDER_PPM, high: rate.high + WANDER_PPM })
+            }
+            Nature::Bent | Nature::Set => {
+                let off_ppm = self.expectation.bent_ppm + self.expectation.tolerance_ppm;
+                Some(Range { low: -off_ppm, high: off_ppm })
+            }
+        };
+        let deviation =
+            known.map(|rate| point.phase_since(&stretch.last).less(explained(rate, &stretch.last, &point, granule_ns)));
+        // What stands still, or did, shows no steps: all of it is one fault.
+        let deviation = deviation.filter(|_| stood_ns.is_none() && !stretch.stands);
+        Some(Look { point, raw: pair.ticks, step_ticks, deviation, stood_ns })
+    }
+
+    fn count(&mut self, burst: &Burst) {
+        self.interval.bursts += 1;
+        let width = burst.pair.width_ns();
+        self.interval.bracket_ns = Some(self.interval.bracket_ns.map_or(width, |narrowest| narrowest.min(width)));
+        if burst.backwards > 0 && !self.expectation.may_be_set {
+            self.interval.backwards += u64::from(burst.backwards);
+            #[expect(clippy::cast_precision_loss, reason = "for printing")]
+            let back_ns = ns_of(burst.largest_back_ticks, self.expectation.frequency) as f64;
+            self.back_ns = self.back_ns.max(back_ns);
+        }
+    }
+
+    /// Takes a look for what it is. `shared`: all sources deviated alike, so that it is not this one's doing.
+    pub(super) fn commit(&mut self, look: &Look, shared: bool) {
+        let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
+        let Some(stretch) = &mut self.stretch else { return };
+        stretch.ticks = stretch.ticks.saturating_add(look.step_ticks);
+        stretch.last_raw = look.raw;
+        stretch.last = look.point;
+        if let Some(stood_ns) = look.stood_ns {
+            #[expect(clippy::cast_precision_loss, reason = "for printing")]
+            let at_least_ns = stood_ns as f64;
+            let earlier = self.interval.faults.iter().position(|fault| matches!(fault, Fault::StoodStill { .. }));
+            match earlier {
+                Some(at) => self.interval.faults[at] = Fault::StoodStill { at_least_ns },
+                None => self.interval.faults.push(Fault::StoodStill { at_least_ns }),
+            }
+            stretch.stands = true;
+            stretch.rebase(look.point);
+            stretch.learned = None;
+            return;
+        }
+        if look.step_ticks != 0 {
+            stretch.moved = look.point;
+            if stretch.stands {
+                stretch.stands = false;
+                stretch.rebase(look.point);
+                return;
+            }
+        }
+        let certain = look.deviation.filter(|deviation| deviation.excludes_zero());
+        let pending = stretch.pending.take();
+        match (pending, certain) {
+            _ if shared => {
+                stretch.rebase(look.point);
+                self.conclude_step(pending);
+            }
+            (Some(earlier), Some(now))
+                if (earlier.low > 0.0) == (now.low > 0.0) && self.expectation.nature == Nature::Steady =>
+            {
+                // Two in a row the same way: not a step, but another rate, which the interval's will show.
+                stretch.rebase(look.point);
+                stretch.learned = None;
+            }
+            (pending, Some(now)) => {
+                stretch.pending = Some(now);
+                stretch.rebase(look.point);
+                self.conclude_step(pending);
+            }
+            (pending, None) => {
+                if look.point.shortest_since(&stretch.anchor, granule_ns) >= LEARNING_NS
+                    && let Some(rate) = look.point.rate_since(&stretch.anchor, granule_ns)
+                {
+                    stretch.learned = Some(rate);
+                }
+                self.conclude_step(pending);
+            }
+        }
+    }
+
+    fn conclude_step(&mut self, pending: Option<Range>) {
+        let Some(range) = pending else { return };
+        let (least_ns, most_ns) = range.ends();
+        if self.expectation.nature == Nature::Set {
+            self.interval.set += 1;
+            self.interval.events.push(SourceEvent::WasSet { least_ns, most_ns });
+        } else if range.certain() > self.limits.step.as_secs_f64() * 1e9 {
+            self.interval.steps += 1;
+            self.interval.faults.push(Fault::Stepped { least_ns, most_ns });
+        } else {
+            self.interval.events.push(SourceEvent::SmallStep { least_ns, most_ns });
+        }
+    }
+
+    /// Ends the interval: what was seen in it, and whether its rate is right.
+    pub(super) fn end_interval(&mut self) -> Interval {
+        let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
+        let pending = self.stretch.as_mut().and_then(|stretch| stretch.pending.take());
+        self.conclude_step(pending);
+        let most_bent_ppm = std::mem::replace(&mut self.most_bent_ppm, self.expectation.bent_ppm);
+        let mut interval = std::mem::replace(&mut self.interval, Interval::empty());
+        if interval.backwards > 0 {
+            let fault = Fault::WentBack { times: interval.backwards, largest_ns: self.back_ns };
+            interval.faults.push(fault);
+            self.back_ns = 0.0;
+        }
+        let Some(stretch) = &mut self.stretch else { return interval };
+        let phase = stretch.last.phase_since(&stretch.zero);
+        interval.offset_ns = Some((f64::midpoint(phase.low, phase.high), (phase.high - phase.low) / 2.0));
+        let rate = stretch.last.rate_since(&stretch.from, granule_ns);
+        stretch.from = stretch.last;
+        let Some(rate) = rate.filter(|_| !stretch.stands) else { return interval };
+        interval.rate_ppm = Some((rate.low, rate.high));
+        let accepted_ppm = self.expectation.accepted_ppm(&self.limits) - self.expectation.bent_ppm + most_bent_ppm;
+        if rate.certain() > accepted_ppm {
+            let (least_ppm, most_ppm) = rate.ends();
+            interval.faults.push(Fault::RateOff { least_ppm, most_ppm, accepted_ppm });
+        }
+        if self.expectation.nature == Nature::Steady {
+            let baseline = *stretch.baseline.get_or_insert(rate);
+            let change = rate.less(baseline);
+            if change.certain() > self.limits.rate_ppm {
+                let (least_ppm, most_ppm) = change.ends();
+                interval.faults.push(Fault::RateChanged { least_ppm, most_ppm, accepted_ppm: self.limits.rate_ppm });
+            }
+        }
+        interval
+    }
+}
+
+impl Stretch {
+    fn beginning(expectation: &Expectation, pair: Pair) -> Self {
+        let zero = point(expectation, pair, 0, pair.before_ns);
+        Self {
+            zero,
+            last: zero,
+            last_raw: pair.ticks,
+            ticks: 0,
+            origin_ns: pair.before_ns,
+            anchor: zero,
+            learned: None,
+            pending: None,
+            moved: zero,
+            stands: false,
+            from: zero,
+            baseline: None,
+        }
+    }
+
+    /// From here on the rate is learned anew, and the interval's is measured.
+    fn rebase(&mut self, point: Point) {
+        (self.anchor, self.from) = (point, point);
+    }
+}
+
+/// Where the source stands after `ticks`, as far as the bracket and the granules tell.
+fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> Point {
+    let since = |ns: u64| ns.wrapping_sub(origin_ns).cast_signed();
+    let (before_ns, after_ns) = (since(pair.before_ns), since(pair.after_ns));
+    let on_the_line = |ticks: i64| {
+        let ns = i128::from(ticks) * 1_000_000_000_000_000;
+        let ns = ns.div_euclid(i128::from(expectation.frequency.microhertz()));
+        i64::try_from(ns).unwrap_or(if ticks < 0 { i64::MIN / 4 } else { i64::MAX / 4 })
+    };
+    let granule_ticks = i64::try_from(expectation.granules.source_ticks).unwrap_or(i64::MAX);
+    let granule_ns = i64::try_from(expectation.granules.reference_ns).unwrap_or(i64::MAX);
+    Point {
+        before_ns,
+        after_ns,
+        low_ns: on_the_line(ticks).saturating_sub(after_ns).saturating_sub(granule_ns),
+        // One more for what the line was rounded down by.
+        high_ns: on_the_line(ticks.saturating_add(granule_ticks)).saturating_sub(before_ns).saturating_add(1),
+    }
+}
+
+/// What a rate within `rate` may have added between two points.
+#[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
+fn explained(rate: Range, earlier: &Point, later: &Point, granule_ns: i64) -> Range {
+    let shortest = later.shortest_since(earlier, granule_ns).max(0) as f64;
+    let longest = later.longest_since(earlier, granule_ns) as f64;
+    let low = rate.low * if rate.low < 0.0 { longest } else { shortest };
+    let high = rate.high * if rate.high > 0.0 { longest } else { shortest };
+    Range { low: low / 1e6, high: high / 1e6 }
+}

@@ -1,0 +1,534 @@
+//! Several sources beside one reference: who is to blame, and for what.
+//! Pure: readings and what the kernel says come in as parameters.
+
+use super::{
+    Expectation, Fault, Interval, Limits,
+    source::{Look, Range, Watched},
+};
+use crate::measure::Burst;
+
+/// A round of readings: one burst of each source, taken one after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Round<'a> {
+    /// A burst of each source, in the order in which they are watched.
+    pub bursts: &'a [Burst],
+    /// Whether something happened since the round before, until the end of this one, that no two readings can be compared across: suspend, a move to
+    /// another host, another clock source of the kernel. Then this round is not looked at, and the next one is the first.
+    pub interrupted: bool,
+}
+
+/// Sources that are watched.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    sources: Vec<Watched>,
+    limits: Limits,
+    all: Vec<Fault>,
+    summary: WatchSummary,
+}
+
+/// What was seen until now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WatchSummary {
+    /// Rounds of readings.
+    pub rounds: u64,
+    /// Intervals that ended.
+    pub intervals: u64,
+    /// How often the comparison had to begin anew.
+    pub interruptions: u64,
+    /// Faults of each source.
+    pub faults: Vec<u64>,
+    /// Faults that all sources share, or the reference has.
+    pub shared_faults: u64,
+}
+
+impl Watch {
+    /// A watch over sources of which this is expected, and of which so much is accepted.
+    #[must_use]
+    pub fn over(expectations: &[Expectation], limits: Limits) -> Self {
+        let sources = expectations.iter().map(|&expectation| Watched::new(expectation, limits)).collect();
+        let summary = WatchSummary { faults: vec![0; expectations.len()], ..WatchSummary::default() };
+        Self { sources, limits, all: Vec::new(), summary }
+    }
+
+    /// The kernel's tick is this much longer or shorter than usual from the next round on, or was at some time since the last one: the most of it counts.
+    pub fn set_tick_off_by(&mut self, tick_ppm: f64) {
+        for source in &mut self.sources {
+            source.set_tick_off_by(tick_ppm);
+        }
+    }
+
+    /// Takes a round of readings.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many bursts as sources.
+    pub fn take(&mut self, round: Round<'_>) {
+        assert_eq!(round.bursts.len(), self.sources.len(), "one burst for each source");
+        self.summary.rounds += 1;
+        if round.interrupted {
+            self.summary.interruptions += 1;
+            for source in &mut self.sources {
+                source.restart();
+            }
+            // A reading in it may be of before, or its bracket as wide as what happened.
+            return;
+        }
+        let looks: Vec<Option<Look>> =
+            self.sources.iter_mut().zip(round.bursts).map(|(source, burst)| source.look(burst)).collect();
+        let shared = shared(&looks);
+        if let Some(range) = shared.filter(|range| range.certain() > self.limits.step.as_secs_f64() * 1e9) {
+            let (least_ns, most_ns) = range.ends();
+            self.all.push(Fault::AllStepped { least_ns, most_ns });
+        }
+        for (source, look) in self.sources.iter_mut().zip(&looks) {
+            if let Some(look) = look {
+                source.commit(look, shared.is_some());
+            }
+        }
+    }
+
+    /// Ends an interval: what each source showed in it, and what is all sources' fault, or the reference's.
+    pub fn end_interval(&mut self) -> (Vec<Interval>, Vec<Fault>) {
+        let mut intervals: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
+        let mut all = std::mem::take(&mut self.all);
+        if let Some(range) = alike(&intervals) {
+            for interval in &mut intervals {
+                interval.faults.retain(|fault| !matches!(fault, Fault::RateOff { .. } | Fault::RateChanged { .. }));
+            }
+            let (least_ppm, most_ppm) = range.ends();
+            all.push(Fault::AllRatesOff { least_ppm, most_ppm });
+        }
+        self.summary.intervals += 1;
+        for (sum, interval) in self.summary.faults.iter_mut().zip(&intervals) {
+            *sum += interval.faults.len() as u64;
+        }
+        self.summary.shared_faults += all.len() as u64;
+        (intervals, all)
+    }
+
+    /// What was seen in all intervals that ended.
+    #[must_use]
+    pub const fn summary(&self) -> &WatchSummary {
+        &self.summary
+    }
+}
+
+/// The jump that all sources made alike, where two or more surely jumped and none of the others can have stayed.
+fn shared(looks: &[Option<Look>]) -> Option<Range> {
+    let deviations: Vec<Range> = looks.iter().flatten().filter_map(|look| look.deviation).collect();
+    let certain = deviations.iter().filter(|deviation| deviation.excludes_zero()).count();
+    if certain < 2 {
+        return None;
+    }
+    let first = *deviations.first()?;
+    let both = deviations.iter().try_fold(first, |range, &other| range.and(other))?;
+    both.excludes_zero().then_some(both)
+}
+
+/// The rate that all sources are off by alike, where all are off, and there are several.
+fn alike(intervals: &[Interval]) -> Option<Range> {
+    let judged: Vec<&Interval> = intervals.iter().filter(|interval| interval.rate_ppm.is_some()).collect();
+    let is_off = |interval: &&&Interval| {
+        interval.faults.iter().any(|fault| matches!(fault, Fault::RateOff { .. } | Fault::RateChanged { .. }))
+    };
+    if judged.len() < 2 || !judged.iter().all(|interval| is_off(&interval)) {
+        return None;
+    }
+    let mut ranges = judged.iter().filter_map(|interval| interval.rate_ppm).map(|(low, high)| Range { low, high });
+    let first = ranges.next()?;
+    ranges.try_fold(first, Range::and).filter(|range| range.excludes_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::{
+        collection::vec,
+        prelude::{Just, Strategy, prop_assert, prop_oneof, proptest},
+    };
+
+    use super::{Round, Watch};
+    use crate::{
+        calibrate::Granules,
+        diagnose::{Expectation, Fault, Interval, Limits, SourceEvent},
+        measure::{Burst, Bursts},
+        source::{Nominal, Pair, SourceInfo, StatedBy, TimeSource},
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    const GRANULES: Granules = Granules { source_ticks: 10, reference_ns: 10 };
+    const ROUND_NS: u64 = 10_000_000;
+    const ROUNDS_IN_AN_INTERVAL: u64 = 100;
+
+    fn steady(hertz: u64) -> SourceInfo {
+        let mut info = ManualSource::nanoseconds("scripted").info().clone();
+        let frequency = Frequency::from_hertz(hertz).expect("not zero");
+        info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Program });
+        info
+    }
+
+    fn steered() -> SourceInfo {
+        let mut info = steady(1_000_000_000);
+        info.steered = true;
+        info
+    }
+
+    fn limits() -> Limits {
+        Limits { rate_ppm: 50.0, step: Duration::from_micros(1), ..Limits::default() }
+    }
+
+    /// A source as it is at true time: its ticks, as a function of nanoseconds.
+    type Script<'a> = &'a dyn Fn(u64) -> u64;
+
+    /// How a burst is bracketed: so much before the reading and so much after it.
+    type Widths<'a> = &'a dyn Fn(u64) -> (u64, u64);
+
+    fn burst(script: Script<'_>, true_ns: u64, (early, late): (u64, u64)) -> Burst {
+        let pair = Pair { before_ns: true_ns - early, ticks: script(true_ns), after_ns: true_ns + late };
+        Burst { pair, backwards: 0, largest_back_ticks: 0 }
+    }
+
+    fn expect(infos: &[SourceInfo]) -> Vec<Expectation> {
+        let reference = steady(1_000_000_000);
+        infos.iter().map(|info| Expectation::of(info, &reference, GRANULES).expect("its rate is stated")).collect()
+    }
+
+    /// Watches scripted sources for some intervals of a second, a round every 10 ms.
+    fn watch(
+        infos: &[SourceInfo],
+        scripts: &[Script<'_>],
+        widths: Widths<'_>,
+        intervals: u64,
+    ) -> (Vec<Vec<Interval>>, Vec<Fault>) {
+        let mut watch = Watch::over(&expect(infos), limits());
+        let (mut ended, mut all) = (Vec::new(), Vec::new());
+        let mut now = 1_000_000_000;
+        for _ in 0..intervals {
+            for _ in 0..ROUNDS_IN_AN_INTERVAL {
+                let bursts: Vec<Burst> = (0_u64..)
+                    .zip(scripts)
+                    .map(|(place, script)| burst(script, now + place * 2_000, widths(now)))
+                    .collect();
+                watch.take(Round { bursts: &bursts, interrupted: false });
+                now += ROUND_NS;
+            }
+            let (interval, shared) = watch.end_interval();
+            ended.push(interval);
+            all.extend(shared);
+        }
+        (ended, all)
+    }
+
+    const NARROW: Widths<'static> = &|_| (30, 30);
+
+    /// One source beside a good reference.
+    fn alone(info: SourceInfo, script: Script<'_>, widths: Widths<'_>, intervals: u64) -> Vec<Interval> {
+        let (ended, all) = watch(&[info], &[script], widths, intervals);
+        assert!(all.is_empty(), "{all:?}");
+        ended.into_iter().map(|mut interval| interval.remove(0)).collect()
+    }
+
+    fn faults(intervals: &[Interval]) -> Vec<Fault> {
+        intervals.iter().flat_map(|interval| interval.faults.clone()).collect()
+    }
+
+    fn at_rate(hertz: f64) -> impl Fn(u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a script"
+        )]
+        move |ns| (ns as f64 * hertz / 1e9) as u64
+    }
+
+    #[test]
+    fn a_healthy_counter_is_not_accused_and_its_rate_is_bounded() {
+        let ended = alone(steady(2_600_000_000), &at_rate(2_600_000_000.0), NARROW, 5);
+        assert_eq!(faults(&ended), []);
+        let (low, high) = ended[3].rate_ppm.expect("an interval of a second");
+        assert!(low <= 0.0 && high >= 0.0 && high - low < 1.0, "{low} {high}");
+        let (offset_ns, bound_ns) = ended[3].offset_ns.expect("it was read");
+        assert!(offset_ns.abs() <= bound_ns && bound_ns < 200.0, "{offset_ns} {bound_ns}");
+    }
+
+    #[test]
+    fn a_counter_that_jumps_is_caught_with_the_size_of_the_jump() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 5_000 } else { 0 };
+        let found = faults(&alone(steady(1_000_000_000), &jump, NARROW, 4));
+        let [Fault::Stepped { least_ns, most_ns }] = found[..] else { panic!("{found:?}") };
+        assert!(least_ns > 4_000.0 && least_ns <= 5_000.0 && most_ns >= 5_000.0, "{least_ns} {most_ns}");
+        let back = |ns: u64| ns - if ns >= 2_500_000_000 { 5_000 } else { 0 };
+        let found = faults(&alone(steady(1_000_000_000), &back, NARROW, 4));
+        let [Fault::Stepped { least_ns, most_ns }] = found[..] else { panic!("{found:?}") };
+        assert!((-5_000.0..-4_000.0).contains(&least_ns) && most_ns <= -5_000.0, "{least_ns} {most_ns}");
+    }
+
+    #[test]
+    fn a_jump_within_the_limit_is_told_and_is_no_fault() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
+        let ended = alone(steady(1_000_000_000), &jump, NARROW, 4);
+        assert_eq!(faults(&ended), []);
+        assert!(matches!(ended[1].events[..], [SourceEvent::SmallStep { .. }]), "{:?}", ended[1].events);
+    }
+
+    #[test]
+    fn a_counter_that_runs_a_hundred_ppm_fast_is_caught() {
+        let found = faults(&alone(steady(1_000_000_000), &at_rate(1_000_100_000.0), NARROW, 3));
+        assert_eq!(found.len(), 3, "{found:?}");
+        for fault in found {
+            let Fault::RateOff { least_ppm, most_ppm, .. } = fault else { panic!("{fault:?}") };
+            assert!((99.0..=100.0).contains(&least_ppm) && most_ppm >= 100.0, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_changes_its_rate_is_caught_and_does_not_count_as_jumping() {
+        let bent = |ns: u64| ns + ns.saturating_sub(3_000_000_000) / 5_000;
+        let found = faults(&alone(steady(1_000_000_000), &bent, NARROW, 5));
+        assert!(found.iter().any(|fault| matches!(fault, Fault::RateChanged { .. })), "{found:?}");
+        assert!(!found.iter().any(|fault| matches!(fault, Fault::Stepped { .. })), "{found:?}");
+    }
+
+    #[test]
+    fn a_counter_that_stops_is_caught_once_an_interval_and_may_go_on() {
+        let stops = |ns: u64| ns.min(2_500_000_000) + ns.saturating_sub(4_500_000_000);
+        let ended = alone(steady(1_000_000_000), &stops, NARROW, 6);
+        let found: Vec<usize> = ended.iter().map(|interval| interval.faults.len()).collect();
+        assert_eq!(found, [0, 1, 1, 1, 0, 0], "{ended:?}");
+        assert!(matches!(ended[1].faults[0], Fault::StoodStill { at_least_ns } if at_least_ns > 400e6));
+    }
+
+    #[test]
+    fn readings_that_go_back_are_a_fault_of_a_counter_and_not_of_wall_time() {
+        for (info, expected) in [(steady(1_000_000_000), 1), (SourceInfo { steady: false, ..steered() }, 0)] {
+            let mut watch = Watch::over(&expect(&[info]), limits());
+            for round in 1..10 {
+                let mut burst = burst(&|ns| ns, round * ROUND_NS, (30, 30));
+                (burst.backwards, burst.largest_back_ticks) = (u32::from(round == 5), 70);
+                watch.take(Round { bursts: &[burst], interrupted: false });
+            }
+            let (ended, _) = watch.end_interval();
+            assert_eq!(ended[0].faults.len(), expected, "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_a_daemon_slews_by_500_ppm_is_not_accused() {
+        // From 500 ppm fast to 500 ppm slow, from one reading to the next.
+        let slewed = |ns: u64| {
+            let turned = ns.min(3_000_000_000);
+            ns + turned / 2_000 - ns.saturating_sub(turned) / 2_000
+        };
+        let ended = alone(steered(), &slewed, NARROW, 5);
+        assert_eq!(faults(&ended), []);
+        assert_eq!(ended.iter().map(|interval| interval.events.len()).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn a_clock_whose_tick_a_daemon_shortens_is_not_accused() {
+        // By 2 % for a second, in the middle of an interval.
+        let slewed = |ns: u64| ns + (ns.clamp(2_500_000_000, 3_500_000_000) - 2_500_000_000) / 50;
+        for told in [true, false] {
+            let mut watch = Watch::over(&expect(&[steered()]), limits());
+            let mut found = Vec::new();
+            for round in 1..600_u64 {
+                let now = round * ROUND_NS;
+                if told {
+                    let is_slewed = (2_500_000_000..=3_500_000_000 + ROUND_NS).contains(&now);
+                    watch.set_tick_off_by(if is_slewed { 20_000.0 } else { 0.0 });
+                }
+                watch.take(Round { bursts: &[burst(&slewed, now, (30, 30))], interrupted: false });
+                if round % ROUNDS_IN_AN_INTERVAL == 0 {
+                    found.extend(watch.end_interval().0.remove(0).faults);
+                }
+            }
+            assert_eq!(found.is_empty(), told, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_must_not_be_set_is_caught_when_it_is() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 2_000_000 } else { 0 };
+        let found = faults(&alone(steered(), &jump, NARROW, 3));
+        assert!(found.iter().any(|fault| matches!(fault, Fault::Stepped { .. })), "{found:?}");
+    }
+
+    #[test]
+    fn wall_time_that_is_set_is_told_and_is_no_fault() {
+        let set = |ns: u64| ns + if ns >= 2_500_000_000 { 3_600_000_000_000 } else { 0 };
+        let ended = alone(SourceInfo { steady: false, ..steered() }, &set, NARROW, 3);
+        assert_eq!(ended.iter().map(|interval| interval.set).sum::<u64>(), 1);
+        let of_rate = |fault: &Fault| matches!(fault, Fault::RateOff { .. });
+        assert!(!faults(&ended).iter().any(|fault| !of_rate(fault)), "{ended:?}");
+        assert_eq!(faults(&ended), []);
+    }
+
+    #[test]
+    fn a_suspend_is_nobodys_fault_when_it_is_told() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 6_000_000_000 } else { 0 };
+        let mut watch = Watch::over(&expect(&[steady(1_000_000_000)]), limits());
+        let mut found = Vec::new();
+        for round in 1..500_u64 {
+            let now = round * ROUND_NS;
+            let bursts = [burst(&jump, now, (30, 30))];
+            watch.take(Round { bursts: &bursts, interrupted: now == 2_500_000_000 });
+            if round % ROUNDS_IN_AN_INTERVAL == 0 {
+                found.extend(watch.end_interval().0.remove(0).faults);
+            }
+        }
+        assert_eq!(found, []);
+        assert_eq!(watch.summary().interruptions, 1);
+    }
+
+    #[test]
+    fn a_reference_that_jumps_is_blamed_itself_when_two_sources_say_so() {
+        // What the sources show beside a reference that jumped back by 20 µs.
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 20_000 } else { 0 };
+        let other = |ns: u64| jump(ns) / 100;
+        let (ended, all) = watch(&[steady(1_000_000_000), steady(10_000_000)], &[&jump, &other], NARROW, 4);
+        assert!(matches!(all[..], [Fault::AllStepped { .. }]), "{all:?}");
+        assert!(ended.iter().flatten().all(|interval| interval.faults.is_empty()), "{ended:?}");
+    }
+
+    #[test]
+    fn a_reference_that_jumps_by_less_than_is_accepted_is_no_fault_of_anybody() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
+        let other = |ns: u64| jump(ns) / 100 * 100;
+        let (ended, all) = watch(&[steady(1_000_000_000), steady(1_000_000_000)], &[&jump, &other], NARROW, 4);
+        assert!(
+            all.is_empty() && ended.iter().flatten().all(|interval| interval.faults.is_empty()),
+            "{all:?} {ended:?}"
+        );
+    }
+
+    #[test]
+    fn a_reference_of_wrong_rate_is_blamed_itself_when_two_sources_say_so() {
+        let (fast, other) = (at_rate(1_000_200_000.0), at_rate(10_002_000.0));
+        let (ended, all) = watch(&[steady(1_000_000_000), steady(10_000_000)], &[&fast, &other], NARROW, 3);
+        assert!(all.len() == 3 && all.iter().all(|fault| matches!(fault, Fault::AllRatesOff { .. })), "{all:?}");
+        assert!(ended.iter().flatten().all(|interval| interval.faults.is_empty()), "{ended:?}");
+    }
+
+    #[test]
+    fn one_wrong_source_of_two_is_blamed_alone() {
+        let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 20_000 } else { 0 };
+        let (ended, all) = watch(&[steady(1_000_000_000), steady(1_000_000_000)], &[&jump, &|ns| ns], NARROW, 4);
+        assert!(all.is_empty(), "{all:?}");
+        let blamed: Vec<usize> =
+            (0..2).map(|which| ended.iter().map(|interval| interval[which].faults.len()).sum()).collect();
+        assert_eq!(blamed, [1, 0], "{ended:?}");
+    }
+
+    #[test]
+    fn a_narrow_counter_is_followed_across_its_wraps_and_lost_after_a_long_pause() {
+        let mut info = steady(1_000_000);
+        info.width = Width::BITS_32;
+        let start = u64::from(u32::MAX) - 1_000;
+        let narrow = |ns: u64| (ns / 1_000 + start) & Width::BITS_32.mask();
+        let mut watch = Watch::over(&expect(std::slice::from_ref(&info)), limits());
+        for round in 1..300_u64 {
+            watch.take(Round { bursts: &[burst(&narrow, round * ROUND_NS, (30, 30))], interrupted: false });
+        }
+        let (ended, _) = watch.end_interval();
+        assert_eq!((ended[0].faults.len(), ended[0].events.len()), (0, 0), "{ended:?}");
+        let an_hour_later = 300 * ROUND_NS + 3_600_000_000_000;
+        watch.take(Round { bursts: &[burst(&narrow, an_hour_later, (30, 30))], interrupted: false });
+        assert_eq!(watch.end_interval().0[0].events, [SourceEvent::Lost]);
+    }
+
+    #[test]
+    fn a_clock_that_the_tick_moves_is_not_accused_of_standing_still_between_ticks() {
+        let mut info = steady(1_000_000_000);
+        info.claimed_resolution_ns = Some(4_000_000);
+        let reference = steady(1_000_000_000);
+        let granules = Granules { source_ticks: 8_000_000, reference_ns: 10 };
+        let expectation = Expectation::of(&info, &reference, granules).expect("stated");
+        let mut watch = Watch::over(&[expectation], limits());
+        let coarse = |ns: u64| ns / 4_000_000 * 4_000_000;
+        for round in 1..500_u64 {
+            watch.take(Round { bursts: &[burst(&coarse, round * 3_000_000, (30, 30))], interrupted: false });
+        }
+        assert_eq!(watch.end_interval().0[0].faults, []);
+    }
+
+    #[test]
+    fn readings_of_real_sources_go_through() {
+        // Each read moves both by 100 ns: they are one clock.
+        let reference = ManualSource::nanoseconds("reference").stepping_by(100);
+        let source = ManualSource::nanoseconds("source").stepping_by(200);
+        let mut bursts = Bursts::against(&reference);
+        let expectation = Expectation::of(source.info(), reference.info(), GRANULES).expect("stated");
+        let mut watch = Watch::over(&[expectation], limits());
+        for _ in 0..50 {
+            let taken = bursts.take(&source);
+            watch.take(Round { bursts: &[taken], interrupted: false });
+        }
+        let (ended, all) = watch.end_interval();
+        assert_eq!((ended[0].bursts, ended[0].faults.len(), all.len()), (50, 0, 0), "{ended:?}");
+    }
+
+    /// Brackets as a host makes them that takes the CPU away for up to 40 ms, before the reading or behind it.
+    fn torn() -> impl Strategy<Value = (u64, u64)> {
+        prop_oneof![
+            8 => (20_u64..100, 20_u64..100),
+            1 => (20_u64..40_000_000, 20_u64..100),
+            1 => (20_u64..100, 20_u64..40_000_000),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_healthy_source_is_accused_whatever_the_brackets(
+            hertz in prop_oneof![Just(1_000_000_u64), Just(3_579_545), 10_000_000..5_000_000_000_u64],
+            rounds in vec((torn(), 1_000_u64..60_000_000), 60..160),
+            off_ppm in -45_i64..45,
+        ) {
+            let mut watch = Watch::over(&expect(&[steady(hertz), steered()]), limits());
+            let mut now = 1_000_000_000_u64;
+            #[expect(clippy::cast_precision_loss, reason = "a script")]
+            let counter = at_rate(hertz as f64 * (1.0 + off_ppm as f64 / 1e6));
+            // What a reading shows lags by less than a granule.
+            let lagging = |ns: u64| counter(ns) / 10 * 10;
+            // A daemon turns the rate of the kernel's clock at every round.
+            let (mut bent_ns, mut fast) = (0_i64, false);
+            for (index, (widths, gap)) in rounds.iter().enumerate() {
+                let early = widths.0.min(now - 1);
+                now += early;
+                let reference = |ns: u64| ns / 10 * 10;
+                let bracket = |ticks| Pair { before_ns: reference(now - early), ticks, after_ns: reference(now + widths.1) };
+                let clock = now.wrapping_add_signed(bent_ns);
+                let bursts = [lagging(now), clock].map(|ticks| Burst { pair: bracket(ticks), backwards: 0, largest_back_ticks: 0 });
+                watch.take(Round { bursts: &bursts, interrupted: false });
+                now += widths.1 + gap;
+                fast = !fast;
+                let turned = i64::try_from((early + widths.1 + gap) / 2_000).expect("below a second");
+                bent_ns += if fast { turned } else { -turned };
+                if index % 25 == 24 {
+                    let (ended, all) = watch.end_interval();
+                    prop_assert!(all.is_empty(), "{all:?}");
+                    for interval in ended {
+                        prop_assert!(interval.faults.is_empty(), "{:?}", interval.faults);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_readings_are_judged_without_a_panic(
+            readings in vec((proptest::num::u64::ANY, proptest::num::u64::ANY, proptest::num::u64::ANY, 0_u32..3), 1..60),
+            bits in 1_u8..=64,
+        ) {
+            let mut info = steady(1_000_000);
+            info.width = Width::new(bits).expect("in range");
+            let mut watch = Watch::over(&expect(&[info, steered()]), limits());
+            for (before_ns, ticks, after_ns, backwards) in readings {
+                let burst = Burst { pair: Pair { before_ns, ticks, after_ns }, backwards, largest_back_ticks: ticks };
+                watch.take(Round { bursts: &[burst, burst], interrupted: backwards == 2 });
+                let _ = watch.end_interval();
+            }
+        }
+    }
+}

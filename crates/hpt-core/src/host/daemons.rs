@@ -1,0 +1,71 @@
+//! Which programs keep the machine's time, by the names of its processes.
+//! Asks none of them.
+
+use super::Host;
+
+/// Names as the kernel cuts them off, after 15 letters, and whose they are.
+const DAEMONS: [(&str, &str); 9] = [
+    ("chronyd", "chronyd"),
+    ("ntpd", "ntpd"),
+    ("ntp-daemon", "ntpd-rs"),
+    ("openntpd", "openntpd"),
+    ("systemd-timesyn", "systemd-timesyncd"),
+    ("ptp4l", "ptp4l"),
+    ("phc2sys", "phc2sys"),
+    ("ts2phc", "ts2phc"),
+    ("timemaster", "timemaster"),
+];
+
+/// The daemon whose process the kernel calls so.
+fn daemon(process_name: &str) -> Option<&'static str> {
+    DAEMONS.into_iter().find(|&(name, _)| name == process_name.trim_end()).map(|(_, daemon)| daemon)
+}
+
+impl Host {
+    /// The programs that run and keep time, each once; `None` where /proc shows no processes. Those of other process namespaces are not seen.
+    #[must_use]
+    pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
+        let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let names: Vec<String> = processes.filter_map(|number| self.text(&format!("/proc/{number}/comm"))).collect();
+        let mut daemons: Vec<_> = names.iter().filter_map(|name| daemon(name)).collect();
+        daemons.sort_unstable();
+        daemons.dedup();
+        (!names.is_empty()).then_some(daemons)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{DAEMONS, daemon};
+    use crate::host::{Facts, Host};
+
+    #[test]
+    fn daemons_are_known_by_names_that_the_kernel_keeps_whole() {
+        for (name, whose) in DAEMONS {
+            assert!(name.len() <= 15, "{name}");
+            assert_eq!(daemon(&format!("{name}\n")), Some(whose));
+        }
+        assert_eq!(daemon("ntpdate"), None);
+    }
+
+    #[test]
+    fn processes_are_looked_at_by_their_numbers() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let process = |number: &str, name: &str| {
+            let path = folder.path().join("proc").join(number);
+            fs::create_dir_all(&path).expect("ours");
+            fs::write(path.join("comm"), name).expect("ours");
+        };
+        let daemons = |root: &Path| Host::captured(root, Facts::live()).time_daemons();
+        assert_eq!(daemons(folder.path()), None);
+        for (number, name) in
+            [("1", "init\n"), ("72", "chronyd\n"), ("73", "chronyd\n"), ("self", "ptp4l\n"), ("9", "phc2sys\n")]
+        {
+            process(number, name);
+        }
+        assert_eq!(daemons(folder.path()), Some(vec!["chronyd", "phc2sys"]));
+        assert!(Host::live().time_daemons().is_some() || !Path::new("/proc/1").exists());
+    }
+}

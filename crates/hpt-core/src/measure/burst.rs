@@ -1,0 +1,92 @@
+//! Bursts: a few bracketed readings of a source, of which the tightest tells most.
+//! Judges nothing: `diagnose` does.
+
+use crate::{
+    calibrate::{Granules, granules},
+    source::{Pair, Reference, TimeSource},
+};
+
+/// Readings in a burst.
+const READINGS: u32 = 8;
+
+/// What a burst showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The reading with the narrowest bracket.
+    pub pair: Pair,
+    /// How often a reading was smaller than the one before it.
+    pub backwards: u32,
+    /// The largest step back between two readings, in ticks.
+    pub largest_back_ticks: u64,
+}
+
+/// Bursts of sources against one reference.
+#[derive(Debug)]
+pub struct Bursts<'a> {
+    reference: Reference<'a, dyn TimeSource + 'a>,
+    source: &'a dyn TimeSource,
+}
+
+impl<'a> Bursts<'a> {
+    /// Bursts against `reference`; its ticks count as nanoseconds where no rate is stated of it.
+    #[must_use]
+    pub fn against(reference: &'a dyn TimeSource) -> Self {
+        Self { reference: Reference::new(reference), source: reference }
+    }
+
+    /// How far readings of `source` and of the reference may lag behind what they count.
+    #[must_use]
+    pub fn granules(&self, source: &dyn TimeSource) -> Granules {
+        granules(source, self.source)
+    }
+
+    /// The reference now, in nanoseconds.
+    pub fn now_ns(&mut self) -> u64 {
+        self.reference.now_ns()
+    }
+
+    /// Takes a burst of `source`.
+    pub fn take(&mut self, source: &dyn TimeSource) -> Burst {
+        let width = source.info().width;
+        let first = self.reference.pair(source);
+        let mut burst = Burst { pair: first, backwards: 0, largest_back_ticks: 0 };
+        let mut previous = first.ticks;
+        for _ in 1..READINGS {
+            let pair = self.reference.pair(source);
+            let step = width.signed_difference(previous, pair.ticks);
+            if step < 0 {
+                burst.backwards += 1;
+                burst.largest_back_ticks = burst.largest_back_ticks.max(step.unsigned_abs());
+            }
+            previous = pair.ticks;
+            if pair.width_ns() < burst.pair.width_ns() {
+                burst.pair = pair;
+            }
+        }
+        burst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bursts;
+    use crate::testing::ManualSource;
+
+    #[test]
+    fn a_burst_keeps_a_bracket_and_sees_no_step_back_where_there_is_none() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(10);
+        let source = ManualSource::nanoseconds("source").stepping_by(30);
+        let burst = Bursts::against(&reference).take(&source);
+        assert_eq!((burst.backwards, burst.pair.width_ns()), (0, 10));
+    }
+
+    #[test]
+    fn a_source_that_runs_backwards_is_seen_in_one_burst() {
+        let reference = ManualSource::nanoseconds("reference").stepping_by(10);
+        // Each reading is three ticks before the last.
+        let source = ManualSource::nanoseconds("source").stepping_by(0_u64.wrapping_sub(3));
+        source.set(1_000);
+        let burst = Bursts::against(&reference).take(&source);
+        assert_eq!((burst.backwards, burst.largest_back_ticks), (7, 3));
+    }
+}

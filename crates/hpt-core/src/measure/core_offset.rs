@@ -1,0 +1,211 @@
+//! How far the counters of two cores are apart: timestamps handed over from one to the other and back.
+//! Judges nothing: `diagnose` does.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+};
+
+use crate::{
+    source::TimeSource,
+    sys::process::CpuSet,
+    units::{Frequency, Width},
+};
+
+/// Looks for an answer before the CPU is offered to others: the other thread may be waiting for this one.
+const LOOKS: u32 = 2_000;
+/// After so many offers the other thread counts as gone.
+const MOST_OFFERS: u32 = 500;
+
+/// One timestamp handed over: read on the first CPU, then on the second one, then on the first again, each after the one before was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// On the first CPU, before.
+    pub left: u64,
+    /// On the second CPU.
+    pub seen: u64,
+    /// On the first CPU, after.
+    pub back: u64,
+}
+
+/// The second CPU's counter less the first one's, as far as handed-over timestamps bound it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreOffset {
+    /// The first CPU and the second.
+    pub cpus: (usize, usize),
+    /// It is at least this much ahead, in nanoseconds.
+    pub least_ns: f64,
+    /// It is at most this much ahead, in nanoseconds.
+    pub most_ns: f64,
+    /// How many timestamps were handed over.
+    pub handovers: u64,
+}
+
+/// The limits that `handovers` leave to the second CPU's counter less the first one's, in ticks: the second reading happened between the other two. They
+/// hold as long as both run at one rate meanwhile. `None` without any, and where nothing satisfies them all.
+#[must_use]
+pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
+    let least = handovers.iter().map(|handover| width.signed_difference(handover.back, handover.seen)).max()?;
+    let most = handovers.iter().map(|handover| width.signed_difference(handover.left, handover.seen)).min()?;
+    (least <= most).then_some((least, most))
+}
+
+/// Hands timestamps of `source` over between two CPUs, `rounds` times, or until `keep_going` says no. Takes a thread on each CPU for as long as it lasts.
+/// `None` where they gave no limits, as when one of the CPUs was taken away all the time.
+///
+/// # Errors
+///
+/// What the kernel answers when a thread may not run on one of the CPUs.
+#[expect(clippy::cast_precision_loss, reason = "offsets for judging, far below 2^53 ticks")]
+pub fn core_offset<S: TimeSource + Sync + ?Sized>(
+    source: &S,
+    frequency: Frequency,
+    cpus: (usize, usize),
+    rounds: u32,
+    keep_going: &(dyn Fn() -> bool + Sync),
+) -> io::Result<Option<CoreOffset>> {
+    let channel = Channel::default();
+    let handovers = thread::scope(|scope| {
+        let answering = scope.spawn(|| {
+            let pinned = CpuSet::only(cpus.1).apply();
+            if pinned.is_ok() {
+                channel.answer(source);
+            }
+            channel.over.store(true, Ordering::Release);
+            pinned
+        });
+        let asking = scope.spawn(|| {
+            let asked = CpuSet::only(cpus.0).apply().map(|()| channel.ask(source, rounds, keep_going));
+            channel.over.store(true, Ordering::Release);
+            asked
+        });
+        let asked = asking.join().expect("it only reads and hands over");
+        answering.join().expect("it only reads and hands over").and(asked)
+    })?;
+    let tick_ns = frequency.tick_ns_f64();
+    Ok(offset_limits(&handovers, source.info().width).map(|(least, most)| CoreOffset {
+        cpus,
+        least_ns: least as f64 * tick_ns,
+        // A reading may stand for anything up to the next tick.
+        most_ns: (most as f64 + 1.0) * tick_ns,
+        handovers: handovers.len() as u64,
+    }))
+}
+
+/// What two threads hand over.
+#[derive(Debug, Default)]
+struct Channel {
+    /// The number of the question, from 1 on.
+    asked: AtomicU64,
+    /// The number of the question that was answered.
+    answered: AtomicU64,
+    seen: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Channel {
+    fn ask<S: TimeSource + ?Sized>(&self, source: &S, rounds: u32, keep_going: &dyn Fn() -> bool) -> Vec<Handover> {
+        let mut handovers = Vec::new();
+        for number in 1..=u64::from(rounds) {
+            // Ordered after all before it, and before all behind it.
+            let left = source.ticks_end();
+            self.asked.store(number, Ordering::Release);
+            if !self.wait(|| self.answered.load(Ordering::Acquire) == number) {
+                break;
+            }
+            let back = source.ticks_end();
+            handovers.push(Handover { left, seen: self.seen.load(Ordering::Relaxed), back });
+            if !keep_going() {
+                break;
+            }
+        }
+        handovers
+    }
+
+    fn answer<S: TimeSource + ?Sized>(&self, source: &S) {
+        let mut answered = 0;
+        while self.wait(|| self.asked.load(Ordering::Acquire) > answered) {
+            let seen = source.ticks_end();
+            answered = self.asked.load(Ordering::Relaxed);
+            self.seen.store(seen, Ordering::Relaxed);
+            self.answered.store(answered, Ordering::Release);
+        }
+    }
+
+    /// Spins until it is there; `false` when the other thread is over.
+    fn wait(&self, is_there: impl Fn() -> bool) -> bool {
+        for _ in 0..MOST_OFFERS {
+            for _ in 0..LOOKS {
+                if is_there() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if self.over.load(Ordering::Acquire) {
+                return is_there();
+            }
+            thread::yield_now();
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::{prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{Handover, core_offset, offset_limits};
+    use crate::{
+        realtime::allowed_cpus,
+        source::TimeSource,
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    #[test]
+    fn without_a_handover_there_is_no_limit() {
+        assert_eq!(offset_limits(&[], Width::BITS_64), None);
+    }
+
+    #[test]
+    fn handovers_that_contradict_each_other_give_none() {
+        let apart = [Handover { left: 0, seen: 100, back: 20 }, Handover { left: 1_000, seen: 1_010, back: 1_020 }];
+        assert_eq!(offset_limits(&apart, Width::BITS_64), None);
+    }
+
+    #[test]
+    fn one_counter_for_all_cores_is_not_apart_from_itself() {
+        let cpus = allowed_cpus();
+        let (Some(&first), Some(&second)) = (cpus.first(), cpus.last()) else {
+            return println!("skipped: the kernel does not tell which CPUs there are");
+        };
+        // Each read moves it by one: the order of the readings is its time.
+        let source = ManualSource::nanoseconds("shared").stepping_by(1);
+        let found = core_offset(&source, Frequency::GIGAHERTZ, (first, second), 50, &|| true).expect("allowed CPUs");
+        let found = found.expect("both threads ran");
+        assert!(found.least_ns <= 0.0 && found.most_ns >= 0.0 && found.handovers > 0, "{found:?}");
+        assert!(source.ticks() >= 3 * found.handovers);
+    }
+
+    proptest! {
+        #[test]
+        fn the_true_offset_lies_between_the_limits(offset in -100_000_i64..100_000, gaps in vec((1_u64..5_000, 1_u64..5_000, 1_u64..1_000), 1..30), start in 200_000_u64..u64::from(u32::MAX)) {
+            let mut now = start;
+            let handovers: Vec<Handover> = gaps.into_iter().map(|(there, back, pause)| {
+                let left = now;
+                let seen = (now + there).wrapping_add_signed(offset) & Width::BITS_32.mask();
+                now += there + back;
+                let handover = Handover { left: left & Width::BITS_32.mask(), seen, back: now & Width::BITS_32.mask() };
+                now += pause;
+                handover
+            }).collect();
+            let (least, most) = offset_limits(&handovers, Width::BITS_32).expect("they agree");
+            prop_assert!(least <= offset && offset <= most, "{least} {offset} {most}");
+            prop_assert_eq!(offset_limits(&handovers[..1], Width::BITS_32).map(|(first_least, first_most)| first_least <= least && most <= first_most), Some(true));
+        }
+    }
+}
