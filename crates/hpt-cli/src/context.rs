@@ -146,18 +146,19 @@ impl Context {
         source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })
     }
 
+    /// The CPU that is meant; `None` where the thread is not to be pinned.
+    pub(crate) fn cpu(choice: Option<CpuChoice>) -> Option<usize> {
+        match choice {
+            Some(CpuChoice::Any) => None,
+            Some(CpuChoice::Number(cpu)) => Some(cpu),
+            // The highest allowed one: the kernel's own work and interrupts gather on the lowest.
+            None => allowed_cpus().last().copied(),
+        }
+    }
+
     /// Pins this thread as asked; the guard says where.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
-        let cpu = match choice {
-            Some(CpuChoice::Any) => return Ok(None),
-            Some(CpuChoice::Number(cpu)) => cpu,
-            // The highest allowed one: the kernel's own work and interrupts gather on the lowest.
-            None => match allowed_cpus().last() {
-                Some(&cpu) => cpu,
-                None => return Ok(None),
-            },
-        };
-        Ok(Some(Pinned::to(cpu)?))
+        Ok(Self::cpu(choice).map(Pinned::to).transpose()?)
     }
 
     /// The state folder: `--store`, else XDG_STATE_HOME/hpt, else ~/.local/state/hpt.

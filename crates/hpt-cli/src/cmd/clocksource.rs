@@ -519,7 +519,7 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
     let steps = run.calls.saturating_mul((CLOCKS.len() * names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
     let (mut results, mut not_taken) = (Vec::new(), Vec::new());
-    let mut change: Option<Change<'_>> = None;
+    let mut change: Option<Change> = None;
     for name in &names {
         if context.interrupted() {
             break;

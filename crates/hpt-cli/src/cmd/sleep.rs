@@ -6,6 +6,7 @@ use clap::Args;
 use hpt_core::{
     Sleeper, SourceId, clock,
     measure::{SleepMethod, SleepMiss, sleep_miss},
+    realtime::Conduct,
 };
 use serde::Serialize;
 
@@ -22,7 +23,11 @@ use crate::{
 const EXAMPLES: &str = "  \
   hpt sleep                                  four lengths, five ways to sleep
   hpt sleep --duration 1ms --count 10000     one length, ten thousand times
-  sudo hpt sleep --fifo 50 --awake           as a real-time thread, CPUs kept awake";
+  sudo hpt sleep --fifo 50 --awake           as a real-time thread, CPUs kept
+                                             awake
+  sudo hpt sleep --strategy busy --fifo 50 --no-throttling --lock-memory
+                                             one that never waits, and is left
+                                             on its CPU";
 
 /// Measure how late sleeps return, and what CPU time they take
 ///
@@ -92,10 +97,16 @@ struct Data {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.contains(&name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    let held = arguments.thread.hold(context)?;
+    // Who only spins is what throttling bites; in turn with the other ways it waits often enough.
+    let conduct = if arguments.strategy.iter().any(|name| *name != "busy") || arguments.strategy.is_empty() {
+        Conduct::Waits
+    } else {
+        Conduct::Spins
+    };
+    let held = arguments.thread.hold(context, conduct, "hpt sleep")?;
     clock::prime();
 
     let sleeps = u64::from(arguments.count) * methods;
@@ -136,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         source: clock::source().0,
         interrupted: context.interrupted(),
         results: rows,
-        notes: context.notes(),
+        notes: [context.notes(), held.notes()].concat(),
     };
     let blocks = page(&data);
     Ok(Document { answer: Answer::Yes, ..Document::new(&data, "results", blocks) })
@@ -211,7 +222,7 @@ mod tests {
     use super::{Data, Row, method, page, part};
     use crate::{
         machine::Machine,
-        realtime::Settings,
+        realtime::tests::example,
         render::{Document, golden},
     };
 
@@ -237,7 +248,7 @@ mod tests {
             hpt: "0.0.0",
             machine: Machine::of(&golden::host()),
             cpu: Some(1),
-            thread: Settings { policy: "fifo", priority: Some(50), awake: true },
+            thread: example(),
             source: hpt_core::SourceId::new("tsc"),
             interrupted: true,
             results: vec![

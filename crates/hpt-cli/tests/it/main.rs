@@ -2,6 +2,7 @@
 
 mod golden;
 mod live;
+mod realtime;
 mod schemas;
 mod support;
 mod trouble;

@@ -234,7 +234,8 @@ impl Host {
         self.list(&format!("/sys/class/{class}"))
     }
 
-    fn locate(&self, path: &str) -> PathBuf {
+    /// Where a file of the machine is.
+    pub(crate) fn locate(&self, path: &str) -> PathBuf {
         self.root.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
 

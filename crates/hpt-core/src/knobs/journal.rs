@@ -144,7 +144,7 @@ impl Journal {
         Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)
     }
 
-    pub(super) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
+    pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
         let folder = folder.into();
         Self { store: Store::new(&folder), folder, binding }
     }

@@ -1,6 +1,7 @@
 //! Settings of the whole machine: set and verified, written down beforehand, put back.
 //! Decides nothing, asks nobody and measures nothing: the caller does.
 
+mod changing;
 mod clock_source;
 mod journal;
 
@@ -11,6 +12,7 @@ use std::{
 };
 
 pub use self::{
+    changing::{Change, Changing},
     clock_source::{AbsentClockSource, ClockSourceOutline, KnownClockSource, ListedClockSource, outline_clock_sources},
     journal::{Contents, Entry, Journal, JournalError, Outcome, Restored},
 };
@@ -67,6 +69,12 @@ pub enum KnobError {
         value: String,
         /// The value it has.
         is: String,
+    },
+    /// This process is changing it already.
+    #[error("{path} is being changed by this program already")]
+    BeingChanged {
+        /// The file.
+        path: PathBuf,
     },
     /// A value of several lines, or none.
     #[error("{value:?} is no value of a setting: it must be one line")]
@@ -131,19 +139,8 @@ impl Knob {
     /// # Errors
     ///
     /// [`KnobError`] when it cannot be read, when another process is changing settings, and when one was killed while it had this one changed.
-    pub fn begin<'a>(&self, journal: &'a Journal, by: &str) -> Result<Change<'a>, KnobError> {
-        let before = self.value()?;
-        let lock = journal.lock()?;
-        journal.refuse_what_was_left(self, &before)?;
-        let entry = Entry {
-            kind: self.kind.clone(),
-            path: self.path.clone(),
-            by: by.to_owned(),
-            lasting: false,
-            before,
-            set_to: Vec::new(),
-        };
-        Ok(Change { knob: self.clone(), journal, entry, is_over: false, _lock: lock })
+    pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
+        journal.changing(by)?.begin(self)
     }
 
     /// Writes `value` and looks whether the kernel took it.
@@ -175,82 +172,6 @@ impl Knob {
 
 fn is_a_line(value: &str) -> bool {
     !value.is_empty() && value.len() <= LONGEST_VALUE && !value.contains(char::is_control) && value.trim() == value
-}
-
-/// A setting that is being changed: put back when this is dropped, also by a panic, unless it is [kept](Self::keep). What a process that is killed leaves
-/// behind is in the journal.
-#[derive(Debug)]
-#[must_use = "the setting is put back when this is dropped"]
-pub struct Change<'a> {
-    knob: Knob,
-    journal: &'a Journal,
-    entry: Entry,
-    is_over: bool,
-    /// Held until the end: one process at a time changes settings.
-    _lock: File,
-}
-
-impl Change<'_> {
-    /// What it was set to before.
-    #[must_use]
-    pub fn before(&self) -> &str {
-        &self.entry.before
-    }
-
-    /// Writes the change down, makes it, and looks whether the kernel took it.
-    ///
-    /// # Errors
-    ///
-    /// [`KnobError`]; whatever came of it, the end of this puts back what was before.
-    pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
-        if !is_a_line(value) {
-            return Err(KnobError::NotALine { value: value.to_owned() });
-        }
-        if !self.entry.set_to.iter().any(|set_to| set_to == value) {
-            self.entry.set_to.push(value.to_owned());
-            self.journal.write_down(&self.entry)?;
-        }
-        self.knob.set(value)
-    }
-
-    /// Leaves it as it is now. The journal keeps what was before, for [`Journal::restore`].
-    ///
-    /// # Errors
-    ///
-    /// [`KnobError`] when the journal cannot be written: then the setting is put back.
-    pub fn keep(mut self) -> Result<(), KnobError> {
-        self.entry.lasting = true;
-        self.journal.write_down(&self.entry)?;
-        self.is_over = true;
-        Ok(())
-    }
-
-    /// Puts back what was before, and looks whether the kernel took it.
-    ///
-    /// # Errors
-    ///
-    /// [`KnobError`]; what was before is in the journal then.
-    pub fn restore(mut self) -> Result<(), KnobError> {
-        self.put_back()
-    }
-
-    fn put_back(&mut self) -> Result<(), KnobError> {
-        self.is_over = true;
-        if !self.entry.set_to.is_empty() {
-            self.knob.set(&self.entry.before)?;
-            self.journal.strike_out(&self.entry)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // Nobody can be told here, but the journal says what was before.
-            let _ = self.put_back();
-        }
-    }
 }
 
 #[cfg(test)]
@@ -299,7 +220,7 @@ mod tests {
             for value in values {
                 change.set(value).expect("a file takes anything");
             }
-            change.is_over = true;
+            change.leave();
         }
     }
 

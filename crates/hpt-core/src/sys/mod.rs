@@ -6,6 +6,7 @@ pub(crate) mod adjtime;
 pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod file_lock;
+pub(crate) mod memory;
 pub(crate) mod mmio;
 pub(crate) mod native;
 mod own_process;

@@ -77,36 +77,57 @@ impl CpuSet {
     }
 }
 
-/// A scheduling policy and its priority.
+/// How the kernel schedules a thread: the policy and what it takes. sched_setattr(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     pub(crate) policy: libc::c_int,
-    pub(crate) priority: libc::c_int,
+    pub(crate) flags: u64,
+    pub(crate) nice: i32,
+    pub(crate) priority: u32,
+    /// In nanoseconds, as the two that follow. Under the ordinary policy the length of a slice, from Linux 6.12 on.
+    pub(crate) runtime: u64,
+    pub(crate) deadline: u64,
+    pub(crate) period: u64,
 }
 
 impl Scheduling {
     /// That of this thread.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
-        // SAFETY: takes a thread's number, 0 for the calling one. sched_getscheduler(2).
-        let policy = unsafe { libc::sched_getscheduler(0) };
-        // SAFETY: sched_param consists of integers, for which zero is a value.
-        let mut parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
-        // SAFETY: `parameters` is live and is filled by the call. sched_getparam(2).
-        succeeded(unsafe { libc::sched_getparam(0, &raw mut parameters) })?;
-        if policy < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(Self { policy, priority: parameters.sched_priority })
+        // SAFETY: sched_attr consists of integers, for which zero is a value.
+        let mut told = unsafe { std::mem::zeroed::<libc::sched_attr>() };
+        // SAFETY: 0 means the calling thread; `told` is live, its size is given, and the call fills no more than that. sched_getattr(2).
+        let answer =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut told, size_of::<libc::sched_attr>(), 0) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
         }
+        Ok(Self {
+            policy: told.sched_policy.cast_signed(),
+            flags: told.sched_flags,
+            nice: told.sched_nice,
+            priority: told.sched_priority,
+            runtime: told.sched_runtime,
+            deadline: told.sched_deadline,
+            period: told.sched_period,
+        })
     }
 
     /// Makes it that of this thread.
+    #[expect(clippy::cast_possible_truncation, reason = "a structure of 48 bytes")]
     pub(crate) fn apply(self) -> io::Result<()> {
-        // SAFETY: sched_param consists of integers, for which zero is a value.
-        let mut parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
-        parameters.sched_priority = self.priority;
-        // SAFETY: `parameters` is live; 0 means the calling thread. sched_setscheduler(2).
-        succeeded(unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) })
+        let wanted = libc::sched_attr {
+            size: size_of::<libc::sched_attr>() as u32,
+            sched_policy: self.policy.cast_unsigned(),
+            sched_flags: self.flags,
+            sched_nice: self.nice,
+            sched_priority: self.priority,
+            sched_runtime: self.runtime,
+            sched_deadline: self.deadline,
+            sched_period: self.period,
+        };
+        // SAFETY: 0 means the calling thread; `wanted` is live and tells its size; no flag asks for more. sched_setattr(2).
+        let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

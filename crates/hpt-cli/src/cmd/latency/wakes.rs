@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
     measure::{Lateness, Waiting, Wake, cost_of_looking, wakes},
-    realtime::{AwakeCpus, Fifo, Pinned, allowed_cpus},
+    realtime::{Conduct, allowed_cpus},
 };
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ use crate::{
     lateness::{About, OfThread, Wanted, bars, wanted},
     machine::Machine,
     progress::Progress,
-    realtime::Settings,
+    realtime::{RealtimeOptions, Settings},
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
@@ -38,7 +38,7 @@ const TIMER_EXAMPLES: &str = "  \
   hpt latency timer --fifo 80 --break-above 100us --write cyclictest=run.hist";
 const POLL_EXAMPLES: &str = "  \
   hpt latency poll                        one CPU, every millisecond, 10 s
-  hpt latency poll --cpu 3 --fifo 99 --duration 18h --write line=counts";
+  hpt latency poll --cpu 3 --fifo 99 --no-throttling --duration 18h --write line=counts";
 
 /// Looks at Ctrl-C and at the clock come so often.
 const LOOK: Duration = Duration::from_millis(50);
@@ -92,12 +92,6 @@ struct Common {
     /// Run on these CPUs, each with a thread of its own; `all`, or `any` for one thread that is not pinned [default: the highest allowed]
     #[arg(long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
-    /// Run by SCHED_FIFO with this priority, 1 to 99
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
-    fifo: Option<u8>,
-    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
-    #[arg(long)]
-    awake: bool,
     /// End as soon as one is later than this, and leave a mark in the kernel's trace
     #[arg(long, value_name = "TIME", value_parser = long)]
     break_above: Option<Duration>,
@@ -107,6 +101,8 @@ struct Common {
     /// Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+    #[command(flatten)]
+    realtime: RealtimeOptions,
 }
 
 /// The CPUs of a run.
@@ -211,18 +207,22 @@ struct Counts {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    arguments.realtime.listen(context)?;
     let cpus: Vec<Option<usize>> = match &arguments.cpu {
         Some(Cpus::Any) => vec![None],
         Some(Cpus::All) => allowed_cpus().into_iter().map(Some).collect(),
         Some(Cpus::These(cpus)) => cpus.iter().copied().map(Some).collect(),
+        // The kernel does not let a thread by SCHED_DEADLINE be pinned.
+        None if arguments.realtime.is_by_deadline() => vec![None],
         None => vec![allowed_cpus().last().copied()],
     };
+    let conduct = if waiting == Waiting::Polling { Conduct::Spins } else { Conduct::Waits };
+    let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
     for wanted in &arguments.write {
         wanted.check()?;
     }
     let raw = arguments.raw.as_ref().map(|path| Raw::create(path)).transpose()?;
-    let _awake = arguments.awake.then(AwakeCpus::hold).transpose()?;
+    let whole = arguments.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
     let (look_ns, step_ns) = cost_of_looking();
 
@@ -246,7 +246,16 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let outcome = thread::scope(|scope| {
         let threads: Vec<_> = counts
             .iter()
-            .map(|counts| scope.spawn(|| measure(counts, waiting, arguments, &shared, raw.as_ref())))
+            .map(|counts| {
+                scope.spawn(|| {
+                    let held = arguments.realtime.hold_thread(context, counts.cpu, conduct, by);
+                    // Without one of them the others are not what was asked for.
+                    let held = held.inspect_err(|_| shared.ends.store(true, Ordering::Relaxed))?;
+                    let settings = held.settings();
+                    measure(counts, waiting, arguments, &shared, raw.as_ref());
+                    Ok(settings)
+                })
+            })
             .collect();
         let watched = watch(
             arguments,
@@ -258,15 +267,15 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             write,
         );
         shared.ends.store(true, Ordering::Relaxed);
-        let ended: Result<Vec<()>, Failure> =
+        let ended: Result<Vec<Settings>, Failure> =
             threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic")).collect();
-        ended.and(watched)
+        ended.and_then(|settings| watched.map(|()| settings))
     });
     if let Some(raw) = raw {
         raw.finish()?;
     }
     let elapsed = start.elapsed();
-    outcome?;
+    let settings = Settings::of_several(&whole.settings(), outcome?);
     write()?;
 
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
@@ -274,7 +283,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let results = threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness)).collect();
     let broke_at_ns = Some(shared.broke_at_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0);
-    let mut notes = context.notes();
+    let mut notes = [context.notes(), settings.notes()].concat();
     if broke_at_ns.is_some() && mark_the_trace(broke_at_ns).is_none() {
         notes.push("no mark was left in the kernel's trace: /sys/kernel/tracing cannot be written; it takes root, and tracefs mounted".to_owned());
     }
@@ -289,11 +298,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             Waiting::Precise => "hpt",
             _ => "kernel",
         },
-        thread: Settings {
-            policy: if arguments.fifo.is_some() { "fifo" } else { "other" },
-            priority: arguments.fifo,
-            awake: arguments.awake,
-        },
+        thread: settings,
         source: clock::source().0,
         look_ns,
         step_ns,
@@ -322,15 +327,7 @@ impl Counts {
 }
 
 /// The thread of one CPU.
-fn measure(
-    counts: &Counts,
-    waiting: Waiting,
-    arguments: &Common,
-    shared: &Shared,
-    raw: Option<&Raw>,
-) -> Result<(), Failure> {
-    let _pinned = counts.cpu.map(Pinned::to).transpose()?;
-    let _fifo = arguments.fifo.map(Fifo::at).transpose()?;
+fn measure(counts: &Counts, waiting: Waiting, arguments: &Common, shared: &Shared, raw: Option<&Raw>) {
     let limit_ns = arguments.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     let mut backlog = Vec::with_capacity(BACKLOG);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
@@ -359,7 +356,6 @@ fn measure(
     });
     let mut lateness = counts.lateness.lock().unwrap_or_else(PoisonError::into_inner);
     backlog.drain(..).for_each(|wake| lateness.record(wake));
-    Ok(())
 }
 
 /// Shows how far the run is, keeps what was measured every minute, and comes back when it is to end.
@@ -561,7 +557,7 @@ mod tests {
     use crate::{
         lateness,
         machine::Machine,
-        realtime::Settings,
+        realtime::tests::example,
         render::{Document, golden},
     };
 
@@ -577,7 +573,7 @@ mod tests {
             machine: Machine::of(&golden::host()),
             interval_ns: 1_000_000,
             by: "kernel",
-            thread: Settings { policy: "fifo", priority: Some(80), awake: true },
+            thread: example(),
             source: SourceId::new("tsc"),
             look_ns: 21,
             step_ns: Some(10),

@@ -18,8 +18,17 @@ pub(crate) fn forbid_the_counter(command: &mut Command) -> &mut Command {
 
 /// Asks a process to end as Ctrl-C does.
 pub(crate) fn interrupt(process: u32) {
+    send(process, libc::SIGINT);
+}
+
+/// Asks a process to end as an orderly shutdown does.
+pub(crate) fn ask_to_end(process: u32) {
+    send(process, libc::SIGTERM);
+}
+
+fn send(process: u32, signal: libc::c_int) {
     let process = libc::pid_t::try_from(process).expect("process numbers fit");
     // SAFETY: kill takes two numbers; the process is a child of the test, not yet waited for. kill(2).
-    let answer = unsafe { libc::kill(process, libc::SIGINT) };
+    let answer = unsafe { libc::kill(process, signal) };
     assert_eq!(answer, 0, "kill: {}", io::Error::last_os_error());
 }

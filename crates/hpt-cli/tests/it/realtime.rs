@@ -1,0 +1,242 @@
+//! What a measuring thread runs by, and the settings of the machine around it: in force meanwhile, and as before whatever ends hpt.
+
+use std::{
+    fs,
+    process::{Child, Output, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::support::{code, hpt, is_root, json, run, stderr, stdout, unsafe_calls::ask_to_end};
+
+const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
+const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+
+fn value(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|value| value.trim().to_owned())
+}
+
+fn is_throttled() -> bool {
+    let number = |path| value(path).and_then(|value| value.parse::<i64>().ok());
+    number(RUNTIME).zip(number(PERIOD)).is_some_and(|(runtime, period)| (0..period).contains(&runtime))
+}
+
+/// The machine's throttling for one test at a time, and as before at its end, whatever that is.
+struct Throttling {
+    before: Option<String>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Throttling {
+    fn alone() -> Self {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { before: value(RUNTIME), _alone: alone }
+    }
+
+    /// Why a test that turns it off cannot be run.
+    fn obstacle() -> Option<&'static str> {
+        if !is_root() {
+            Some("throttling is changed by root")
+        } else if fs::File::options().write(true).open(RUNTIME).is_err() {
+            Some("sched_rt_runtime_us may not be written here")
+        } else if !is_throttled() {
+            Some("throttling is off on this machine")
+        } else {
+            None
+        }
+    }
+}
+
+impl Drop for Throttling {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take().filter(|before| value(RUNTIME).as_ref() != Some(before)) {
+            let _ = fs::write(RUNTIME, before);
+        }
+    }
+}
+
+/// A run of hpt that is over when the test is.
+struct LongRun(Option<Child>);
+
+impl LongRun {
+    fn process(&self) -> u32 {
+        self.0.as_ref().expect("it was not awaited").id()
+    }
+
+    /// Ends it as nobody can prevent.
+    fn kill(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn output(mut self) -> Output {
+        self.0.take().expect("it was not awaited").wait_with_output().expect("started")
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A sleep of hours with throttling off, once it is off.
+fn long_sleep_without_throttling(store: &str) -> LongRun {
+    let mut command = hpt();
+    command.args(["sleep", "--count", "1000000", "--duration", "10ms", "--strategy", "nanosleep"]);
+    command.args(["--fifo", "1", "--no-throttling", "--store", store, "--format", "json"]);
+    if value(GOVERNOR).is_some() {
+        command.args(["--governor", "performance"]);
+    } else {
+        println!("skipped: the CPUs of this machine have no governors");
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    let run = LongRun(Some(child));
+    for _ in 0..600 {
+        if value(RUNTIME).as_deref() == Some("-1") {
+            return run;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("throttling was not turned off");
+}
+
+#[test]
+fn what_was_asked_for_is_in_force_or_told() {
+    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "hpt", "--best-effort"];
+    let wanted = ["--rr", "7", "--lock-memory", "--awake", "--governor", "no-such-governor", "--format", "json"];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = ["--store", folder.path().to_str().expect("UTF-8")];
+    let output = run(&[&arguments[..], &wanted, &store].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let told = &document["thread"];
+    let refused = |setting: &str| {
+        let mut refused = told["refused"].as_array().expect("a list").iter();
+        let reason = refused.find(|refused| refused["setting"] == setting)?["reason"].as_str().expect("a reason");
+        assert!(document["notes"].to_string().contains(&format!("without {setting}: ")), "{document}");
+        Some(reason.to_owned())
+    };
+    assert_eq!(told["cpus"].as_array().map(Vec::len), Some(1), "pinned unless told otherwise");
+    assert!(refused("governor").is_some(), "{told}");
+    match refused("policy") {
+        None => assert_eq!((&told["policy"], &told["priority"]), (&Value::from("rr"), &Value::from(7))),
+        Some(reason) => {
+            assert_eq!((&told["policy"], &told["priority"]), (&Value::from("other"), &Value::Null));
+            assert!(reason.contains("CAP_SYS_NICE"), "{reason}");
+        }
+    }
+    match refused("memory") {
+        None => assert!(told["locked_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{told}"),
+        Some(reason) => assert!(reason.contains("ulimit -l") || reason.contains("CAP_IPC_LOCK"), "{reason}"),
+    }
+    match refused("wake-latency") {
+        None => assert_eq!(told["wake_latency_us"], 0),
+        Some(reason) => assert!(reason.contains("/dev/cpu_dma_latency"), "{reason}"),
+    }
+    // Without best effort the first refusal is the answer.
+    let strict = run(&[&arguments[..7], &["--governor", "no-such-governor"], &store].concat());
+    assert_eq!(code(&strict), 2);
+    assert!(stderr(&strict).contains("governor"), "{}", stderr(&strict));
+}
+
+#[test]
+fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
+    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "hpt", "--deadline", "5ms/100ms"];
+    let output = run(&[&arguments[..], &["--format", "json"]].concat());
+    if code(&output) == 0 {
+        let told = &json(&output)["thread"];
+        assert_eq!(
+            (&told["policy"], &told["deadline_runtime_ns"]),
+            (&Value::from("deadline"), &Value::from(5_000_000))
+        );
+    } else {
+        let text = stderr(&output);
+        assert!(text.contains("SCHED_DEADLINE with 5ms in every 100ms"), "{text}");
+        println!("skipped: {text}");
+    }
+    let pinned = run(&[&arguments[..], &["--cpu", "0"]].concat());
+    // One CPU alone is all CPUs of the set.
+    if code(&pinned) != 0 {
+        assert!(stderr(&pinned).contains("pin") || stderr(&pinned).contains("CAP_SYS_NICE"), "{}", stderr(&pinned));
+    }
+}
+
+#[test]
+fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
+    let _alone = Throttling::alone();
+    if !is_throttled() {
+        return println!("skipped: throttling is off on this machine");
+    }
+    let spins = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "busy", "--fifo", "1"];
+    let refused = run(&spins);
+    assert_eq!(code(&refused), 2);
+    let text = stderr(&refused);
+    assert!(text.contains("--no-throttling") && text.contains("--accept-throttling"), "{text}");
+    let accepted = run(&[&spins[..], &["--accept-throttling", "--format", "json"]].concat());
+    if code(&accepted) == 0 {
+        assert_eq!(json(&accepted)["thread"]["policy"], "fifo");
+    } else {
+        assert!(stderr(&accepted).contains("CAP_SYS_NICE"), "{}", stderr(&accepted));
+    }
+    // Who waits in between is not refused for that.
+    let waits = run(&["sleep", "--count", "2", "--duration", "100us", "--strategy", "busy,hpt", "--fifo", "1"]);
+    assert!(!stderr(&waits).contains("--accept-throttling"), "{}", stderr(&waits));
+}
+
+#[test]
+fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
+    let alone = Throttling::alone();
+    if let Some(obstacle) = Throttling::obstacle() {
+        return println!("skipped: {obstacle}");
+    }
+    let governor = value(GOVERNOR);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--no-throttling", "--store", store];
+    let output = run(&[&arguments[..], &["--format", "json"]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["thread"]["bandwidth"]["runtime_us"], -1, "in force meanwhile");
+    assert_eq!(value(RUNTIME), alone.before);
+
+    let asked = long_sleep_without_throttling(store);
+    // A second process does not change the machine meanwhile, and one that changes nothing is not kept from its work.
+    let busy = run(&["restore", "--store", store]);
+    assert_eq!(code(&busy), 2);
+    assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
+    assert_eq!(code(&run(&["sleep", "--count", "1", "--duration", "100us", "--strategy", "std"])), 0);
+    ask_to_end(asked.process());
+    let output = asked.output();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["interrupted"], true);
+    assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
+    assert!(stdout(&run(&["restore", "--store", store])).contains("Nothing to restore"));
+}
+
+#[test]
+fn what_a_killed_one_left_is_refused_and_restored() {
+    let alone = Throttling::alone();
+    if let Some(obstacle) = Throttling::obstacle() {
+        return println!("skipped: {obstacle}");
+    }
+    let governor = value(GOVERNOR);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let mut killed = long_sleep_without_throttling(store);
+    killed.kill();
+    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
+    let listed = json(&run(&["restore", "--list", "--store", store, "--format", "json"]));
+    let setting = &listed["settings"][0];
+    assert_eq!((&setting["setting"], &setting["changed_by"]), (&"sched-rt-runtime-us".into(), &"hpt sleep".into()));
+    assert_eq!(setting["before"].as_str(), alone.before.as_deref());
+    let restored = run(&["restore", "--store", store, "--format", "json"]);
+    assert_eq!((code(&restored), &json(&restored)["settings"][0]["outcome"]), (0, &"put-back".into()));
+    assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
+}

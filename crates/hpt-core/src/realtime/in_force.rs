@@ -1,0 +1,160 @@
+//! What a thread runs by, as the kernel tells it: for whoever publishes what was measured.
+//! Changes nothing, and believes nobody who asked for it.
+
+use std::collections::BTreeSet;
+
+use super::{
+    allowed_cpus, awake,
+    limits::Limits,
+    machine::{self, RT_PERIOD, RT_RUNTIME},
+};
+use crate::{
+    host::Host,
+    sys::{process::Scheduling, wait},
+};
+
+/// How much of each period real-time threads may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Bandwidth {
+    /// What they may have, in microseconds; -1 is all of it.
+    pub runtime_us: i64,
+    /// Of which.
+    pub period_us: i64,
+}
+
+/// How much of each period of a CPU is kept for ordinary threads, from Linux 6.12 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct FairServer {
+    /// The CPU.
+    pub cpu: usize,
+    /// What is kept, in nanoseconds; 0 is nothing.
+    pub runtime_ns: u64,
+    /// Of which.
+    pub period_ns: u64,
+}
+
+/// The settings in force for a thread and the machine around it. What is not told is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct InForce {
+    /// The CPUs it may run on.
+    pub cpus: Vec<usize>,
+    /// The scheduler's policy: `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
+    pub policy: Option<String>,
+    /// The real-time priority.
+    pub priority: Option<u32>,
+    /// The nice value of an ordinary thread.
+    pub nice: Option<i32>,
+    /// How long it may run in a period by `deadline`, in nanoseconds.
+    pub deadline_runtime_ns: Option<u64>,
+    /// By when, in nanoseconds from the beginning of a period.
+    pub deadline_ns: Option<u64>,
+    /// How long that period is, in nanoseconds.
+    pub deadline_period_ns: Option<u64>,
+    /// How much of the process's memory is locked, in bytes.
+    pub locked_bytes: Option<u64>,
+    /// How late the kernel may wake it for its own convenience, in nanoseconds.
+    pub timer_slack_ns: Option<u64>,
+    /// How long a CPU may take to wake from its sleep, by /dev/cpu_dma_latency, in microseconds. Root is told.
+    pub wake_latency_us: Option<u64>,
+    /// How much of each period real-time threads may have.
+    pub bandwidth: Option<Bandwidth>,
+    /// Among these CPUs, the one of which the most is kept for ordinary threads. Root is told, where debugfs is mounted.
+    pub fair_server: Option<FairServer>,
+    /// The frequency governors of these CPUs, each once.
+    pub governors: Vec<String>,
+    /// Whether frequencies above the nominal one are on.
+    pub turbo: Option<bool>,
+}
+
+impl InForce {
+    /// What is in force for the calling thread.
+    #[must_use]
+    #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
+    pub fn of_this_thread(host: &Host) -> Self {
+        let cpus = allowed_cpus();
+        let scheduling = Scheduling::of_this_thread().ok();
+        let policy = scheduling.map(|scheduling| scheduling.policy);
+        let real_time = matches!(policy, Some(libc::SCHED_FIFO | libc::SCHED_RR));
+        let deadline = scheduling.filter(|_| policy == Some(libc::SCHED_DEADLINE));
+        let governors: BTreeSet<String> = cpus.iter().filter_map(|&cpu| machine::governor(host, cpu)).collect();
+        let bandwidth = machine::microseconds(host, RT_RUNTIME).zip(machine::microseconds(host, RT_PERIOD));
+        let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let servers = cpus.iter().filter_map(|&cpu| {
+            let (runtime, period) = machine::fair_server(host, cpu)?;
+            Some(FairServer { cpu, runtime_ns: ns(runtime), period_ns: ns(period) })
+        });
+        Self {
+            policy: policy.map(|policy| name(policy).to_owned()),
+            priority: scheduling.filter(|_| real_time).map(|scheduling| scheduling.priority),
+            nice: scheduling.filter(|_| !real_time && deadline.is_none()).map(|scheduling| scheduling.nice),
+            deadline_runtime_ns: deadline.map(|scheduling| scheduling.runtime),
+            deadline_ns: deadline.map(|scheduling| scheduling.deadline),
+            deadline_period_ns: deadline.map(|scheduling| scheduling.period),
+            locked_bytes: Limits::of_this_thread(host).locked,
+            timer_slack_ns: wait::timer_slack().map(Into::into),
+            wake_latency_us: awake::promised(host).and_then(|latency| u64::try_from(latency.as_micros()).ok()),
+            bandwidth: bandwidth.map(|(runtime_us, period_us)| Bandwidth { runtime_us, period_us }),
+            fair_server: servers.max_by_key(|server| server.runtime_ns),
+            governors: governors.into_iter().collect(),
+            turbo: machine::turbo(host),
+            cpus,
+        }
+    }
+}
+
+/// sched(7); SCHED_EXT is 7: Linux 6.12, include/uapi/linux/sched.h.
+fn name(policy: libc::c_int) -> &'static str {
+    match policy {
+        libc::SCHED_OTHER => "other",
+        libc::SCHED_FIFO => "fifo",
+        libc::SCHED_RR => "rr",
+        libc::SCHED_BATCH => "batch",
+        libc::SCHED_IDLE => "idle",
+        libc::SCHED_DEADLINE => "deadline",
+        7 => "ext",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InForce;
+    use crate::{
+        host::Host,
+        realtime::{Fifo, Pinned, allowed_cpus, machine::tests::Machine},
+    };
+
+    #[test]
+    fn it_is_told_what_the_kernel_has() {
+        let host = Host::live();
+        let before = InForce::of_this_thread(&host);
+        assert_eq!(before.cpus, allowed_cpus());
+        let pinned = Pinned::to(before.cpus[0]).expect("allowed");
+        assert_eq!(InForce::of_this_thread(&host).cpus, [pinned.cpu()]);
+        match Fifo::at(3) {
+            Ok(_fifo) => {
+                let during = InForce::of_this_thread(&host);
+                assert_eq!((during.policy.as_deref(), during.priority, during.nice), (Some("fifo"), Some(3), None));
+            }
+            Err(refused) => println!("skipped: {refused}"),
+        }
+        drop(pinned);
+        let after = InForce::of_this_thread(&host);
+        assert_eq!((after.cpus, after.policy, after.priority), (before.cpus, before.policy, before.priority));
+    }
+
+    #[test]
+    fn the_machine_around_it_is_told_from_its_files() {
+        let machine = Machine::new("-1");
+        let told = InForce::of_this_thread(&machine.host);
+        assert_eq!(told.bandwidth.map(|bandwidth| bandwidth.runtime_us), Some(-1));
+        assert_eq!((told.fair_server, told.turbo), (None, None));
+        if told.cpus.iter().any(|&cpu| cpu < 2) {
+            assert_eq!(told.governors, ["powersave"]);
+        }
+    }
+}

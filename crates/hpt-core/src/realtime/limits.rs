@@ -1,0 +1,87 @@
+//! What the kernel lets this thread do, as /proc/thread-self tells it: capabilities, limits, the size of its memory.
+//! Changes nothing.
+
+use crate::host::Host;
+
+/// Capabilities by their bits. Linux, include/uapi/linux/capability.h.
+pub(super) const CAP_IPC_LOCK: u32 = 14;
+pub(super) const CAP_SYS_NICE: u32 = 23;
+
+/// What /proc/thread-self/status and limits say; what they do not say is `None`. proc_pid_status(5), proc_pid_limits(5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) capabilities: Option<u64>,
+    /// All that is mapped, in bytes.
+    pub(super) size: Option<u64>,
+    /// What of it is locked, in bytes.
+    pub(super) locked: Option<u64>,
+    /// `u64::MAX` is no limit.
+    pub(super) may_lock: Option<u64>,
+    pub(super) realtime_priority: Option<u64>,
+}
+
+impl Limits {
+    pub(super) fn of_this_thread(host: &Host) -> Self {
+        let file = |name: &str| host.text(&format!("/proc/thread-self/{name}")).unwrap_or_default();
+        Self::parse(&file("status"), &file("limits"))
+    }
+
+    fn parse(status: &str, limits: &str) -> Self {
+        let field = |name: &str| {
+            let mut lines = status.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let bytes = |name: &str| field(name)?.strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024);
+        let limit =
+            |name: &str| match limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()? {
+                "unlimited" => Some(u64::MAX),
+                number => number.parse().ok(),
+            };
+        Self {
+            capabilities: field("CapEff").and_then(|digits| u64::from_str_radix(digits, 16).ok()),
+            size: bytes("VmSize"),
+            locked: bytes("VmLck"),
+            may_lock: limit("Max locked memory"),
+            realtime_priority: limit("Max realtime priority"),
+        }
+    }
+
+    /// Whether the thread has a capability; `None` where that is not told.
+    pub(super) fn has(&self, capability: u32) -> Option<bool> {
+        Some(self.capabilities? >> capability & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits};
+    use crate::host::Host;
+
+    #[test]
+    fn capabilities_sizes_and_limits_are_read() {
+        let status = "Name:\thpt\nVmSize:\t    3060 kB\nVmLck:\t       0 kB\nCapEff:\t0000000000800000\n";
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         8388608     unlimited   bytes\n\
+                      Max realtime priority     unlimited            0\n";
+        let read = Limits::parse(status, limits);
+        assert_eq!((read.size, read.locked), (Some(3060 * 1024), Some(0)));
+        assert_eq!((read.may_lock, read.realtime_priority), (Some(8_388_608), Some(u64::MAX)));
+        assert_eq!((read.has(CAP_SYS_NICE), read.has(CAP_IPC_LOCK)), (Some(true), Some(false)));
+        assert_eq!(Limits::parse("", ""), Limits::default());
+        assert_eq!(Limits::default().has(CAP_SYS_NICE), None);
+    }
+
+    #[test]
+    fn the_thread_at_hand_has_a_size() {
+        let here = Limits::of_this_thread(&Host::live());
+        assert!(here.size.is_some_and(|size| size > 0), "{here:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(status in any::<String>(), limits in any::<String>()) {
+            let _ = Limits::parse(&status, &limits);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The settings of the whole machine that real-time work is disturbed by: throttling, the frequency's governor, turbo. Which files they are in, and what
+//! they would be set to.
+//! Changes none: `setup` does, by way of the journal.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use super::RealtimeError;
+use crate::{host::Host, knobs::Knob};
+
+/// How much of each period all real-time threads may have. Linux, Documentation/scheduler/sched-rt-group.rst.
+pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+pub(super) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
+/// What the kernel keeps back for ordinary threads since 6.12, for each CPU. Linux 6.12, kernel/sched/debug.c.
+pub(super) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
+/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+const CPUS: &str = "/sys/devices/system/cpu";
+const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
+const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
+
+/// What the thread does that asks for a real-time class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conduct {
+    /// It waits again and again, and others run meanwhile.
+    Waits,
+    /// It never waits: others of its CPU run when the kernel takes it off, and not at all where it does not.
+    Spins,
+}
+
+/// What the kernel keeps back from real-time threads, for the ordinary ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeptBack {
+    /// Real-time threads may have `runtime` of every `period`: sched_rt_runtime_us.
+    Bandwidth {
+        /// What they may have.
+        runtime: Duration,
+        /// Of which.
+        period: Duration,
+    },
+    /// Ordinary threads that wait for this CPU get `runtime` of every `period`: the fair server of Linux 6.12.
+    FairServer {
+        /// The CPU.
+        cpu: usize,
+        /// What they get.
+        runtime: Duration,
+        /// Of which.
+        period: Duration,
+    },
+}
+
+impl fmt::Display for KeptBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bandwidth { runtime, period } => {
+                write!(f, "real-time threads may have {runtime:?} of every {period:?} ({RT_RUNTIME})")
+            }
+            Self::FairServer { cpu, runtime, period } => {
+                write!(f, "ordinary threads get {runtime:?} of every {period:?} of CPU {cpu} ({FAIR_SERVER})")
+            }
+        }
+    }
+}
+
+/// A setting that is to be changed, and to what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) knob: Knob,
+    pub(super) value: String,
+}
+
+fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Wanted {
+    Wanted { knob: Knob::new(kind, host.locate(path).to_string_lossy()), value: value.to_owned() }
+}
+
+/// A signed number of microseconds in a file; `None` where it is not to be read.
+pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
+    host.text(path)?.trim().parse().ok()
+}
+
+/// The fair server of a CPU: how much of which period it keeps for ordinary threads. `None` where it is not told: before 6.12, or without debugfs.
+pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration)> {
+    let ns = |name: &str| Some(Duration::from_nanos(host.text(&fair_server_file(cpu, name))?.trim().parse().ok()?));
+    Some((ns("runtime")?, ns("period")?))
+}
+
+fn fair_server_file(cpu: usize, name: &str) -> String {
+    format!("{FAIR_SERVER}/cpu{cpu}/{name}")
+}
+
+/// What is kept back from real-time threads on these CPUs, as far as it is told; `None` where nothing is.
+pub(super) fn kept_back(host: &Host, cpus: &[usize]) -> Option<KeptBack> {
+    let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
+    if let Some((runtime, period)) = runtime.zip(period)
+        && (0..period).contains(&runtime)
+    {
+        let us = |us: i64| Duration::from_micros(us.unsigned_abs());
+        return Some(KeptBack::Bandwidth { runtime: us(runtime), period: us(period) });
+    }
+    cpus.iter().find_map(|&cpu| {
+        let (runtime, period) = fair_server(host, cpu).filter(|(runtime, _)| !runtime.is_zero())?;
+        Some(KeptBack::FairServer { cpu, runtime, period })
+    })
+}
+
+/// What lets real-time threads have these CPUs for themselves.
+pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
+    if host.text(RT_RUNTIME).is_none() {
+        return Err(RealtimeError::NoSuchSetting {
+            what: "throttling of real-time threads",
+            path: RT_RUNTIME.to_owned(),
+            why: "mount /proc",
+        });
+    }
+    let mut settings = vec![wanted(host, "sched-rt-runtime-us", RT_RUNTIME, "-1")];
+    let served = cpus.iter().filter(|&&cpu| fair_server(host, cpu).is_some());
+    settings.extend(
+        served.map(|&cpu| wanted(host, format!("fair-server-cpu{cpu}"), &fair_server_file(cpu, "runtime"), "0")),
+    );
+    Ok(settings)
+}
+
+fn governor_file(cpu: usize) -> String {
+    format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")
+}
+
+/// The governor of a CPU's frequency; `None` where it has none.
+pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
+    host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
+}
+
+/// What sets the governor of these CPUs, each policy once: CPUs may share one.
+pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Wanted>, RealtimeError> {
+    let mut seen = BTreeSet::new();
+    let mut settings = Vec::new();
+    for &cpu in cpus {
+        let path = governor_file(cpu);
+        if governor(host, cpu).is_none() {
+            return Err(RealtimeError::NoSuchSetting {
+                what: "the governor",
+                path,
+                why: "the firmware or a hypervisor decides on the frequency, or no cpufreq driver is loaded",
+            });
+        }
+        let offered = host.text(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_available_governors")).unwrap_or_default();
+        if !offered.is_empty() && !offered.split_whitespace().any(|governor| governor == name) {
+            let available = offered.split_whitespace().collect::<Vec<_>>().join(", ");
+            return Err(RealtimeError::NoSuchGovernor { name: name.to_owned(), path, available });
+        }
+        // cpu1/cpufreq is a link to what the CPUs share.
+        let shared = host.locate(&path);
+        let shared = shared.canonicalize().unwrap_or(shared);
+        if seen.insert(shared.clone()) {
+            let knob = Knob::new(format!("governor-cpu{cpu}"), shared.to_string_lossy());
+            settings.push(Wanted { knob, value: name.to_owned() });
+        }
+    }
+    Ok(settings)
+}
+
+/// Whether frequencies above the nominal one are on; `None` where there is no such switch.
+pub(super) fn turbo(host: &Host) -> Option<bool> {
+    let switch = |path: &str| match host.text(path)?.trim() {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    };
+    switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
+}
+
+/// What turns them off: for all CPUs at once, or for each policy of these CPUs.
+pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
+    if host.text(NO_TURBO).is_some() {
+        return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
+    }
+    if host.text(BOOST).is_some() {
+        return Ok(vec![wanted(host, "boost", BOOST, "0")]);
+    }
+    let mut seen = BTreeSet::new();
+    let settings: Vec<Wanted> = cpus
+        .iter()
+        .filter_map(|&cpu| {
+            let path = format!("{CPUS}/cpu{cpu}/cpufreq/boost");
+            host.text(&path)?;
+            let shared = host.locate(&path).canonicalize().unwrap_or_else(|_| host.locate(&path));
+            let knob = Knob::new(format!("boost-cpu{cpu}"), shared.to_string_lossy());
+            seen.insert(shared).then_some(Wanted { knob, value: "0".to_owned() })
+        })
+        .collect();
+    if settings.is_empty() {
+        return Err(RealtimeError::NoSuchSetting {
+            what: "turbo",
+            path: format!("{NO_TURBO} and no {BOOST}"),
+            why: "the processor has no turbo, or its firmware or a hypervisor decides on it",
+        });
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::{fs, os::unix::fs::symlink, time::Duration};
+
+    use tempfile::TempDir;
+
+    use super::{KeptBack, governor, kept_back, turbo, with_governor, without_throttling, without_turbo};
+    use crate::{
+        host::{Facts, Host},
+        realtime::RealtimeError,
+    };
+
+    /// A machine of two CPUs that share a frequency, made of files.
+    pub(in crate::realtime) struct Machine {
+        pub(in crate::realtime) folder: TempDir,
+        pub(in crate::realtime) host: Host,
+    }
+
+    impl Machine {
+        pub(in crate::realtime) fn new(runtime: &str) -> Self {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let host = Host::captured(folder.path(), Facts::live());
+            let machine = Self { folder, host };
+            machine.write("proc/sys/kernel/sched_rt_runtime_us", runtime);
+            machine.write("proc/sys/kernel/sched_rt_period_us", "1000000");
+            machine.write("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave");
+            machine
+                .write("sys/devices/system/cpu/cpufreq/policy0/scaling_available_governors", "performance powersave");
+            for cpu in ["cpu0", "cpu1"] {
+                let cpu = machine.folder.path().join("sys/devices/system/cpu").join(cpu);
+                fs::create_dir_all(&cpu).expect("ours");
+                symlink("../cpufreq/policy0", cpu.join("cpufreq")).expect("ours");
+            }
+            machine
+        }
+
+        pub(in crate::realtime) fn write(&self, path: &str, value: &str) {
+            let path = self.folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("below the folder")).expect("ours");
+            fs::write(path, format!("{value}\n")).expect("ours");
+        }
+
+        pub(in crate::realtime) fn read(&self, path: &str) -> String {
+            fs::read_to_string(self.folder.path().join(path)).expect("ours").trim().to_owned()
+        }
+    }
+
+    #[test]
+    fn what_is_kept_back_is_told() {
+        let machine = Machine::new("950000");
+        let ms = Duration::from_millis;
+        let bandwidth = KeptBack::Bandwidth { runtime: ms(950), period: ms(1000) };
+        assert_eq!(kept_back(&machine.host, &[1]), Some(bandwidth));
+        assert!(bandwidth.to_string().contains("950ms of every 1s"));
+        for off in ["-1", "1000000"] {
+            machine.write("proc/sys/kernel/sched_rt_runtime_us", off);
+            assert_eq!(kept_back(&machine.host, &[1]), None, "{off}");
+        }
+        for cpu in ["cpu0", "cpu1"] {
+            let server = format!("sys/kernel/debug/sched/fair_server/{cpu}");
+            machine.write(&format!("{server}/runtime"), if cpu == "cpu0" { "0" } else { "50000000" });
+            machine.write(&format!("{server}/period"), "1000000000");
+        }
+        assert_eq!(kept_back(&machine.host, &[0]), None);
+        let server = KeptBack::FairServer { cpu: 1, runtime: ms(50), period: ms(1000) };
+        assert_eq!(kept_back(&machine.host, &[0, 1]), Some(server));
+        let settings = without_throttling(&machine.host, &[1]).expect("there are such settings");
+        let kinds: Vec<_> = settings.iter().map(|wanted| (wanted.knob.kind(), wanted.value.as_str())).collect();
+        assert_eq!(kinds, [("sched-rt-runtime-us", "-1"), ("fair-server-cpu1", "0")]);
+    }
+
+    #[test]
+    fn cpus_that_share_a_frequency_have_one_governor() {
+        let machine = Machine::new("950000");
+        let settings = with_governor(&machine.host, &[0, 1], "performance").expect("it is offered");
+        assert_eq!(settings.len(), 1);
+        assert!(settings[0].knob.path().ends_with("cpufreq/policy0/scaling_governor"));
+        assert_eq!(governor(&machine.host, 1).as_deref(), Some("powersave"));
+        let unknown = with_governor(&machine.host, &[0], "haste").expect_err("not offered");
+        assert!(unknown.to_string().contains("it takes performance, powersave"), "{unknown}");
+        let absent = with_governor(&machine.host, &[7], "performance").expect_err("there is no such CPU");
+        assert!(matches!(absent, RealtimeError::NoSuchSetting { .. }), "{absent}");
+    }
+
+    #[test]
+    fn turbo_has_a_switch_on_some_machines() {
+        let machine = Machine::new("950000");
+        assert!(matches!(without_turbo(&machine.host, &[0]), Err(RealtimeError::NoSuchSetting { .. })));
+        assert_eq!(turbo(&machine.host), None);
+        machine.write("sys/devices/system/cpu/cpufreq/policy0/boost", "1");
+        assert_eq!(without_turbo(&machine.host, &[0, 1]).expect("by policy").len(), 1);
+        machine.write("sys/devices/system/cpu/cpufreq/boost", "1");
+        let of_all = without_turbo(&machine.host, &[0]).expect("for all");
+        assert_eq!((of_all[0].value.as_str(), turbo(&machine.host)), ("0", Some(true)));
+        machine.write("sys/devices/system/cpu/intel_pstate/no_turbo", "1");
+        let of_intel = without_turbo(&machine.host, &[0]).expect("for all");
+        assert_eq!((of_intel[0].value.as_str(), turbo(&machine.host)), ("1", Some(false)));
+    }
+}

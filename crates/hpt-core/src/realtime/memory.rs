@@ -1,0 +1,187 @@
+//! What of a process stays in memory: all of its pages, and a stack that is there before it is used.
+//! Allocates nothing.
+
+use std::{
+    hint::black_box,
+    process,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    RealtimeError,
+    limits::{CAP_IPC_LOCK, Limits},
+};
+use crate::{host::Host, sys::memory};
+
+/// So much is left to a process that may lock a limited amount: its next allocations count as well.
+const HEADROOM: u64 = 32 << 20;
+
+/// So much of a stack is left to whoever is called, and to signal handlers.
+const STACK_LEFT: usize = 64 << 10;
+
+/// Who needs the memory locked, in this process.
+#[derive(Clone, Copy, Debug)]
+struct Holders {
+    /// A child has its parent's count and none of its locks.
+    process: u32,
+    count: usize,
+    /// Somebody else had locked memory before the first of them, and munlockall would take it away.
+    others: bool,
+}
+
+static HOLDERS: Mutex<Holders> = Mutex::new(Holders { process: 0, count: 0, others: false });
+
+/// Tests count what is locked in the process that they share.
+#[cfg(test)]
+pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn holders() -> MutexGuard<'static, Holders> {
+    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All memory of this process stays in memory, also what it maps from now on, for as long as one of these lives. Memory that was locked before by somebody
+/// else stays locked, and all the rest with it: there is no way to unlock less than everything.
+#[derive(Debug)]
+#[must_use = "the memory is let go when the last guard is dropped"]
+pub struct LockedMemory {
+    process: u32,
+}
+
+impl LockedMemory {
+    /// Locks it.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError::Memory`] when the kernel refuses; [`RealtimeError::MemoryLimit`] where it would refuse the next allocations.
+    pub fn hold() -> Result<Self, RealtimeError> {
+        let mut holders = holders();
+        let this_process = process::id();
+        if holders.process != this_process {
+            *holders = Holders { process: this_process, count: 0, others: false };
+        }
+        if holders.count == 0 {
+            let limits = Limits::of_this_thread(&Host::live());
+            room_to_grow(limits)?;
+            memory::lock_all().map_err(|cause| RealtimeError::Memory { remedy: remedy(limits), cause })?;
+            holders.others = limits.locked.is_none_or(|locked| locked > 0);
+        }
+        holders.count += 1;
+        Ok(Self { process: this_process })
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        let mut holders = holders();
+        if self.process != process::id() || holders.process != self.process {
+            // A child's copy of its parent's guard: nothing is locked there.
+            return;
+        }
+        holders.count -= 1;
+        if holders.count == 0 && !holders.others {
+            // It always succeeds.
+            let _ = memory::unlock_all();
+        }
+    }
+}
+
+fn room_to_grow(limits: Limits) -> Result<(), RealtimeError> {
+    match limits {
+        Limits { may_lock: Some(limit), size: Some(size), .. }
+            if limits.has(CAP_IPC_LOCK) != Some(true) && limit < size.saturating_add(HEADROOM) =>
+        {
+            Err(RealtimeError::MemoryLimit { size, limit })
+        }
+        Limits { .. } => Ok(()),
+    }
+}
+
+fn remedy(limits: Limits) -> String {
+    if limits.has(CAP_IPC_LOCK) == Some(true) {
+        return "this process has CAP_IPC_LOCK: there is not enough memory, or a sandbox forbids the call".to_owned();
+    }
+    let limit = match limits.may_lock {
+        Some(u64::MAX) | None => String::new(),
+        Some(limit) => format!(", which is {} KiB", limit / 1024),
+    };
+    format!("it takes root, CAP_IPC_LOCK, or a higher limit (ulimit -l{limit})")
+}
+
+/// Touches `bytes` of the calling thread's stack below where it is now, so that no page of it is met for the first time later.
+///
+/// # Errors
+///
+/// [`RealtimeError::Stack`] where the stack is not so large.
+pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
+    let here = 0_u8;
+    let here = std::ptr::from_ref(black_box(&here)).addr();
+    // Where nobody tells how large the stack is, none of it is touched.
+    let room = memory::end_of_stack().map_or(0, |end| here.saturating_sub(end).saturating_sub(STACK_LEFT));
+    if bytes > room {
+        return Err(RealtimeError::Stack { wanted: bytes, room });
+    }
+    touch_down_to(here - bytes);
+    Ok(())
+}
+
+#[inline(never)]
+fn touch_down_to(address: usize) {
+    // Smaller than any page: none is stepped over.
+    let piece = [0_u8; 1024];
+    if std::ptr::from_ref(black_box(&piece)).addr() > address {
+        touch_down_to(address);
+    }
+    // Used behind the call, so that it is not made in this frame's place.
+    black_box(&piece);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        CAP_IPC_LOCK, HEADROOM, Limits, LockedMemory, ONE_AT_A_TIME, RealtimeError, prefault_stack, remedy,
+        room_to_grow,
+    };
+    use crate::host::Host;
+
+    fn locked() -> u64 {
+        Limits::of_this_thread(&Host::live()).locked.unwrap_or(0)
+    }
+
+    #[test]
+    fn memory_is_locked_until_the_last_guard_is_gone() {
+        let _alone = ONE_AT_A_TIME.lock();
+        let before = locked();
+        let first = match LockedMemory::hold() {
+            Ok(first) => first,
+            Err(refused) => return println!("skipped: {refused}"),
+        };
+        let second = LockedMemory::hold().expect("it is allowed");
+        assert!(locked() > before);
+        drop(first);
+        assert!(locked() > before);
+        drop(second);
+        assert_eq!(locked(), before);
+    }
+
+    #[test]
+    fn who_may_lock_little_is_told_before_an_allocation_fails() {
+        let limits =
+            Limits { size: Some(5 << 20), may_lock: Some(8 << 20), capabilities: Some(0), ..Limits::default() };
+        assert!(matches!(room_to_grow(limits), Err(RealtimeError::MemoryLimit { .. })));
+        assert!(room_to_grow(Limits { may_lock: Some((5 << 20) + HEADROOM), ..limits }).is_ok());
+        assert!(room_to_grow(Limits { may_lock: Some(u64::MAX), ..limits }).is_ok());
+        assert!(room_to_grow(Limits { capabilities: Some(1 << CAP_IPC_LOCK), ..limits }).is_ok());
+        assert!(remedy(limits).contains("ulimit -l, which is 8192 KiB"));
+    }
+
+    #[test]
+    fn a_stack_is_touched_as_far_as_it_reaches_and_no_farther() {
+        let touched = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
+            prefault_stack(1 << 20).expect("there is room");
+            prefault_stack(0).expect("nothing is asked for");
+            prefault_stack(8 << 20)
+        });
+        let refused = touched.expect("a thread can be started").join().expect("it does not panic");
+        assert!(matches!(refused, Err(RealtimeError::Stack { wanted, room }) if wanted == 8 << 20 && room < 2 << 20));
+    }
+}

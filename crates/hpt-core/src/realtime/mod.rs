@@ -1,0 +1,41 @@
+//! What a time-critical thread runs by: on which CPU, before which others, with what in memory; and the machine around it. In force while a guard lives, and
+//! as before when it is gone.
+//! Measures nothing.
+//!
+//! [`Setup`] asks for all of it at once. [`InForce`] says what the kernel has.
+//!
+//! ```no_run
+//! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};
+//!
+//! let host = Host::live();
+//! let setup = Setup::of_a_thread_that(Conduct::Waits).on_cpu(1).by(Class::Fifo { priority: 50 }).with_memory_locked();
+//! let held = setup.best_effort().apply(&host)?;
+//! for refused in held.refused() {
+//!     println!("without {}: {}", refused.setting, refused.error);
+//! }
+//! println!("{:?}", held.in_force());
+//! # Ok::<(), hpt_core::realtime::RealtimeError>(())
+//! ```
+
+mod awake;
+mod class;
+mod error;
+mod in_force;
+mod limits;
+mod machine;
+mod memory;
+mod pinned;
+mod setup;
+mod slack;
+
+pub(crate) use self::slack::NoSlack;
+pub use self::{
+    awake::AwakeCpus,
+    class::{Class, Fifo, InClass},
+    error::RealtimeError,
+    in_force::{Bandwidth, FairServer, InForce},
+    machine::{Conduct, KeptBack},
+    memory::{LockedMemory, prefault_stack},
+    pinned::{PinError, Pinned, allowed_cpus},
+    setup::{Held, Refused, Setup},
+};

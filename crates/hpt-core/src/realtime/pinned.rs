@@ -1,0 +1,110 @@
+//! The CPUs that a thread may run on, and keeping it on one.
+//! Chooses none: the caller does.
+
+use std::{io, marker::PhantomData};
+
+use crate::sys::process::CpuSet;
+
+/// Why a thread could not be pinned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PinError {
+    /// The CPU does not exist, is offline, or this process may not use it.
+    #[error("CPU {cpu} is not one of those this process may use: {}", list(.allowed))]
+    NotAllowed {
+        /// The CPU asked for.
+        cpu: usize,
+        /// Those it may use.
+        allowed: Vec<usize>,
+    },
+    /// The kernel refused to tell or to change the affinity.
+    #[error("the kernel refused to pin this thread to CPU {cpu}")]
+    Refused {
+        /// The CPU asked for.
+        cpu: usize,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+fn list(cpus: &[usize]) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The CPUs the calling thread may run on, in ascending order; empty where the kernel does not tell.
+#[must_use]
+pub fn allowed_cpus() -> Vec<usize> {
+    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
+}
+
+/// Keeps the calling thread on one CPU for as long as it lives.
+#[derive(Debug)]
+#[must_use = "the thread is unpinned when the guard is dropped"]
+pub struct Pinned {
+    cpu: usize,
+    before: CpuSet,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl Pinned {
+    /// Pins the calling thread to `cpu`.
+    ///
+    /// # Errors
+    ///
+    /// [`PinError`] when the thread may not run there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::realtime::{Pinned, allowed_cpus};
+    ///
+    /// let pinned = Pinned::to(allowed_cpus()[0])?;
+    /// println!("measuring on CPU {}", pinned.cpu());
+    /// # Ok::<(), hpt_core::realtime::PinError>(())
+    /// ```
+    pub fn to(cpu: usize) -> Result<Self, PinError> {
+        let before = CpuSet::of_this_thread().map_err(|cause| PinError::Refused { cpu, cause })?;
+        let allowed = allowed_cpus();
+        if !allowed.contains(&cpu) {
+            return Err(PinError::NotAllowed { cpu, allowed });
+        }
+        if !core_affinity::set_for_current(core_affinity::CoreId { id: cpu }) {
+            return Err(PinError::Refused { cpu, cause: io::Error::last_os_error() });
+        }
+        Ok(Self { cpu, before, bound_to_its_thread: PhantomData })
+    }
+
+    /// The CPU.
+    #[must_use]
+    pub const fn cpu(&self) -> usize {
+        self.cpu
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // Nothing can be done about a refusal here, and none is known: what was allowed before is allowed still, unless a CPU went offline.
+        let _ = self.before.apply();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PinError, Pinned, allowed_cpus};
+
+    #[test]
+    fn a_guard_pins_and_its_end_restores() {
+        let before = allowed_cpus();
+        let pinned = Pinned::to(before[0]).expect("allowed");
+        assert_eq!(allowed_cpus(), [pinned.cpu()]);
+        drop(pinned);
+        assert_eq!(allowed_cpus(), before);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_named_with_those_that_are() {
+        let refused = Pinned::to(100_000).expect_err("no machine has so many");
+        assert!(matches!(&refused, PinError::NotAllowed { allowed, .. } if *allowed == allowed_cpus()), "{refused}");
+    }
+}

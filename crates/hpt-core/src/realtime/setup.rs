@@ -1,0 +1,535 @@
+//! All that a time-critical thread needs, asked for at once, applied in an order that works and undone in the reverse one.
+//! Chooses nothing: what is not asked for stays as it is.
+
+use std::{marker::PhantomData, time::Duration};
+
+use super::{
+    AwakeCpus, Class, Conduct, InClass, InForce, LockedMemory, NoSlack, Pinned, RealtimeError, allowed_cpus,
+    machine::{self, Wanted},
+    prefault_stack,
+};
+use crate::{
+    host::Host,
+    knobs::{Change, Changing, Journal},
+};
+
+/// What a time-critical thread is to run by.
+///
+/// Nothing is changed until [`apply`](Self::apply), and what that changed is undone when its guard is dropped. Settings of the whole machine are changed only
+/// where they are named here, and are written down before: [`knobs`](crate::knobs).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is changed until it is applied"]
+pub struct Setup {
+    conduct: Conduct,
+    cpu: Option<usize>,
+    around: Option<Vec<usize>>,
+    class: Option<Class>,
+    memory_locked: bool,
+    stack_bytes: Option<usize>,
+    without_slack: bool,
+    waking_within: Option<Duration>,
+    without_throttling: bool,
+    governor: Option<String>,
+    without_turbo: bool,
+    throttling_accepted: bool,
+    best_effort: bool,
+    journal: Option<Journal>,
+    by: String,
+}
+
+impl Setup {
+    /// Asks for nothing yet, for a thread that waits or spins. To one that spins, throttling means that it stands still for a while in every second: a
+    /// real-time class is refused to it while throttling is on, unless that is [accepted](Self::accepting_throttling).
+    pub fn of_a_thread_that(conduct: Conduct) -> Self {
+        Self {
+            conduct,
+            cpu: None,
+            around: None,
+            class: None,
+            memory_locked: false,
+            stack_bytes: None,
+            without_slack: false,
+            waking_within: None,
+            without_throttling: false,
+            governor: None,
+            without_turbo: false,
+            throttling_accepted: false,
+            best_effort: false,
+            journal: None,
+            by: "a program with hpt-core".to_owned(),
+        }
+    }
+
+    /// It stays on this CPU. A thread by [`Class::Deadline`] may not be pinned, unless the CPU is one of a cpuset partition of its own.
+    pub fn on_cpu(mut self, cpu: usize) -> Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// What is changed of the machine is changed for these CPUs, and not for those of the calling thread: for who prepares it for several threads.
+    pub fn around_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
+        self.around = Some(cpus.into());
+        self
+    }
+
+    /// It runs by this class.
+    pub fn by(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// All memory of the process stays in memory.
+    pub fn with_memory_locked(mut self) -> Self {
+        self.memory_locked = true;
+        self
+    }
+
+    /// So many bytes of its stack are there before they are used.
+    pub fn with_stack_of(mut self, bytes: usize) -> Self {
+        self.stack_bytes = Some(bytes);
+        self
+    }
+
+    /// The kernel does not wake it late for its own convenience: its timer slack is a nanosecond.
+    pub fn without_slack(mut self) -> Self {
+        self.without_slack = true;
+        self
+    }
+
+    /// No CPU of the machine sleeps so deep that waking takes longer, in whole microseconds; zero is no sleep at all.
+    pub fn with_cpus_waking_within(mut self, latency: Duration) -> Self {
+        self.waking_within = Some(latency);
+        self
+    }
+
+    /// Machine: real-time threads may have all of the time, on the CPUs of this thread also from the fair server. What then spins on a CPU keeps everybody
+    /// else from it.
+    pub fn without_throttling(mut self) -> Self {
+        self.without_throttling = true;
+        self
+    }
+
+    /// Machine: this governor decides on the frequency of the CPUs of this thread, like `performance`.
+    pub fn with_governor(mut self, name: impl Into<String>) -> Self {
+        self.governor = Some(name.into());
+        self
+    }
+
+    /// Machine: no frequency above the nominal one.
+    pub fn without_turbo(mut self) -> Self {
+        self.without_turbo = true;
+        self
+    }
+
+    /// A thread that spins gets its class though throttling is on.
+    pub fn accepting_throttling(mut self) -> Self {
+        self.throttling_accepted = true;
+        self
+    }
+
+    /// What is refused is left out, and the guard tells it. Otherwise the first refusal undoes everything and is the error.
+    pub fn best_effort(mut self) -> Self {
+        self.best_effort = true;
+        self
+    }
+
+    /// What is changed of the machine is written down here. The default is the journal that `hpt restore` looks into.
+    pub fn in_journal(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Who changes settings of the machine, for whoever finds the journal.
+    pub fn on_behalf_of(mut self, name: impl Into<String>) -> Self {
+        self.by = name.into();
+        self
+    }
+
+    /// Whether it changes settings of the whole machine, which outlive a process that is killed.
+    #[must_use]
+    pub const fn changes_the_machine(&self) -> bool {
+        self.without_throttling || self.governor.is_some() || self.without_turbo
+    }
+
+    /// Puts the calling thread, and the machine as far as was asked for, into this state.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError`] for the first thing that was refused; all that was done before it is undone. Not by [best effort](Self::best_effort), which
+    /// fails on a captured machine only.
+    pub fn apply(&self, host: &Host) -> Result<Held, RealtimeError> {
+        if !host.is_live() {
+            return Err(RealtimeError::Captured);
+        }
+        self.put_in_force(host)
+    }
+
+    fn put_in_force(&self, host: &Host) -> Result<Held, RealtimeError> {
+        let mut held = Held {
+            host: host.clone(),
+            cpu: None,
+            steps: Vec::new(),
+            refused: Vec::new(),
+            bound_to_its_thread: PhantomData,
+        };
+        let mut changing = None;
+        let own = || self.cpu.map_or_else(allowed_cpus, |cpu| vec![cpu]);
+        let cpus = self.around.clone().unwrap_or_else(own);
+        // The CPU first, because the rest is about it; the class last, so that nothing of this keeps others waiting.
+        if let Some(cpu) = self.cpu {
+            let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::to(cpu)?)))?;
+            held.cpu = pinned.then_some(cpu);
+        }
+        if self.without_throttling {
+            let settings = machine::without_throttling(host, &cpus);
+            self.change(&mut held, &mut changing, "throttling", settings)?;
+        }
+        if let Some(governor) = &self.governor {
+            let settings = machine::with_governor(host, &cpus, governor);
+            self.change(&mut held, &mut changing, "governor", settings)?;
+        }
+        if self.without_turbo {
+            let settings = machine::without_turbo(host, &cpus);
+            self.change(&mut held, &mut changing, "turbo", settings)?;
+        }
+        if let Some(latency) = self.waking_within {
+            self.step(&mut held, "wake-latency", |_| Ok(Step::Awake(AwakeCpus::waking_within(latency)?)))?;
+        }
+        if self.memory_locked {
+            self.step(&mut held, "memory", |_| Ok(Step::Memory(LockedMemory::hold()?)))?;
+        }
+        if let Some(bytes) = self.stack_bytes {
+            self.step(&mut held, "stack", |_| prefault_stack(bytes).map(|()| Step::Stack))?;
+        }
+        if self.without_slack {
+            self.step(&mut held, "timer-slack", |_| Ok(Step::Slack(NoSlack::hold())))?;
+        }
+        if let Some(class) = self.class {
+            self.step(&mut held, "policy", |host| {
+                self.refuse_what_throttling_would_bite(host, class, &cpus)?;
+                Ok(Step::Class(InClass::of(class)?))
+            })?;
+        }
+        Ok(held)
+    }
+
+    fn refuse_what_throttling_would_bite(
+        &self,
+        host: &Host,
+        class: Class,
+        cpus: &[usize],
+    ) -> Result<(), RealtimeError> {
+        if self.conduct == Conduct::Waits || self.throttling_accepted || !class.is_throttled() {
+            return Ok(());
+        }
+        match machine::kept_back(host, cpus) {
+            Some(kept_back) => Err(RealtimeError::Throttled { class, kept_back }),
+            None => Ok(()),
+        }
+    }
+
+    /// One step; whether it was done.
+    fn step(
+        &self,
+        held: &mut Held,
+        setting: &'static str,
+        step: impl FnOnce(&Host) -> Result<Step, RealtimeError>,
+    ) -> Result<bool, RealtimeError> {
+        match step(&held.host) {
+            Ok(step) => {
+                held.steps.push(step);
+                Ok(true)
+            }
+            Err(error) if self.best_effort => {
+                held.refused.push(Refused { setting, error });
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes settings of the machine, one step each: where the second of them is refused, the first one stays by best effort.
+    fn change(
+        &self,
+        held: &mut Held,
+        changing: &mut Option<Changing>,
+        what: &'static str,
+        settings: Result<Vec<Wanted>, RealtimeError>,
+    ) -> Result<(), RealtimeError> {
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(error) => {
+                self.step(held, what, |_| Err(error))?;
+                return Ok(());
+            }
+        };
+        for Wanted { knob, value } in settings {
+            self.step(held, what, |host| {
+                let refused = |cause| RealtimeError::Knob { what, cause };
+                if knob.value().map_err(refused)? == value {
+                    return Ok(Step::AsItWas);
+                }
+                knob.may_be_set().map_err(refused)?;
+                // One lock for all of them: it keeps other processes out, and not the next setting of this one.
+                let changing = match changing {
+                    Some(changing) => changing,
+                    None => {
+                        let journal = self.journal.clone();
+                        let journal = journal.map_or_else(|| Journal::open(Journal::FOLDER, host), Ok)?;
+                        changing.insert(journal.changing(&self.by)?)
+                    }
+                };
+                let mut change = changing.begin(&knob).map_err(refused)?;
+                change.set(&value).map_err(refused)?;
+                Ok(Step::Knob(change))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that is undone when this is dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "guards are there to be dropped")]
+enum Step {
+    Cpu(Pinned),
+    Class(InClass),
+    Memory(LockedMemory),
+    Stack,
+    Slack(NoSlack),
+    Awake(AwakeCpus),
+    Knob(Change),
+    AsItWas,
+}
+
+/// Something that was asked for and is not in force, and why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Refused {
+    /// What was asked for: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack` or `policy`.
+    pub setting: &'static str,
+    /// Why it is not, and what helps.
+    pub error: RealtimeError,
+}
+
+/// What a [`Setup`] put in force. When it is dropped, also by a panic, everything is undone, the last thing first.
+#[derive(Debug)]
+#[must_use = "everything is undone when the guard is dropped"]
+pub struct Held {
+    host: Host,
+    cpu: Option<usize>,
+    steps: Vec<Step>,
+    refused: Vec<Refused>,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl Held {
+    /// The CPU that the thread stays on, if that was asked for.
+    #[must_use]
+    pub const fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// What is not in force though it was asked for by best effort.
+    #[must_use]
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// What is in force now, as the kernel tells it.
+    #[must_use]
+    pub fn in_force(&self) -> InForce {
+        InForce::of_this_thread(&self.host)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        while let Some(step) = self.steps.pop() {
+            drop(step);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Conduct, Held, Setup};
+    use crate::{
+        host::{BootId, Host},
+        knobs::{Contents, Journal},
+        realtime::{
+            Class, InForce, KeptBack, RealtimeError, allowed_cpus, machine::tests::Machine, memory::ONE_AT_A_TIME,
+        },
+        state::Binding,
+    };
+
+    const RUNTIME: &str = "proc/sys/kernel/sched_rt_runtime_us";
+    const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+    const BOOST: &str = "sys/devices/system/cpu/cpufreq/boost";
+
+    fn journal(machine: &Machine) -> Journal {
+        let boot = BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10").expect("a boot identity");
+        Journal::bound_to(machine.folder.path().join("state"), Binding { boot, processor: "any".to_owned() })
+    }
+
+    fn entries(machine: &Machine) -> usize {
+        match journal(machine).contents().expect("readable") {
+            Contents::Entries(entries) => entries.len(),
+            Contents::Nothing | Contents::OfAnotherBoot => 0,
+        }
+    }
+
+    /// Everything that can be asked for, of a machine made of files.
+    fn everything(machine: &Machine) -> Setup {
+        machine.write(BOOST, "1");
+        Setup::of_a_thread_that(Conduct::Spins)
+            .on_cpu(allowed_cpus()[0])
+            .by(Class::Fifo { priority: 2 })
+            .with_memory_locked()
+            .with_stack_of(64 << 10)
+            .without_slack()
+            .with_cpus_waking_within(Duration::from_micros(5))
+            .without_throttling()
+            .with_governor("performance")
+            .without_turbo()
+            .in_journal(journal(machine))
+            .on_behalf_of("a test")
+    }
+
+    fn names(held: &Held) -> Vec<&'static str> {
+        held.refused().iter().map(|refused| refused.setting).collect()
+    }
+
+    #[test]
+    fn everything_is_in_force_and_then_undone() {
+        let _alone = ONE_AT_A_TIME.lock();
+        let machine = Machine::new("950000");
+        if allowed_cpus()[0] > 1 {
+            return println!("skipped: the machine made of files has CPUs 0 and 1");
+        }
+        let before = InForce::of_this_thread(&Host::live());
+        let held =
+            everything(&machine).best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
+        // What the machine's files say needs no right here; what the kernel grants this thread may.
+        let refused = names(&held);
+        assert!(
+            !["cpu", "throttling", "governor", "turbo", "stack", "timer-slack"]
+                .iter()
+                .any(|name| refused.contains(name)),
+            "{held:?}"
+        );
+        assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("-1", "0"));
+        assert_eq!((machine.read(GOVERNOR).as_str(), entries(&machine)), ("performance", 3));
+        let during = InForce::of_this_thread(&Host::live());
+        assert_eq!(during.cpus, [allowed_cpus()[0]]);
+        for (name, in_force) in [
+            ("policy", during.priority == Some(2)),
+            ("memory", during.locked_bytes > before.locked_bytes),
+            ("wake-latency", during.wake_latency_us.is_some_and(|latency| latency <= 5)),
+        ] {
+            assert_ne!(refused.contains(&name), in_force, "{name} {held:?}");
+            if !in_force {
+                println!("skipped: {name} takes root");
+            }
+        }
+        drop(held);
+        let after = InForce::of_this_thread(&Host::live());
+        let scheduling =
+            |told: &InForce| (told.cpus.clone(), told.policy.clone(), told.timer_slack_ns, told.locked_bytes);
+        assert_eq!(scheduling(&after), scheduling(&before));
+        assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("950000", "1"));
+        assert_eq!((machine.read(GOVERNOR).as_str(), entries(&machine)), ("powersave", 0));
+    }
+
+    #[test]
+    fn the_first_refusal_undoes_what_was_done() {
+        let _alone = ONE_AT_A_TIME.lock();
+        let machine = Machine::new("950000");
+        let cpus = allowed_cpus();
+        let refused = everything(&machine).with_governor("haste").put_in_force(&machine.host);
+        let error = refused.expect_err("there is no such governor");
+        let expected = matches!(error, RealtimeError::NoSuchGovernor { .. } | RealtimeError::NoSuchSetting { .. });
+        assert!(expected, "{error}");
+        assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
+        assert_eq!(allowed_cpus(), cpus);
+        let wanted = Setup::of_a_thread_that(Conduct::Waits).on_cpu(100_000);
+        assert!(matches!(wanted.put_in_force(&machine.host), Err(RealtimeError::Cpu(_))));
+        let held = wanted.best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
+        assert_eq!((names(&held), held.cpu()), (vec!["cpu"], None));
+    }
+
+    #[test]
+    fn a_class_that_throttling_would_bite_is_refused_unless_that_is_accepted() {
+        let machine = Machine::new("950000");
+        let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::RoundRobin { priority: 1 });
+        let refused = spins.put_in_force(&machine.host).expect_err("throttling is on");
+        assert!(matches!(refused, RealtimeError::Throttled { kept_back: KeptBack::Bandwidth { .. }, .. }), "{refused}");
+        for allowed in [
+            spins.clone().accepting_throttling(),
+            spins.clone().without_throttling().in_journal(journal(&machine)),
+            Setup::of_a_thread_that(Conduct::Waits).by(Class::RoundRobin { priority: 1 }),
+        ] {
+            match allowed.put_in_force(&machine.host) {
+                Ok(held) => assert_eq!(held.in_force().policy.as_deref(), Some("rr")),
+                Err(RealtimeError::Class { remedy, .. }) => println!("skipped: {remedy}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn two_at_once_do_not_change_the_machine() {
+        let machine = Machine::new("950000");
+        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
+        let held = setup.put_in_force(&machine.host).expect("files take anything");
+        assert_eq!(entries(&machine), 1);
+        // What is so already is nothing to change.
+        drop(setup.put_in_force(&machine.host).expect("nothing to do"));
+        assert_eq!(machine.read(RUNTIME), "-1");
+        machine.write(BOOST, "1");
+        let second = Setup::of_a_thread_that(Conduct::Waits).without_turbo().in_journal(journal(&machine));
+        assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
+        drop(held);
+        drop(second.put_in_force(&machine.host).expect("the first is over"));
+        assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("950000", "1"));
+    }
+
+    #[test]
+    fn what_a_panic_leaves_is_put_back() {
+        let machine = Machine::new("950000");
+        let panicked = std::panic::catch_unwind(|| {
+            let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
+            let _held = setup.put_in_force(&machine.host).expect("files take anything");
+            assert_eq!(machine.read(RUNTIME), "-1");
+            panic!("in the middle");
+        });
+        assert!(panicked.is_err());
+        assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
+    }
+
+    #[test]
+    fn who_prepares_for_others_changes_the_machine_for_their_cpus() {
+        let machine = Machine::new("-1");
+        for cpu in ["cpu0", "cpu1"] {
+            machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime"), "50000000");
+            machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/period"), "1000000000");
+        }
+        let setup = Setup::of_a_thread_that(Conduct::Spins).around_cpus([1]).without_throttling();
+        let held = setup.in_journal(journal(&machine)).put_in_force(&machine.host).expect("files take anything");
+        let runtimes =
+            ["cpu0", "cpu1"].map(|cpu| machine.read(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime")));
+        assert_eq!((runtimes, held.cpu()), (["50000000", "0"].map(str::to_owned), None));
+        drop(held);
+        assert_eq!(machine.read("sys/kernel/debug/sched/fair_server/cpu1/runtime"), "50000000");
+    }
+
+    #[test]
+    fn a_captured_machine_is_not_changed() {
+        let machine = Machine::new("950000");
+        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling();
+        assert!(matches!(setup.apply(&machine.host), Err(RealtimeError::Captured)));
+        assert!(setup.changes_the_machine() && machine.read(RUNTIME) == "950000");
+    }
+}

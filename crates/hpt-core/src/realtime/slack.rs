@@ -1,0 +1,50 @@
+//! How late the kernel may wake a thread for its own convenience: as little as possible.
+//! Waits for nothing.
+
+use std::marker::PhantomData;
+
+use crate::sys::wait;
+
+/// While this lives the kernel does not wake the calling thread late for its own convenience.
+#[derive(Debug)]
+#[must_use = "the slack is as before when the guard is dropped"]
+pub(crate) struct NoSlack {
+    before: Option<libc::c_ulong>,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl NoSlack {
+    /// Sets the timer slack to a nanosecond, which is the least there is.
+    pub(crate) fn hold() -> Self {
+        let before = wait::timer_slack().filter(|&before| before > 1);
+        if before.is_some() {
+            wait::set_timer_slack(1);
+        }
+        Self { before, bound_to_its_thread: PhantomData }
+    }
+}
+
+impl Drop for NoSlack {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            wait::set_timer_slack(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NoSlack;
+    use crate::sys::wait;
+
+    #[test]
+    fn a_guard_takes_the_slack_away_and_its_end_restores() {
+        let Some(before) = wait::timer_slack() else {
+            return println!("skipped: this kernel does not tell the timer slack");
+        };
+        let guard = NoSlack::hold();
+        assert_eq!(wait::timer_slack(), Some(before.min(1)));
+        drop(guard);
+        assert_eq!(wait::timer_slack(), Some(before));
+    }
+}

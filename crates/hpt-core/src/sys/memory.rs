@@ -1,0 +1,53 @@
+//! What stays in memory: mlockall(2), and how far the calling thread's stack reaches.
+//! Counts nobody who needs it: `realtime` does.
+
+use std::{io, mem::MaybeUninit};
+
+/// Keeps all pages of the process in memory, those it has and those it will have.
+pub(crate) fn lock_all() -> io::Result<()> {
+    // SAFETY: takes two flags; pages are read in and stay, nothing of them changes. mlockall(2).
+    let answer = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets them go again.
+pub(crate) fn unlock_all() -> io::Result<()> {
+    // SAFETY: takes no argument; pages may be written out again, nothing of them changes. munlockall(2).
+    let answer = unsafe { libc::munlockall() };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The lowest address that the calling thread's stack may grow to; `None` where the C library does not tell.
+pub(crate) fn end_of_stack() -> Option<usize> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: takes no argument. pthread_self(3).
+    let this_thread = unsafe { libc::pthread_self() };
+    // SAFETY: `attributes` is live and not yet initialised, as the call wants it; the thread is the one that asks. pthread_getattr_np(3).
+    if unsafe { libc::pthread_getattr_np(this_thread, attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: `attributes` was initialised by the call before; the two results are live. pthread_attr_getstack(3).
+    let answer = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) };
+    // SAFETY: initialised above, and not used after this. pthread_attr_destroy(3).
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    (answer == 0 && !lowest.is_null()).then(|| lowest.addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_of_stack;
+
+    #[test]
+    fn a_stack_ends_below_what_lies_on_it() {
+        let here = 0_u8;
+        let here = std::ptr::from_ref(&here).addr();
+        assert!(end_of_stack().is_some_and(|end| end < here), "{here:x}");
+        let there = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+            let here = 0_u8;
+            std::ptr::from_ref(&here).addr() - end_of_stack().expect("told")
+        });
+        let room = there.expect("a thread can be started").join().expect("it does not panic");
+        assert!(room < 4 << 20, "{room}");
+    }
+}
