@@ -631,12 +631,12 @@ judge_clocksource() {
             holds "$step-restore" 'it was put back' '[.settings[].outcome] == ["put-back"]'
         fi
         clocksource_is "$step-restored" "$clock_source"
-        clocksource_said "$step-refused" "2;2;$clock_source"
+        said_all "$step-refused" "2;2;$clock_source"
         for signal in INT TERM HUP; do
-            clocksource_said "$step-$signal" "during $OTHER_CLOCK_SOURCE;status 0;after $clock_source;1"
+            said_all "$step-$signal" "during $OTHER_CLOCK_SOURCE;status 0;after $clock_source;1"
         done
         status=137
-        clocksource_said "$step-KILL" "during $OTHER_CLOCK_SOURCE;status $status;after $OTHER_CLOCK_SOURCE;1;1;restored 0 $clock_source;1"
+        said_all "$step-KILL" "during $OTHER_CLOCK_SOURCE;status $status;after $OTHER_CLOCK_SOURCE;1;1;restored 0 $clock_source;1"
     done
 }
 
@@ -645,12 +645,84 @@ clocksource_is() {
     if ended "$1" && [[ $(<"$answers/$1.out") != "$2" ]]; then wrong "$1: the clock source is $(<"$answers/$1.out"), not $2"; fi
 }
 
-# clocksource_said STEP LINES: all that it said, with ; between the lines.
-clocksource_said() {
+# said_all STEP LINES: all that it said, with ; between the lines.
+said_all() {
     local said
     ended "$1" || return 0
     said=$(paste -s -d ';' "$answers/$1.out")
     if [[ $said != "$2" ]]; then wrong "$1: said $said, not $2"; fi
+}
+
+# --- realtime: a thread gets its class, and the machine's throttling is off meanwhile and back after -------------------
+
+RT_RUNTIME_FILE=/proc/sys/kernel/sched_rt_runtime_us
+# What Linux begins with.
+RT_RUNTIME_US=950000
+
+guest_realtime() {
+    local build signal what few='--count 20 --duration 1ms --strategy nanosleep,hpt --format json'
+    # A sleep that would take for ever gets a signal once throttling is off; then what is left, and what helps.
+    cat <<GUEST
+cat >/tmp/sleep-until <<'SLEEP'
+#!/bin/sh
+build=\$1 signal=\$2 waited=0
+hpt-\$build sleep --count 1000000 --duration 10ms --strategy nanosleep --fifo 1 --no-throttling --format json >/tmp/slept 2>/tmp/said &
+while [ "\$(cat $RT_RUNTIME_FILE)" != -1 ] && [ \$((waited += 1)) -le 60 ]; do sleep 1; done
+echo "during \$(cat $RT_RUNTIME_FILE)"
+kill -s \$signal \$!
+wait \$!
+echo "status \$?"
+echo "after \$(cat $RT_RUNTIME_FILE)"
+if [ \$signal = KILL ]; then
+    hpt-\$build restore --list | grep -c sched-rt-runtime-us
+    hpt-\$build restore >/dev/null
+    echo "restored \$? \$(cat $RT_RUNTIME_FILE)"
+fi
+hpt-\$build restore | grep -c '^Nothing to restore'
+SLEEP
+chmod 755 /tmp/sleep-until
+GUEST
+    for build in "${builds[@]}"; do
+        what="step $build.realtime"
+        echo "$what hpt-$build sleep $few --fifo 50 --lock-memory --awake --no-throttling"
+        echo "$what-rr hpt-$build sleep $few --rr 2 --cpu 0"
+        echo "$what-deadline hpt-$build sleep $few --deadline 50ms/200ms"
+        echo "$what-spins sh -c 'hpt-$build sleep --count 2 --duration 1ms --strategy busy --fifo 1 2>&1 >/dev/null | grep -c accept-throttling'"
+        echo "$what-plain as plain hpt-$build sleep $few --fifo 50 --lock-memory --awake --no-throttling --governor performance --best-effort"
+        echo "$what-after cat $RT_RUNTIME_FILE"
+        for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/sleep-until $build $signal"; done
+    done
+}
+
+judge_realtime() {
+    local build signal step
+    for build in "${builds[@]}"; do
+        step=$build.realtime
+        if ended "$step"; then
+            holds "$step" 'by SCHED_FIFO on one CPU, with memory locked, CPUs awake and throttling off, as the kernel tells it' \
+                '.thread | .policy == "fifo" and .priority == 50 and (.cpus | length) == 1 and .locked_bytes > 0 and .wake_latency_us == 0
+                    and .bandwidth.runtime_us == -1 and .refused == []'
+        fi
+        if ended "$step-rr"; then
+            holds "$step-rr" "by SCHED_RR on CPU 0, and throttling as it was" \
+                ".thread | .policy == \"rr\" and .priority == 2 and .cpus == [0] and .bandwidth.runtime_us == $RT_RUNTIME_US and .locked_bytes == 0"
+        fi
+        if ended "$step-deadline"; then
+            holds "$step-deadline" 'by SCHED_DEADLINE, on every CPU' \
+                '.thread | .policy == "deadline" and .deadline_runtime_ns == 5e7 and .deadline_period_ns == 2e8 and .refused == []'
+        fi
+        said_all "$step-spins" 1
+        if ended "$step-plain"; then
+            holds "$step-plain" 'a plain user goes without, is told why, and changes nothing' \
+                "([.thread.refused[].setting] | contains([\"throttling\", \"governor\", \"wake-latency\", \"policy\"]))
+                    and .thread.policy == \"other\" and .thread.bandwidth.runtime_us == $RT_RUNTIME_US
+                    and any(.thread.refused[]; .setting == \"policy\" and (.reason | contains(\"CAP_SYS_NICE\")))"
+        fi
+        said_all "$step-after" "$RT_RUNTIME_US"
+        for signal in INT TERM HUP; do said_all "$step-$signal" "during -1;status 0;after $RT_RUNTIME_US;1"; done
+        said_all "$step-KILL" "during -1;status 137;after -1;1;restored 0 $RT_RUNTIME_US;1"
+    done
+    shown 'real-time classes, throttling off and on again'
 }
 
 # --- cycles: the kernel module hpt_cycles opens the cycle counter, keeps it open, says what perf does to it, and closes it again ---------
