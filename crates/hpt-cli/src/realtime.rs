@@ -243,9 +243,10 @@ impl Held {
         settings
     }
 
-    /// What is to be said beside the result.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        self.settings().notes()
+    /// Undoes everything, and says which settings of the machine could not be put back.
+    pub(crate) fn end(self) -> Vec<String> {
+        let failed = self.held.undo();
+        failed.iter().map(|error| format!("a setting was not put back: {}; try `hpt restore`", causes(error))).collect()
     }
 }
 

@@ -137,20 +137,23 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
     }
     drop(progress);
+    let (cpu, thread) = (held.cpu(), held.settings());
+    let warnings = held.end();
     let data = Data {
         schema: 1,
         kind: "sleep",
         hpt: env!("CARGO_PKG_VERSION"),
         machine: Machine::of(&context.host),
-        cpu: held.cpu(),
-        thread: held.settings(),
+        cpu,
         source: clock::source().0,
         interrupted: context.interrupted(),
         results: rows,
-        notes: [context.notes(), held.notes()].concat(),
+        notes: [context.notes(), thread.notes(), warnings.clone()].concat(),
+        thread,
     };
+    let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let blocks = page(&data);
-    Ok(Document { answer: Answer::Yes, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
 }
 
 fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {

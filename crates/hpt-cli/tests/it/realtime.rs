@@ -240,3 +240,27 @@ fn what_a_killed_one_left_is_refused_and_restored() {
     assert_eq!((code(&restored), &json(&restored)["settings"][0]["outcome"]), (0, &"put-back".into()));
     assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
 }
+
+#[test]
+fn a_run_of_several_threads_has_one_machine_around_it() {
+    let alone = Throttling::alone();
+    if let Some(obstacle) = Throttling::obstacle() {
+        return println!("skipped: {obstacle}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let timer =
+        ["latency", "timer", "--cpu", "all", "--count", "5", "--fifo", "2", "--no-throttling", "--store", store];
+    let output = run(&[&timer[..], &["--lock-memory", "--format", "json"]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let (told, rows) = (&document["thread"], document["results"].as_array().expect("rows"));
+    assert_eq!(told["cpus"].as_array().map(Vec::len), Some(rows.len()));
+    assert_eq!((&told["policy"], &told["priority"]), (&"fifo".into(), &2.into()));
+    assert_eq!((&told["bandwidth"]["runtime_us"], &told["refused"]), (&(-1).into(), &Value::Array(Vec::new())));
+    assert_eq!(value(RUNTIME), alone.before);
+    // One that looks all the time is what throttling bites.
+    let poll = run(&["latency", "poll", "--count", "2", "--fifo", "2"]);
+    assert_eq!(code(&poll), 2);
+    assert!(stderr(&poll).contains("--accept-throttling"), "{}", stderr(&poll));
+}

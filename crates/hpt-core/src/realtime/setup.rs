@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     host::Host,
-    knobs::{Change, Changing, Journal},
+    knobs::{Change, Changing, Journal, KnobError},
 };
 
 /// What a time-critical thread is to run by.
@@ -341,13 +341,29 @@ impl Held {
     pub fn in_force(&self) -> InForce {
         InForce::of_this_thread(&self.host)
     }
+
+    /// Undoes everything, the last thing first, and tells which settings of the machine could not be put back: the journal keeps those. Dropping does the same,
+    /// and tells nobody.
+    #[must_use = "what could not be put back is to be told"]
+    pub fn undo(mut self) -> Vec<KnobError> {
+        self.undo_all()
+    }
+
+    fn undo_all(&mut self) -> Vec<KnobError> {
+        let mut failed = Vec::new();
+        while let Some(step) = self.steps.pop() {
+            if let Step::Knob(change) = step {
+                failed.extend(change.restore().err());
+            }
+        }
+        failed
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        while let Some(step) = self.steps.pop() {
-            drop(step);
-        }
+        // Nobody can be told here, but the journal says what was before.
+        let _ = self.undo_all();
     }
 }
 
@@ -523,6 +539,22 @@ mod tests {
         assert_eq!((runtimes, held.cpu()), (["50000000", "0"].map(str::to_owned), None));
         drop(held);
         assert_eq!(machine.read("sys/kernel/debug/sched/fair_server/cpu1/runtime"), "50000000");
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_is_told_and_kept_in_the_journal() {
+        let machine = Machine::new("950000");
+        machine.write(BOOST, "1");
+        let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().without_turbo();
+        let setup = setup.in_journal(journal(&machine));
+        let held = setup.put_in_force(&machine.host).expect("files take anything");
+        std::fs::remove_file(machine.folder.path().join(RUNTIME)).expect("ours");
+        let failed = held.undo();
+        assert!(matches!(failed.as_slice(), [_]), "{failed:?}");
+        assert_eq!((machine.read(BOOST).as_str(), entries(&machine)), ("1", 1));
+        machine.write(RUNTIME, "950000");
+        assert!(setup.put_in_force(&machine.host).expect("nothing is left").undo().is_empty());
+        assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
     }
 
     #[test]

@@ -276,6 +276,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     }
     let elapsed = start.elapsed();
     let settings = Settings::of_several(&whole.settings(), outcome?);
+    let warnings = whole.end();
     write()?;
 
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
@@ -283,7 +284,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let results = threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness)).collect();
     let broke_at_ns = Some(shared.broke_at_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0);
-    let mut notes = [context.notes(), settings.notes()].concat();
+    let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     if broke_at_ns.is_some() && mark_the_trace(broke_at_ns).is_none() {
         notes.push("no mark was left in the kernel's trace: /sys/kernel/tracing cannot be written; it takes root, and tracefs mounted".to_owned());
     }
@@ -309,13 +310,13 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         results,
         notes,
     };
-    let answer = match (data.results.is_empty(), broke_at_ns) {
+    let answer = match (data.results.is_empty() || !warnings.is_empty(), broke_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &all);
-    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
 }
 
 impl Counts {
