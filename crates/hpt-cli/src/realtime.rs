@@ -142,6 +142,11 @@ impl RealtimeOptions {
         self.deadline.is_some()
     }
 
+    /// Whether a thread that never waits leaves nothing of its CPU to others.
+    pub(crate) const fn leaves_nothing(&self) -> bool {
+        (self.fifo.is_some() || self.rr.is_some()) && self.no_throttling
+    }
+
     /// Puts the process and the machine into the state asked for, for threads on these CPUs; `None` is one that is not pinned.
     pub(crate) fn hold_around(
         &self,

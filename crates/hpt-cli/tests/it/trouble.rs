@@ -54,6 +54,7 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["latency", "poll", "--write", "excel=a"], "there are cyclictest, cyclictest-json, hdr, line"),
         (&["latency", "timer", "--count", "1", "--write", "hdr=/nonexistent/a"], "cannot write /nonexistent/a"),
         (&["latency", "timer", "--count", "1", "--raw", "/nonexistent/a"], "cannot write /nonexistent/a"),
+        (&["latency", "poll", "--cpu", "all", "--fifo", "1", "--no-throttling"], "would stop the machine"),
         (&["latency"], "Usage"),
         (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
         (&["bench", "--cpu", "-1"], "a CPU's number, or `any`"),
@@ -114,6 +115,15 @@ fn a_full_disk_is_told() {
     let output = output.expect("started");
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("cannot print the result"), "{}", stderr(&output));
+}
+
+#[test]
+fn latencies_are_printed_also_when_their_files_cannot_be_written() {
+    for option in [["--write", "line=/dev/full"], ["--raw", "/dev/full"]] {
+        let output = run(&[&["latency", "timer", "--count", "5", "--format", "json"][..], &option].concat());
+        assert_eq!((code(&output), &json(&output)["results"][0]["samples"]), (2, &5.into()), "{option:?}");
+        assert!(stderr(&output).contains("cannot write /dev/full"), "{}", stderr(&output));
+    }
 }
 
 #[test]

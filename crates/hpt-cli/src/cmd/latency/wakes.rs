@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::{
     cli::after_help,
     context::Context,
-    exit::Failure,
+    exit::{Failure, causes},
     lateness::{About, OfThread, Wanted, bars, wanted},
     machine::Machine,
     progress::Progress,
@@ -44,6 +44,8 @@ const POLL_EXAMPLES: &str = "  \
 const LOOK: Duration = Duration::from_millis(50);
 /// What was measured until then is kept so often.
 const INTERIM: Duration = Duration::from_secs(60);
+const NOTHING_LEFT: &str = "real-time threads that never wait, on every CPU and without throttling, would stop the machine; leave out a CPU (--cpu), or --no-throttling (with \
+                            --accept-throttling the kernel keeps a part of each second for others)";
 /// Wake-ups that are not counted yet, while somebody reads the counts.
 const BACKLOG: usize = 4_096;
 
@@ -218,6 +220,9 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     };
     let conduct = if waiting == Waiting::Polling { Conduct::Spins } else { Conduct::Waits };
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
+    if conduct == Conduct::Spins && arguments.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
+        return Err(Failure::Usage(NOTHING_LEFT));
+    }
     for wanted in &arguments.write {
         wanted.check()?;
     }
@@ -252,12 +257,12 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
                     // Without one of them the others are not what was asked for.
                     let held = held.inspect_err(|_| shared.ends.store(true, Ordering::Relaxed))?;
                     let settings = held.settings();
-                    measure(counts, waiting, arguments, &shared, raw.as_ref());
+                    measure(counts, waiting, arguments, start, &shared, raw.as_ref());
                     Ok(settings)
                 })
             })
             .collect();
-        let watched = watch(
+        watch(
             arguments,
             context,
             &shared,
@@ -267,17 +272,15 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             write,
         );
         shared.ends.store(true, Ordering::Relaxed);
-        let ended: Result<Vec<Settings>, Failure> =
-            threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic")).collect();
-        ended.and_then(|settings| watched.map(|()| settings))
+        let ended = threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic"));
+        ended.collect::<Result<Vec<Settings>, Failure>>()
     });
-    if let Some(raw) = raw {
-        raw.finish()?;
-    }
     let elapsed = start.elapsed();
     let settings = Settings::of_several(&whole.settings(), outcome?);
-    let warnings = whole.end();
-    write()?;
+    let mut warnings = whole.end();
+    // What was measured is printed, also where it cannot be kept.
+    let kept = [raw.map_or(Ok(()), Raw::finish), write()];
+    warnings.extend(kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)));
 
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
     let mut all = Lateness::new();
@@ -328,7 +331,13 @@ impl Counts {
 }
 
 /// The thread of one CPU.
-fn measure(counts: &Counts, waiting: Waiting, arguments: &Common, shared: &Shared, raw: Option<&Raw>) {
+fn measure(counts: &Counts, waiting: Waiting, arguments: &Common, start: Instant, shared: &Shared, raw: Option<&Raw>) {
+    // By itself: the thread that watches may not come to run before this one ends.
+    let end = if arguments.count.is_none() {
+        start.saturating_add(arguments.duration)
+    } else {
+        Instant::from_nanoseconds(u64::MAX)
+    };
     let limit_ns = arguments.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     let mut backlog = Vec::with_capacity(BACKLOG);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
@@ -353,7 +362,7 @@ fn measure(counts: &Counts, waiting: Waiting, arguments: &Common, shared: &Share
             shared.broke_at_ns.store(wake.deadline.as_nanoseconds().max(1), Ordering::Relaxed);
             shared.ends.store(true, Ordering::Relaxed);
         }
-        go_on() && arguments.count.is_none_or(|wanted| count < wanted)
+        go_on() && wake.deadline < end && arguments.count.is_none_or(|wanted| count < wanted)
     });
     let mut lateness = counts.lateness.lock().unwrap_or_else(PoisonError::into_inner);
     backlog.drain(..).for_each(|wake| lateness.record(wake));
@@ -368,7 +377,7 @@ fn watch(
     threads: usize,
     all_ended: impl Fn() -> bool,
     write: impl Fn() -> Result<(), Failure>,
-) -> Result<(), Failure> {
+) {
     let expected = match arguments.count {
         Some(count) => arguments.interval.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
         None => arguments.duration,
@@ -380,7 +389,7 @@ fn watch(
         let elapsed = start.elapsed();
         let is_over = arguments.count.is_none() && elapsed >= arguments.duration;
         if is_over || all_ended() || context.interrupted() || shared.ends.load(Ordering::Relaxed) {
-            return Ok(());
+            return;
         }
         #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
         let fraction = match arguments.count {
@@ -390,7 +399,8 @@ fn watch(
         progress.at_fraction(fraction);
         if kept.elapsed() >= INTERIM {
             kept = Instant::now();
-            write()?;
+            // The last one tells of it.
+            let _ = write();
         }
         let left = if arguments.count.is_none() { arguments.duration.saturating_sub(elapsed) } else { LOOK };
         thread::sleep(LOOK.min(left));
