@@ -76,7 +76,8 @@ impl Context {
 
     /// The same for what must put something back before it ends: also a hang-up, and no second signal ends hpt at once.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
         }
         Ok(())

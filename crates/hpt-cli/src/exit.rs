@@ -83,6 +83,8 @@ pub(crate) enum Failure {
     NoClockSources,
     #[error("the kernel offers no clock source {name:?}, only {available}{why}")]
     NotOffered { name: String, available: String, why: String },
+    #[error("nothing was changed: the clock source was just set to {0} by somebody else; look at it, and try again")]
+    ChangedMeanwhile(String),
     #[error("nothing was changed: it was not meant")]
     NotMeant,
     #[error(

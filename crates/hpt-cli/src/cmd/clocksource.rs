@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hpt_core::{
     Frequency, Host, Opened, Spread, calibrate,
     host::{BootParameter, KnownParameter, LogLine},
-    knobs::{Change, ClockSourceOutline, Knob, KnobError, KnownClockSource, outline_clock_sources},
+    knobs::{Change, ClockSourceOutline, Journal, Knob, KnobError, KnownClockSource, outline_clock_sources},
     measure::{Instruments, granularity, read_cost},
     realtime::Pinned,
     source,
@@ -83,7 +83,7 @@ struct SetArguments {
 
 /// Measure the kernel's clocks under every clock source, and put the first one back
 ///
-/// Needs root, and asks before it does it. The first one is put back also after Ctrl-C, SIGTERM, SIGHUP or a fault; after SIGKILL by `hpt restore`.
+/// Needs root, and asks before it does it. The first one is put back also after Ctrl-C, SIGTERM, SIGHUP or a panic; after SIGKILL by `hpt restore`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help(COMPARE_EXAMPLES))]
 struct CompareArguments {
@@ -428,6 +428,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
     let journal = context.journal(run.store.as_deref())?;
     let knob = Knob::clock_source();
     let is_so = sources.current == *name;
+    let may = knob.may_be_set();
     if !is_so {
         knob.may_be_set()?;
         if !consent(&warning(&sources.current, name), run.yes)? {
@@ -435,6 +436,11 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
         }
     }
     context.listen_until_the_end()?;
+    // Before anything is measured: what another one changes for a while, or one that was killed left behind, is not what the machine is set to.
+    let mut change = match may {
+        Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
+        Err(_) => None,
+    };
     let pinned = context.pin(run.cpu)?;
     let instruments = Timing::of(context)?;
     let progress =
@@ -442,8 +448,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
     let mut results = Vec::new();
     measure(context, &instruments, &sources.current, &["monotonic"], run.calls, &progress, &mut results)?;
     let (mut not_taken, mut notes) = (Vec::new(), context.notes());
-    if !is_so && !context.interrupted() {
-        let mut change = knob.begin(&journal, "hpt clocksource set")?;
+    if let Some(mut change) = change.take().filter(|_| !is_so && !context.interrupted()) {
         match change.set(name) {
             Ok(()) => {
                 change.keep()?;
@@ -486,6 +491,16 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
     Ok(Document { answer, ..Document::new(&data, "results", blocks) })
 }
 
+/// The right to change it, as long as it is what it was when it was asked for consent.
+fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<Change, Failure> {
+    let change = knob.begin(journal, by)?;
+    if change.before() == sources.current {
+        Ok(change)
+    } else {
+        Err(Failure::ChangedMeanwhile(change.before().to_owned()))
+    }
+}
+
 // --- all of them ---
 
 fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
@@ -514,22 +529,20 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
         }
     }
     context.listen_until_the_end()?;
+    // Before anything is measured: from here on nobody else changes it by hpt.
+    let mut change = if changes { Some(begin(&knob, &journal, "hpt clocksource compare", &sources)?) } else { None };
     let pinned = context.pin(run.cpu)?;
     let instruments = Timing::of(context)?;
     let steps = run.calls.saturating_mul((CLOCKS.len() * names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
     let (mut results, mut not_taken) = (Vec::new(), Vec::new());
-    let mut change: Option<Change> = None;
     for name in &names {
         if context.interrupted() {
             break;
         }
         progress.name(name);
-        if *name != sources.current {
-            let change = match &mut change {
-                Some(change) => change,
-                None => change.insert(knob.begin(&journal, "hpt clocksource compare")?),
-            };
+        let came_first = knob.value().is_ok_and(|is| is == *name);
+        if let Some(change) = change.as_mut().filter(|_| !came_first) {
             match change.set(name) {
                 Ok(()) => {}
                 Err(error @ (KnobError::Overridden { .. } | KnobError::Refused { .. })) => {
@@ -539,7 +552,15 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
                 Err(error) => return Err(error.into()),
             }
         }
+        let measured_before = results.len();
         measure(context, &instruments, name, &CLOCKS, run.calls, &progress, &mut results)?;
+        // The kernel, or somebody without hpt, may have set another one: then nobody knows under which of them what was measured.
+        let is = knob.value()?;
+        if is != *name {
+            results.truncate(measured_before);
+            let reason = format!("it did not stay: in the middle of the measurement {is} took its place");
+            not_taken.push(NotTaken { clock_source: name.clone(), reason });
+        }
     }
     drop(progress);
     // Whatever came of the measurement is printed, and then what could not be put back.

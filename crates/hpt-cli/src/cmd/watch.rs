@@ -196,6 +196,13 @@ struct SummaryData {
     notes: Vec<String>,
 }
 
+impl SummaryData {
+    /// Whether at least the rate of one source was seen.
+    fn was_compared(&self) -> bool {
+        self.sources.iter().any(|source| source.lowest_ppm.is_some())
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.listen()?;
     // Before this thread is pinned: then it may run on one only.
@@ -278,10 +285,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
-    let answer = match (data.misbehaved, data.intervals) {
+    let answer = match (data.misbehaved, data.was_compared()) {
         (true, _) => Answer::No,
-        (false, 0) => Answer::Unknown,
-        (false, _) => Answer::Yes,
+        (false, false) => Answer::Unknown,
+        (false, true) => Answer::Yes,
     };
     let blocks = summary_page(&data);
     // CSV has the rows of the intervals, and no other ones.
@@ -811,7 +818,11 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
         blocks.push(Block::Section("What happened to the machine".to_owned(), lines.collect()));
     }
     blocks.push(Block::Text(synchronised(&data.synchronisation)));
-    let verdict = if data.misbehaved { "Misbehaviour was seen." } else { "No misbehaviour was seen." };
+    let verdict = match (data.misbehaved, data.was_compared()) {
+        (true, _) => "Misbehaviour was seen.",
+        (false, true) => "No misbehaviour was seen.",
+        (false, false) => "Nothing can be told: there was too little to compare; watch for longer.",
+    };
     let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));

@@ -118,6 +118,13 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
+fn a_watch_in_which_nothing_was_compared_tells_nothing() {
+    let output = run(&["watch", "--duration", "1ms", "--no-cores"]);
+    assert_eq!(code(&output), 2, "{}", stdout(&output));
+    assert!(stdout(&output).contains("Nothing can be told"), "{}", stdout(&output));
+}
+
+#[test]
 fn latencies_are_printed_also_when_their_files_cannot_be_written() {
     for option in [["--write", "line=/dev/full"], ["--raw", "/dev/full"]] {
         let output = run(&[&["latency", "timer", "--count", "5", "--format", "json"][..], &option].concat());

@@ -3,6 +3,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
 };
 
@@ -214,7 +215,9 @@ impl Journal {
         let path = self.folder.join(LOCK);
         let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
         fs::create_dir_all(&self.folder).map_err(unusable)?;
-        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+        // Who can open it can lock it: nobody else.
+        let file =
+            File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(unusable)?;
         if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
     }
 

@@ -82,8 +82,8 @@ pub enum KnobError {
         /// The value.
         value: String,
     },
-    /// What is to be changed could not be written down first.
-    #[error("nothing was changed, because it could not be written down first")]
+    /// The journal of changes, without which nothing is changed, does not do.
+    #[error("the journal of changed settings")]
     Journal(#[from] JournalError),
 }
 

@@ -266,10 +266,13 @@ impl Setup {
         for Wanted { knob, value } in settings {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
-                if knob.value().map_err(refused)? == value {
-                    return Ok(Step::AsItWas);
+                let is_so = knob.value().map_err(refused)? == value;
+                // Who may not change it takes it as it is. Who may, keeps others from changing it meanwhile, and is not content with what one that was killed left
+                // behind.
+                match knob.may_be_set() {
+                    Err(_) if is_so => return Ok(Step::AsItWas),
+                    may => may.map_err(refused)?,
                 }
-                knob.may_be_set().map_err(refused)?;
                 // One lock for all of them: it keeps other processes out, and not the next setting of this one.
                 let changing = match changing {
                     Some(changing) => changing,
@@ -280,7 +283,9 @@ impl Setup {
                     }
                 };
                 let mut change = changing.begin(&knob).map_err(refused)?;
-                change.set(&value).map_err(refused)?;
+                if !is_so {
+                    change.set(&value).map_err(refused)?;
+                }
                 Ok(Step::Knob(change))
             })?;
         }
