@@ -506,14 +506,19 @@ mod tests {
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("files take anything");
         assert_eq!(entries(&machine), 1);
-        // What is so already is nothing to change.
-        drop(setup.put_in_force(&machine.host).expect("nothing to do"));
+        // What is so for the time being ends with the one who made it so.
+        assert!(matches!(setup.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         assert_eq!(machine.read(RUNTIME), "-1");
         machine.write(BOOST, "1");
         let second = Setup::of_a_thread_that(Conduct::Waits).without_turbo().in_journal(journal(&machine));
         assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         drop(held);
         drop(second.put_in_force(&machine.host).expect("the first is over"));
+        // And what the machine is set to is nothing to change.
+        machine.write(RUNTIME, "-1");
+        drop(setup.put_in_force(&machine.host).expect("nothing to do"));
+        assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("-1", 0));
+        machine.write(RUNTIME, "950000");
         assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("950000", "1"));
     }
 
