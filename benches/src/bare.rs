@@ -6,6 +6,7 @@
 )]
 
 pub mod shared;
+pub mod signal;
 pub mod slewing;
 
 pub use self::machine::{Counter, Fence};

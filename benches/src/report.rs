@@ -2,7 +2,7 @@
 //! Measures nothing.
 
 use comfy_table::{CellAlignment, Table, presets};
-use hpt_core::Host;
+use hpt_core::{Host, host::Cpu};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -217,7 +217,11 @@ impl Report {
     fn circumstances(&self) -> String {
         let Self { provenance, machine, method, .. } = self;
         let unknown = || "unknown".to_owned();
-        let hypervisor = machine.hypervisor.as_ref().map(|name| format!(" under {name}")).unwrap_or_default();
+        let hypervisor = machine
+            .hypervisor
+            .as_ref()
+            .map(|name| format!(" under {}", Cpu::hypervisor_name(name)))
+            .unwrap_or_default();
         let pinned = machine.pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
         let fence = method.fence.as_ref().map_or("Fenced: no fence is known here".to_owned(), |fence| {
             format!("Fenced: {fence} behind every read, for all alike")
@@ -245,14 +249,7 @@ impl Report {
 #[must_use]
 pub fn slug(name: &str, hypervisor: Option<&str>) -> String {
     const EMPTY_WORDS: [&str; 5] = ["r", "tm", "cpu", "processor", "with"];
-    let hypervisor = hypervisor.map(|name| match name {
-        "KVMKVMKVM" => "kvm",
-        "VMwareVMware" => "vmware",
-        "MicrosoftHv" => "hyper-v",
-        "XenVMMXenVMM" => "xen",
-        "TCGTCGTCGTCG" => "qemu",
-        other => other,
-    });
+    let hypervisor = hypervisor.map(Cpu::hypervisor_name);
     // "@ 3.40GHz" is the rate some makers append to the name.
     let name = name.split('@').next().unwrap_or(name);
     [Some(name), hypervisor]

@@ -1,10 +1,17 @@
 //! The command line: names, values and help. Parsing does nothing else.
 
-use std::time::Duration;
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{
+    Arg, Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
-use crate::{cmd, render::Format};
+use crate::{
+    cmd,
+    picture_option::Wanted,
+    render::{self, Format},
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -20,6 +27,8 @@ Examples:
   hpt bench --format json         what a read of each costs, for programs
   hpt sleep --duration 1ms        how late sleeps of a millisecond return
   hpt latency pairs --every 1s    what two reads differ by, once a second
+  hpt doctor --cpu 3              what is in the way of low latency on CPU 3
+  hpt report                      all of it on a page, in a minute and a half
   hpt clocksource                 what the kernel tells the time by";
 
 /// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; how late
@@ -27,11 +36,49 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "hpt", version, max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub(crate) struct Cli {
-    /// Print the result as a table for people, as JSON, or its rows as CSV
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) printed: Printed,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What is printed of a result, and where else it is written.
+#[derive(Debug, Args)]
+pub(crate) struct Printed {
+    /// Print the result as a table for people, as JSON, its rows as CSV, or its metrics as OpenMetrics
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: Format,
+    /// Also write the metrics into a file that node_exporter's textfile collector takes, replaced in one step; its name ends in .prom
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) textfile: Option<PathBuf>,
+}
+
+/// One of the options of `Printed`, for a command that has another help for it: a command's own comes before the global one.
+fn printed(name: &str) -> Arg {
+    let options = Printed::augment_args(clap::Command::new("hpt"));
+    options.get_arguments().find(|option| option.get_id() == name).expect("it is one of them").clone()
+}
+
+/// One of the options of `Printed` that a command always refuses: not in its help.
+fn refused(name: &str) -> Arg {
+    printed(name).hide(true)
+}
+
+/// The options of `Printed` for a command that prints no document.
+pub(crate) fn without_documents() -> [Arg; 2] {
+    [refused("format"), refused("textfile")]
+}
+
+/// The options of `Printed` for a command that has no metrics: the help does not name them.
+pub(crate) fn without_metrics() -> [Arg; 2] {
+    let names = Format::value_variants()
+        .iter()
+        .filter_map(|format| Some(format.to_possible_value()?.hide(*format == Format::Openmetrics)));
+    let read = |name: String| Format::from_str(&name, false).expect("it is one of the values");
+    let format = printed("format")
+        .help("Print the result as a table for people, as JSON, or its rows as CSV")
+        .value_parser(PossibleValuesParser::new(names).map(read));
+    [format, refused("textfile")]
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,9 +88,54 @@ pub(crate) enum Command {
     Bench(cmd::bench::Arguments),
     Sleep(cmd::sleep::Arguments),
     Latency(cmd::latency::Arguments),
+    Experiment(cmd::experiment::Arguments),
+    Doctor(cmd::doctor::Arguments),
+    Report(cmd::report::Arguments),
     Clocksource(cmd::clocksource::Arguments),
     Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
+    Completions(cmd::completions::Arguments),
+    Manual(cmd::manual::Arguments),
+    Run(cmd::run::Arguments),
+}
+
+/// Whether the arguments are for `hpt run`, whose wrong usage must not look like the program's own exit code.
+pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--format" || argument == "--textfile" {
+            arguments.next();
+        } else if !argument.as_encoded_bytes().starts_with(b"-") {
+            return argument == "run";
+        }
+    }
+    false
+}
+
+impl Command {
+    /// Whether its last document has figures for a fleet.
+    pub(crate) fn has_metrics(&self) -> bool {
+        let kind = match self {
+            Self::Probe(arguments) => arguments.kind(),
+            Self::Doctor(arguments) => arguments.kind(),
+            Self::Latency(arguments) => arguments.kind(),
+            Self::Calibrate(_) => "calibrate",
+            Self::Watch(_) => "watch-summary",
+            _ => return false,
+        };
+        render::has_metrics(kind)
+    }
+
+    /// Where a picture of its result is to be.
+    pub(crate) fn picture(&self) -> Option<Wanted<'_>> {
+        match self {
+            Self::Bench(arguments) => arguments.picture.wanted(),
+            Self::Sleep(arguments) => arguments.picture.wanted(),
+            Self::Watch(arguments) => arguments.picture.wanted(),
+            Self::Latency(arguments) => arguments.picture(),
+            _ => None,
+        }
+    }
 }
 
 /// Exit codes and examples, for the end of a subcommand's help.
@@ -124,15 +216,78 @@ pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{path::Path, time::Duration};
 
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser, ValueEnum};
 
-    use super::{Cli, CpuChoice, apart, calls, cpu_choice, interval, parts_per_million, sleep_length, window};
+    use super::{
+        Cli, CpuChoice, Format, apart, calls, cpu_choice, interval, is_for_run, parts_per_million, sleep_length, window,
+    };
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn formats_are_read_before_and_behind_each_command() {
+        let of = |line: &str| Cli::try_parse_from(line.split(' ')).expect(line).printed;
+        for command in ["probe", "experiment", "run true"] {
+            for format in ["human", "json", "csv", "openmetrics"] {
+                let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+                let behind = format!("hpt {name} --format {format} --textfile x.prom {rest}");
+                let before = format!("hpt --format {format} --textfile x.prom {command}");
+                for line in [behind.trim_end(), before.as_str()] {
+                    let printed = of(line);
+                    assert_eq!(printed.format, Format::from_str(format, false).expect("one of them"), "{line}");
+                    assert_eq!(printed.textfile.as_deref(), Some(Path::new("x.prom")), "{line}");
+                }
+            }
+            let printed = of(&format!("hpt {command}"));
+            assert_eq!((printed.format, printed.textfile), (Format::Human, None));
+        }
+    }
+
+    #[test]
+    fn the_help_offers_metrics_where_there_are_some() {
+        let mut hpt = Cli::command();
+        hpt.build();
+        let help = |words: &str| {
+            let find = |command: &clap::Command, word| command.find_subcommand(word).expect(word).clone();
+            words.split(' ').fold(hpt.clone(), |command, word| find(&command, word)).render_long_help().to_string()
+        };
+        for words in
+            ["probe", "calibrate", "watch", "doctor", "latency timer", "latency poll", "latency stall", "latency gpio"]
+        {
+            assert!(help(words).contains("openmetrics") && help(words).contains("--textfile"), "{words}");
+        }
+        for words in [
+            "bench",
+            "sleep",
+            "report",
+            "restore",
+            "clocksource",
+            "clocksource set",
+            "clocksource compare",
+            "experiment",
+            "latency pairs",
+        ] {
+            let help = help(words);
+            assert!(
+                !help.contains("openmetrics") && !help.contains("--textfile") && help.contains("--format"),
+                "{words}"
+            );
+        }
+        for words in ["completions", "manual", "run"] {
+            assert!(!help(words).contains("--format") && !help(words).contains("--textfile"), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_run_is_told_by_its_first_word() {
+        let is = |line: &str| is_for_run(line.split(' ').map(Into::into));
+        assert!(is("run") && is("--format json run x") && is("--format=json run --fifo 0"));
+        assert!(!is("probe run") && !is("--format run probe") && !is("--help") && !is(""));
     }
 
     #[test]

@@ -21,7 +21,14 @@ use hpt_core::{
     state::{Binding, StateError, Store},
 };
 
-use crate::{cli::CpuChoice, exit::Failure, render::Format};
+use serde_json::Value;
+
+use crate::{
+    cli::CpuChoice,
+    exit::Failure,
+    files,
+    render::{self, Format},
+};
 
 /// The file in the state folder that calibrations are kept in.
 const CALIBRATIONS: &str = "calibrations";
@@ -37,7 +44,13 @@ pub(crate) struct Context {
     pub(crate) counter_was_forbidden: bool,
     /// How results are to be printed, for what prints them as they come.
     pub(crate) format: Format,
+    /// Where metrics are to be kept.
+    textfile: Option<PathBuf>,
     interrupted: Arc<AtomicBool>,
+    /// Whether somebody listens for Ctrl-C already.
+    listens: Arc<AtomicBool>,
+    /// Whether the result is a part of a larger one.
+    is_of_a_part: bool,
 }
 
 /// A thread that listens for signals on behalf of a sleeper; it ends when this is dropped.
@@ -55,13 +68,56 @@ impl Drop for Listening {
 }
 
 impl Context {
-    pub(crate) fn new(forbidden: std::io::Result<bool>, format: Format) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        forbidden: std::io::Result<bool>,
+        format: Format,
+        textfile: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        if let Some(path) = textfile {
+            // Before anything is measured. The collector passes over other names, and nobody would know why.
+            if path.extension().is_none_or(|extension| extension != "prom") {
+                return Err(Failure::Usage("the collector takes no file whose name does not end in .prom"));
+            }
+            files::check_replacing(path).map_err(|cause| Failure::Write { path: path.to_owned(), cause })?;
+        }
         Ok(Self {
+            textfile: textfile.map(Path::to_owned),
             host: Host::live(),
             counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
             format,
             interrupted: Arc::default(),
+            listens: Arc::default(),
+            is_of_a_part: false,
         })
+    }
+
+    /// For a measurement whose result is a part of a larger one: it prints nothing, keeps no metrics, and ends when the whole is to end.
+    pub(crate) fn of_a_part(&self) -> Self {
+        Self {
+            textfile: None,
+            host: Host::live(),
+            counter_was_forbidden: self.counter_was_forbidden,
+            format: Format::Json,
+            interrupted: Arc::clone(&self.interrupted),
+            listens: Arc::clone(&self.listens),
+            is_of_a_part: true,
+        }
+    }
+
+    /// Whether the result is a part of a larger one: then nothing is printed before it, and nothing is kept beside it.
+    pub(crate) const fn is_of_a_part(&self) -> bool {
+        self.is_of_a_part
+    }
+
+    /// Whether metrics are to be kept in a file.
+    pub(crate) const fn keeps_metrics(&self) -> bool {
+        self.textfile.is_some()
+    }
+
+    /// Keeps the metrics of a document where that was asked for, replacing what was there in one step.
+    pub(crate) fn keep_metrics(&self, data: &Value) -> Result<(), Failure> {
+        let Some((path, text)) = self.textfile.as_ref().zip(render::textfile(data)) else { return Ok(()) };
+        files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write { path: path.clone(), cause })
     }
 
     /// A machine captured by `hpt probe --capture`.
@@ -88,15 +144,19 @@ impl Context {
         Ok(Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?)
     }
 
-    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. The
-    /// second one ends hpt at once.
+    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. A
+    /// Ctrl-C after that ends hpt at once. A SIGTERM does not: timeout(1) sends two of them, one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.interrupted))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupted)))
-                .map_err(Failure::Signals)?;
+        // Twice would take the first signal for the second.
+        if self.listens.swap(true, Ordering::Relaxed) {
+            return Ok(());
         }
-        Ok(())
+        let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
+        signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
+            .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
+            .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
+            .map(drop)
+            .map_err(Failure::Signals)
     }
 
     /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
@@ -173,7 +233,8 @@ impl Context {
             .ok_or(Failure::NoStateFolder)
     }
 
-    fn binding(&self) -> Result<Binding, Failure> {
+    /// What a file of this boot and this processor is bound to.
+    pub(crate) fn binding(&self) -> Result<Binding, Failure> {
         Binding::of(&self.host).ok_or(Failure::NoBootId)
     }
 

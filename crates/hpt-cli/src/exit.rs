@@ -2,14 +2,17 @@
 
 use std::{
     error::Error,
+    ffi::OsString,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
-use crate::render::Answer;
+use crate::{picture::Unreadable, render::Answer};
 use hpt_core::{
-    Unavailable,
+    SourceId, Unavailable,
+    clock::SourceRefused,
+    gpio::GpioError,
     host::CaptureError,
     knobs::{JournalError, KnobError},
     realtime::{PinError, RealtimeError},
@@ -51,10 +54,14 @@ pub(crate) enum Failure {
         #[source]
         reason: Unavailable,
     },
+    #[error("there is no CPU {cpu}: {online} run")]
+    NoSuchCpu { cpu: usize, online: String },
     #[error("cannot choose the CPU")]
     Cpu(#[from] PinError),
     #[error(transparent)]
     Realtime(#[from] RealtimeError),
+    #[error(transparent)]
+    Gpio(#[from] GpioError),
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
     #[error("cannot keep the calibration")]
@@ -65,21 +72,68 @@ pub(crate) enum Failure {
     NoStateFolder,
     #[error("cannot capture this machine")]
     Capture(#[from] CaptureError),
+    #[error("{0} is not empty: a capture would mix with what is there; name a new folder")]
+    CaptureIntoUsedFolder(PathBuf),
     #[error("cannot write {path}")]
     Write {
         path: PathBuf,
         #[source]
         cause: std::io::Error,
     },
+    #[error("no picture is drawn into {path}")]
+    Undrawn {
+        path: PathBuf,
+        #[source]
+        why: Unreadable,
+    },
+    #[error("{path} is no report that can be read: {why}")]
+    NotAReport { path: PathBuf, why: String },
+    #[error("{0} is there already; --force replaces it, or name another by --out")]
+    ThereAlready(PathBuf),
+    #[error("{0} holds the data that are read: no page takes their place, also with --force; name another by --out")]
+    OverItsData(PathBuf),
+    #[error("nothing was written: {path} cannot be")]
+    NothingWritten {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{path} does not take what is written: not all samples are in it")]
+    Unwritten { path: PathBuf },
+    #[error("{path} took less than was measured: {samples} samples are not in it")]
+    Dropped { path: PathBuf, samples: u64 },
     #[error("{path} is not a captured machine; `hpt probe --capture DIR` makes one")]
     NotACapture {
         path: PathBuf,
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
+    #[error("cannot start {name:?}: {why}")]
+    NotStarted {
+        name: OsString,
+        why: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("the program was started, and how it ended cannot be told")]
+    LostProgram(#[source] io::Error),
     #[error("{0}")]
     Usage(&'static str),
-    #[error("the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there; mount /sys")]
+    #[error(
+        "{watched} beside {reference} would show nothing, because both are one reading; choose another --reference, or other sources"
+    )]
+    BesideItself { watched: String, reference: String },
+    #[error(
+        "readings of {source_id} are {step} apart by themselves: no stall below {least} can be told; take --above {least} or more, or another --source"
+    )]
+    TooFine { source_id: SourceId, step: String, least: String },
+    #[error("{source_id} cannot show a stall: {why}; take another --source")]
+    ShowsNoStall { source_id: SourceId, why: &'static str },
+    #[error("{0} cannot tell hpt's time")]
+    NotTheClock(String, #[source] SourceRefused),
+    #[error(
+        "the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there, or tells nothing; mount /sys"
+    )]
     NoClockSources,
     #[error("the kernel offers no clock source {name:?}, only {available}{why}")]
     NotOffered { name: String, available: String, why: String },
@@ -95,6 +149,8 @@ pub(crate) enum Failure {
     Knob(#[from] KnobError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error("there is no folder {0}, so no journal in it; without --store, the one in /run/hpt is looked at")]
+    NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
     #[error("cannot listen for Ctrl-C")]

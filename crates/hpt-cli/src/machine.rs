@@ -1,7 +1,25 @@
-//! What machine a document speaks of: every result carries it.
+//! What every document begins with: its kind, the version that made it, and the machine it speaks of.
 
-use hpt_core::{Host, host::CounterPermission};
+use hpt_core::{
+    Host,
+    host::{CounterPermission, Cpu},
+};
 use serde::Serialize;
+
+/// The first keys of a document.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Head {
+    schema: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) hpt: &'static str,
+    pub(crate) machine: Machine,
+}
+
+impl Head {
+    pub(crate) fn of(kind: &'static str, host: &Host) -> Self {
+        Self { schema: 1, kind, hpt: env!("CARGO_PKG_VERSION"), machine: Machine::of(host) }
+    }
+}
 
 /// The machine, for programs.
 #[derive(Clone, Debug, Serialize)]
@@ -11,6 +29,7 @@ pub(crate) struct Machine {
     cpu: Option<String>,
     board: Option<String>,
     hypervisor: Option<String>,
+    emulated_by: Option<String>,
     kernel_release: String,
     kernel_version: String,
     clock_source: Option<String>,
@@ -28,6 +47,7 @@ impl Machine {
             cpu: cpu.name().map(str::to_owned),
             board: cpu.board().map(str::to_owned),
             hypervisor: cpu.hypervisor(),
+            emulated_by: host.emulator(),
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
             clock_source: sources.current,
@@ -41,13 +61,21 @@ impl Machine {
         }
     }
 
+    /// What its hypervisor calls itself.
+    pub(crate) fn hypervisor(&self) -> Option<&str> {
+        self.hypervisor.as_deref()
+    }
+
     /// The machine, for people.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let cpu = self.cpu.as_deref().unwrap_or("unnamed");
         let mut facts = vec![("CPU", format!("{cpu} ({})", self.architecture))];
         facts.extend(self.board.iter().map(|board| ("board", board.clone())));
         facts.push(("kernel", self.kernel_release.clone()));
-        facts.extend(self.hypervisor.iter().map(|hypervisor| ("hypervisor", hypervisor.clone())));
+        facts.extend(
+            self.hypervisor.iter().map(|hypervisor| ("hypervisor", Cpu::hypervisor_name(hypervisor).to_owned())),
+        );
+        facts.extend(self.emulated_by.iter().map(|emulator| ("emulated by", emulator.clone())));
         facts.push((
             "clock source",
             match (&self.clock_source, &self.clock_sources_available) {
@@ -59,10 +87,41 @@ impl Machine {
         facts
     }
 
+    /// The board that firmware names.
+    pub(crate) fn board(&self) -> Option<&str> {
+        self.board.as_deref()
+    }
+
+    /// What emulates it, as far as it tells.
+    pub(crate) fn emulator(&self) -> Option<&str> {
+        self.emulated_by.as_deref()
+    }
+
     /// The machine in a few words.
     pub(crate) fn line(&self) -> String {
         let cpu = self.cpu.as_deref().or(self.board.as_deref()).unwrap_or(self.architecture);
         let source = self.clock_source.as_deref().unwrap_or("not told");
-        format!("{cpu}, Linux {}, clock source {source}", self.kernel_release)
+        let emulated = self.emulated_by.iter().map(|by| format!(", emulated by {by}")).collect::<String>();
+        format!("{cpu}, Linux {}, clock source {source}{emulated}", self.kernel_release)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Machine;
+    use crate::context::Context;
+
+    #[test]
+    fn an_emulated_processor_is_told_where_it_tells() {
+        let emulator = |name: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts").join(name);
+            Machine::of(&Context::captured(&folder).expect("it is beside hpt-core's tests")).emulated_by
+        };
+        assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
+        // QEMU gives this board to guests of KVM as well.
+        assert_eq!(emulator("qemu-virt-a72"), None);
+        assert_eq!(emulator("amd-epyc-zen3-kvm"), None);
     }
 }

@@ -1,16 +1,38 @@
 //! A progress bar on standard error, on a terminal only, drawn between timed regions.
 
-use std::{io::IsTerminal, time::Duration};
+use std::{
+    fmt,
+    io::{IsTerminal, Write},
+    time::Duration,
+};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A run that ends sooner has no bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
+/// The bar's own steps: of a run of days, each is less than a millisecond.
+const STEPS: u64 = 1_000_000_000;
+
+/// Says which of several measurements has begun, where somebody looks.
+pub(crate) fn say_on_a_terminal(text: &str) {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        let _ = writeln!(err, "hpt: {text}");
+    }
+}
+
+/// How long the rest takes: as was expected, and the further the run is, the more as it went so far. indicatif's own guess is by steps alone, and knows nothing before
+/// the first of them.
+fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
+    let rest = 1.0 - done.clamp(0.0, 1.0);
+    (expected.mul_f64(rest) + elapsed).mul_f64(rest)
+}
 
 /// A bar that may be invisible.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    steps: u64,
 }
 
 impl Progress {
@@ -18,9 +40,14 @@ impl Progress {
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
         let visible = std::io::stderr().is_terminal() && expected >= SHORTEST_RUN;
         let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{msg:17} {wide_bar} {percent:>3} % {eta:>4}");
-        let bar = ProgressBar::with_draw_target(Some(steps), target);
-        Self { bar: bar.with_style(style.expect("the template is a constant")) }
+        let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let left = left(expected, state.elapsed(), state.fraction().into());
+            let _ = write!(out, "{:#}", HumanDuration(left));
+        };
+        let style = ProgressStyle::with_template("{msg:17} {wide_bar} {percent:>3} % {left:>4}");
+        let style = style.expect("the template is a constant").with_key("left", time_left);
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
+        Self { bar: bar.with_style(style), steps }
     }
 
     /// Says what is being measured.
@@ -32,21 +59,45 @@ impl Progress {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "clamped to 0 to 1, of a thousand steps"
+        clippy::cast_precision_loss,
+        reason = "clamped to 0 to 1, of fewer steps than 2^53"
     )]
     pub(crate) fn at_fraction(&self, done: f64) {
-        let steps = self.bar.length().unwrap_or(0).min(1 << 32);
-        self.bar.set_position((done.clamp(0.0, 1.0) * f64::from(steps as u32)) as u64);
+        self.bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
     }
 
     /// Says how many steps are done.
+    #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(crate) fn at(&self, step: u64) {
-        self.bar.set_position(step);
+        self.at_fraction(step as f64 / self.steps.max(1) as f64);
+    }
+
+    /// Does what writes to standard error, above the bar.
+    pub(crate) fn aside(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::left;
+
+    #[test]
+    fn the_time_left_is_told_from_the_first_moment_and_follows_what_is_seen() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        assert_eq!(left(hours(18), Duration::ZERO, 0.0), hours(18));
+        // As fast as expected.
+        assert_eq!(left(hours(18), hours(9), 0.5), hours(9));
+        // Twice as slow.
+        assert!(left(hours(18), hours(18), 0.5) > hours(9) && left(hours(18), hours(18), 0.5) < hours(18));
+        assert_eq!([1.0, 1.5].map(|done| left(hours(18), hours(20), done)), [Duration::ZERO; 2]);
     }
 }

@@ -1,10 +1,16 @@
 //! What a measurement's thread runs by: one group of options for all of them, and what came of it.
 //! Measures nothing.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
-use hpt_core::realtime::{self, Class, Conduct, InForce, Setup};
+use hpt_core::{
+    knobs::KnobError,
+    realtime::{self, Class, Conduct, InForce, Setup, allowed_cpus},
+};
 use serde::Serialize;
 
 use crate::{
@@ -17,7 +23,7 @@ use crate::{
 const STACK_BYTES: usize = 256 << 10;
 
 /// The options of what measures on one thread, to be flattened into a subcommand's own.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ThreadOptions {
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
@@ -28,7 +34,7 @@ pub(crate) struct ThreadOptions {
 }
 
 /// The same without the CPU, for what measures on several threads.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct RealtimeOptions {
     /// Run by SCHED_FIFO with this priority, 1 to 99
@@ -66,7 +72,7 @@ pub(crate) struct RealtimeOptions {
     store: Option<PathBuf>,
 }
 
-const HEADING: &str = "The thread that measures, and the machine around it";
+const HEADING: &str = "What it runs by, and the machine around it";
 
 /// So long in every period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +91,20 @@ fn part_of_period(text: &str) -> Result<PartOfPeriod, String> {
         return Err("the runtime is more than nothing and no longer than the period".to_owned());
     }
     Ok(PartOfPeriod { runtime, period })
+}
+
+/// What may be asked of the machine around a thread that has a core of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct Alone {
+    /// Machine: make isolated-core with real-time threads having all of the time (sched_rt_runtime_us, and the fair server of Linux 6.12)
+    #[arg(long, requires = "names")]
+    pub(crate) no_throttling: bool,
+    /// Machine: make isolated-core with no CPU above its nominal frequency
+    #[arg(long, requires = "names")]
+    pub(crate) no_turbo: bool,
+    /// Machine: make isolated-core with this governor deciding on the CPU's frequency, like performance
+    #[arg(long, value_name = "NAME", requires = "names")]
+    pub(crate) governor: Option<String>,
 }
 
 /// All of it in force, until this is dropped.
@@ -115,6 +135,16 @@ pub(crate) struct Refused {
 }
 
 impl ThreadOptions {
+    /// An ordinary thread.
+    pub(crate) fn on(cpu: Option<CpuChoice>) -> Self {
+        Self { cpu, ..Self::default() }
+    }
+
+    /// As [`RealtimeOptions::leaves_nothing`], where there is one CPU only.
+    pub(crate) fn leaves_nothing(&self) -> bool {
+        self.realtime.leaves_nothing() && allowed_cpus().len() <= 1
+    }
+
     /// As [`RealtimeOptions::listen`].
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         self.realtime.listen(context)
@@ -131,10 +161,39 @@ impl ThreadOptions {
 }
 
 impl RealtimeOptions {
+    /// The machine around a thread that has a core of its own, which is as asked for or refused, and that thread, which has SCHED_FIFO 99 where it is
+    /// allowed.
+    pub(crate) fn of_a_core_of_its_own(alone: &Alone, journal: Option<&Path>) -> (Self, Self) {
+        let Alone { no_throttling, no_turbo, governor } = alone.clone();
+        let machine = Self { no_throttling, no_turbo, governor, store: journal.map(Path::to_owned), ..Self::default() };
+        let thread = Self { fifo: Some(99), accept_throttling: true, best_effort: true, ..Self::default() };
+        (machine, thread)
+    }
+
     /// From here on Ctrl-C and SIGTERM end the measurement and not hpt; where the machine is changed, no second one does, and neither does a hang-up.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         let changes = self.of_the_machine(Setup::of_a_thread_that(Conduct::Waits)).changes_the_machine();
         if changes { context.listen_until_the_end() } else { context.listen() }
+    }
+
+    /// Whether memory is to be locked.
+    pub(crate) const fn locks_memory(&self) -> bool {
+        self.lock_memory
+    }
+
+    /// Whether what is refused is left out.
+    pub(crate) const fn is_by_best_effort(&self) -> bool {
+        self.best_effort
+    }
+
+    /// The class that is asked for.
+    pub(crate) fn class(&self) -> Option<Class> {
+        let fifo = self.fifo.map(|priority| Class::Fifo { priority });
+        let rr = || self.rr.map(|priority| Class::RoundRobin { priority });
+        let deadline = || {
+            self.deadline.map(|PartOfPeriod { runtime, period }| Class::Deadline { runtime, deadline: period, period })
+        };
+        fifo.or_else(rr).or_else(deadline)
     }
 
     /// Whether threads run by a class that they cannot have on a CPU of their own.
@@ -145,6 +204,11 @@ impl RealtimeOptions {
     /// Whether a thread that never waits leaves nothing of its CPU to others.
     pub(crate) const fn leaves_nothing(&self) -> bool {
         (self.fifo.is_some() || self.rr.is_some()) && self.no_throttling
+    }
+
+    /// Whether throttling is to be off.
+    pub(crate) const fn turns_throttling_off(&self) -> bool {
+        self.no_throttling
     }
 
     /// Puts the process and the machine into the state asked for, for threads on these CPUs; `None` is one that is not pinned.
@@ -170,7 +234,8 @@ impl RealtimeOptions {
         conduct: Conduct,
         by: &str,
     ) -> Result<Held, Failure> {
-        self.apply(self.of_a_thread(conduct, cpu), context, conduct, by)
+        // How late it is woken is what is measured: not for the kernel's convenience.
+        self.apply(self.of_a_thread(conduct, cpu).without_slack(), context, conduct, by)
     }
 
     fn apply(&self, mut setup: Setup, context: &Context, conduct: Conduct, by: &str) -> Result<Held, Failure> {
@@ -189,14 +254,8 @@ impl RealtimeOptions {
         if let Some(cpu) = cpu {
             setup = setup.on_cpu(cpu);
         }
-        if let Some(priority) = self.fifo {
-            setup = setup.by(Class::Fifo { priority });
-        }
-        if let Some(priority) = self.rr {
-            setup = setup.by(Class::RoundRobin { priority });
-        }
-        if let Some(PartOfPeriod { runtime, period }) = self.deadline {
-            setup = setup.by(Class::Deadline { runtime, deadline: period, period });
+        if let Some(class) = self.class() {
+            setup = setup.by(class);
         }
         if self.lock_memory {
             setup = setup.with_stack_of(STACK_BYTES);
@@ -248,10 +307,19 @@ impl Held {
         settings
     }
 
+    /// Why turning throttling off was not all of it: nothing tells of a fair server that the kernel has.
+    pub(crate) fn fair_server_untold(&self) -> Option<&'static str> {
+        (self.has_fair_server && self.held.in_force().fair_server.is_none()).then_some(UNTOLD)
+    }
+
     /// Undoes everything, and says which settings of the machine could not be put back.
     pub(crate) fn end(self) -> Vec<String> {
         let failed = self.held.undo();
-        failed.iter().map(|error| format!("a setting was not put back: {}; try `hpt restore`", causes(error))).collect()
+        let told = failed.iter().map(|error| match error {
+            KnobError::ChangedSince { .. } => causes(error),
+            _ => format!("a setting was not put back: {}; try `hpt restore`", causes(error)),
+        });
+        told.collect()
     }
 }
 
@@ -259,6 +327,14 @@ const UNTOLD: &str = "since Linux 6.12 a fair server keeps part of each second f
                       to be read: it takes root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel that is not locked down";
 
 impl Settings {
+    /// Whether the thread runs before those by which the kernel hands interrupts on, which have SCHED_FIFO 50 unless somebody changed that.
+    pub(crate) fn is_before_interrupts(&self) -> bool {
+        match self.in_force.policy.as_deref() {
+            Some("fifo" | "rr") => self.in_force.priority.is_some_and(|priority| priority >= 50),
+            policy => policy == Some("deadline"),
+        }
+    }
+
     /// Those of a run of several threads: the first one's, on the CPUs of all of them, and what was refused to any of them or to the whole.
     pub(crate) fn of_several(whole: &Self, threads: impl IntoIterator<Item = Self>) -> Self {
         let mut threads = threads.into_iter();

@@ -19,6 +19,16 @@
 //!
 //! Nothing here works before `main`, starts a thread or keeps state behind your back. Opening a source may fail, with a reason and a
 //! remedy; reading one cannot.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `serde`: Serialize and Deserialize for the plain values: facts of a machine, calibrations, spreads.
+//! - `embedded-hal`: embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
+
+// docs.rs says of each item which feature it takes; that is not stable yet.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(
     target_os = "linux",
@@ -36,6 +46,7 @@ compile_error!(
 pub mod calibrate;
 pub mod clock;
 pub mod diagnose;
+pub mod gpio;
 pub mod host;
 pub mod knobs;
 pub mod measure;

@@ -236,7 +236,8 @@ mod tests {
         pacer.wait();
         thread::sleep(4 * PERIOD);
         let tick = pacer.wait();
-        assert!(tick.skipped >= 3 && tick.late < Duration::from_secs(1), "{tick:?}");
+        // Late beside its own moment, not beside those that are gone.
+        assert!(tick.skipped >= 3 && tick.deadline + tick.late <= Instant::now(), "{tick:?}");
         let counts = pacer.counts();
         assert!(counts.overruns >= 1 && counts.skipped >= tick.skipped && counts.ticks == 2, "{counts:?}");
     }

@@ -4,11 +4,15 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process,
 };
 
-use crate::host::{BootId, Host, read_regular_file};
+use crate::{
+    host::{BootId, Host, read_regular_file},
+    sys::file_lock::try_lock,
+};
 
 /// The first line of every file. A later layout has another number, and is refused by name.
 const MAGIC: &str = "hpt-state 1";
@@ -82,6 +86,10 @@ pub enum StateError {
     },
 }
 
+/// The right to be the only one, for as long as it lives.
+#[derive(Debug)]
+pub struct Locked(#[expect(dead_code, reason = "the lock is the open file's")] File);
+
 /// A folder of such files.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -121,6 +129,23 @@ impl Store {
         })
     }
 
+    /// Whoever holds this is the only one that does so for `purpose`, until it is dropped or its process ends; `None` where somebody else is.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unwritable`].
+    pub fn lock(&self, purpose: &str) -> Result<Option<Locked>, StateError> {
+        let path = self.folder.join(format!("{purpose}.lock"));
+        let locked = || {
+            fs::create_dir_all(&self.folder)?;
+            // What is no file is not waited for.
+            let mut file = File::options();
+            let file = file.create(true).append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path)?;
+            Ok(try_lock(&file)?.then_some(Locked(file)))
+        };
+        locked().map_err(|cause| StateError::Unwritable { path, cause })
+    }
+
     /// Removes the file of `purpose`. That there is none is no error.
     ///
     /// # Errors
@@ -142,15 +167,33 @@ impl Store {
     /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
+        let saved = self.saved(purpose)?;
+        if saved.boot != binding.boot {
+            Err(StateError::Stale { path })
+        } else if saved.processor != in_one_line(&binding.processor) {
+            Err(StateError::Foreign { path, saved_on: saved.processor })
+        } else {
+            Ok(saved.payload)
+        }
+    }
+
+    /// What is saved for `purpose`, whenever and wherever that was, if it is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`]: missing, unreadable or corrupt.
+    pub(crate) fn saved(&self, purpose: &str) -> Result<Saved, StateError> {
+        let path = self.path(purpose);
         let content = read_regular_file(&path).map_err(|cause| match cause.kind() {
+            // A link to nothing is not nothing: what it is about may be elsewhere.
+            io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
+                let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link to what is not there");
+                StateError::Unreadable { path: path.clone(), cause: to_nothing }
+            }
             io::ErrorKind::NotFound => StateError::Missing { path: path.clone() },
             _ => StateError::Unreadable { path: path.clone(), cause },
         })?;
-        decode(&content, purpose, binding).map_err(|refusal| match refusal {
-            Refusal::Corrupt(what) => StateError::Corrupt { path, what },
-            Refusal::Stale => StateError::Stale { path },
-            Refusal::Foreign(saved_on) => StateError::Foreign { path, saved_on },
-        })
+        decode(&content, purpose).map_err(|what| StateError::Corrupt { path, what })
     }
 }
 
@@ -166,7 +209,7 @@ fn encode(purpose: &str, binding: &Binding, payload: &[u8]) -> Vec<u8> {
     let mut content = format!(
         "{MAGIC}\npurpose {purpose}\nboot {}\nprocessor {}\nchecksum {:016x}\n",
         binding.boot,
-        binding.processor.replace('\n', " "),
+        in_one_line(&binding.processor),
         checksum(payload)
     )
     .into_bytes();
@@ -174,38 +217,37 @@ fn encode(purpose: &str, binding: &Binding, payload: &[u8]) -> Vec<u8> {
     content
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    Corrupt(&'static str),
-    Stale,
-    Foreign(String),
+fn in_one_line(processor: &str) -> String {
+    processor.replace('\n', " ")
 }
 
-fn decode(content: &[u8], purpose: &str, binding: &Binding) -> Result<Vec<u8>, Refusal> {
+/// A file's content, with the boot and the processor that it is bound to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Saved {
+    pub(crate) boot: BootId,
+    pub(crate) processor: String,
+    pub(crate) payload: Vec<u8>,
+}
+
+fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     let mut parts = content.splitn(6, |&byte| byte == b'\n');
     let mut line = || parts.next().and_then(|line| std::str::from_utf8(line).ok());
     if line() != Some(MAGIC) {
-        return Err(Refusal::Corrupt("it does not begin with this version's first line"));
+        return Err("it does not begin with this version's first line");
     }
     let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
     if field("purpose").as_deref() != Some(purpose) {
-        return Err(Refusal::Corrupt("it was saved for another purpose"));
+        return Err("it was saved for another purpose");
     }
-    let boot = field("boot").as_deref().and_then(BootId::parse).ok_or(Refusal::Corrupt("its boot line is not one"))?;
-    let processor = field("processor").ok_or(Refusal::Corrupt("its processor line is missing"))?;
+    let boot = field("boot").as_deref().and_then(BootId::parse).ok_or("its boot line is not one")?;
+    let processor = field("processor").ok_or("its processor line is missing")?;
     let sum = field("checksum").and_then(|sum| u64::from_str_radix(&sum, 16).ok());
-    let sum = sum.ok_or(Refusal::Corrupt("its checksum line is not one"))?;
-    let payload = parts.next().ok_or(Refusal::Corrupt("it is cut off"))?;
+    let sum = sum.ok_or("its checksum line is not one")?;
+    let payload = parts.next().ok_or("it is cut off")?;
     if checksum(payload) != sum {
-        return Err(Refusal::Corrupt("its checksum does not match"));
+        return Err("its checksum does not match");
     }
-    if processor != binding.processor.replace('\n', " ") {
-        return Err(Refusal::Foreign(processor));
-    }
-    if boot != binding.boot {
-        return Err(Refusal::Stale);
-    }
-    Ok(payload.to_vec())
+    Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
 /// FNV-1a, 64 bits: finds a damaged file, protects from nobody. draft-eastlake-fnv, section 2.
@@ -217,10 +259,10 @@ fn checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use proptest::{
         collection::vec,
-        prelude::{any, prop_assert, prop_assert_eq, proptest},
+        prelude::{any, prop_assert, prop_assert_eq, prop_assert_ne, proptest},
     };
 
-    use super::{Binding, Refusal, decode, encode};
+    use super::{Binding, Saved, StateError, Store, decode, encode};
     use crate::host::BootId;
 
     fn binding(boot: &str, processor: &str) -> Binding {
@@ -234,21 +276,49 @@ mod tests {
 
     #[test]
     fn another_boot_makes_it_stale_and_another_processor_foreign() {
-        let content = encode("calibrations", &here(), b"{}");
-        let rebooted = binding("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "GenuineIntel/6/85/7");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path());
+        store.save("calibrations", &here(), b"{}").expect("the folder is ours");
+        let rebooted = |processor| binding("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", processor);
         let elsewhere = binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "AuthenticAMD/25/1/1");
-        assert_eq!(decode(&content, "calibrations", &rebooted), Err(Refusal::Stale));
-        assert_eq!(
-            decode(&content, "calibrations", &elsewhere),
-            Err(Refusal::Foreign("GenuineIntel/6/85/7".to_owned()))
-        );
-        assert!(matches!(decode(&content, "journal", &here()), Err(Refusal::Corrupt(_))));
+        let load = |binding: Binding| store.load("calibrations", &binding);
+        assert_eq!(load(here()).expect("it is of here"), b"{}");
+        assert!(matches!(load(rebooted("GenuineIntel/6/85/7")), Err(StateError::Stale { .. })));
+        // What is of another boot says nothing of this one's processor.
+        assert!(matches!(load(rebooted("AuthenticAMD/25/1/1")), Err(StateError::Stale { .. })));
+        let foreign = load(elsewhere).expect_err("another processor");
+        assert!(matches!(&foreign, StateError::Foreign { saved_on, .. } if saved_on == "GenuineIntel/6/85/7"));
+        assert!(decode(&encode("calibrations", &here(), b"{}"), "journal").is_err());
+    }
+
+    #[test]
+    fn one_at_a_time_holds_a_lock_and_each_purpose_has_its_own() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path().join("made when it is needed"));
+        let first = store.lock("any").expect("the folder is ours");
+        assert!(first.is_some() && store.lock("any").expect("ours").is_none());
+        assert!(store.lock("other").expect("ours").is_some());
+        drop(first);
+        assert!(store.lock("any").expect("ours").is_some());
+        let no_folder = Store::new("/dev/null/no folder");
+        assert!(matches!(no_folder.lock("any"), Err(StateError::Unwritable { .. })));
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_not_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path());
+        assert!(matches!(store.load("any", &here()), Err(StateError::Missing { .. })));
+        std::os::unix::fs::symlink("/nonexistent/any", store.path("any")).expect("the folder is ours");
+        assert!(matches!(store.load("any", &here()), Err(StateError::Unreadable { .. })));
     }
 
     proptest! {
         #[test]
         fn any_payload_comes_back(payload in vec(any::<u8>(), 0..300)) {
-            prop_assert_eq!(decode(&encode("any", &here(), &payload), "any", &here()), Ok(payload));
+            let Binding { boot, processor } = here();
+            let content = encode("any", &here(), &payload);
+            prop_assert_eq!(decode(&content, "any"), Ok(Saved { boot, processor, payload }));
         }
 
         #[test]
@@ -259,14 +329,15 @@ mod tests {
             damaged[at] ^= flip;
             // A letter's case in the boot or the checksum says the same thing.
             if !damaged.eq_ignore_ascii_case(&content) {
-                prop_assert!(decode(&damaged, "any", &here()).is_err());
+                let Binding { boot, processor } = here();
+                prop_assert_ne!(decode(&damaged, "any"), Ok(Saved { boot, processor, payload }));
             }
-            prop_assert!(decode(&content[..at], "any", &here()).is_err());
+            prop_assert!(decode(&content[..at], "any").is_err());
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(content in vec(any::<u8>(), 0..300)) {
-            prop_assert!(decode(&content, "any", &here()).is_err());
+            prop_assert!(decode(&content, "any").is_err());
         }
     }
 }

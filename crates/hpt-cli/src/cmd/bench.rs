@@ -4,21 +4,23 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Calibration, Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, Spread, TimeSource, calibrate,
-    measure::{Instruments, ReadCost, granularity, read_cost},
-    source::{self, ReadPath, StatedBy},
-    stopwatch::StopwatchError,
+    Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, Spread, TimeSource,
+    measure::{Instruments, ReadCost, read_cost},
+    source::{self, ReadPath},
 };
 use serde::Serialize;
 
 use crate::{
-    cli::{CpuChoice, after_help, calls, cpu_choice},
+    cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycles::{CYCLES, counts_cycles},
     exit::Failure,
-    machine::Machine,
+    granularity::granularity,
+    machine::Head,
+    picture_option::PictureOption,
     progress::Progress,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
+    timing::stopwatch,
 };
 
 const EXAMPLES: &str = "  \
@@ -26,13 +28,6 @@ const EXAMPLES: &str = "  \
   hpt bench --source tsc,monotonic --calls 1e8   a hundred million of two
   hpt bench --format csv > bench.csv             for a spreadsheet";
 
-/// How long a source of unknown rate is calibrated before it times single reads.
-const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A kept calibration whose bound is looser than this is not used.
-const LOOSEST_KEPT_PPM: f64 = 10.0;
-/// A source is watched for its granularity for three of its claimed resolutions, within these limits.
-const SHORTEST_WATCH: Duration = Duration::from_millis(1);
-const LONGEST_WATCH: Duration = Duration::from_millis(40);
 /// What a read is taken to cost when the length of the run is guessed, for the progress bar.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
@@ -42,7 +37,7 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 /// cycles that are read by register, stands the system call. Where cycles can be counted, each read's are. A source whose read takes 10 µs or more is
 /// read for 2 s in a row and for 1 s singly at most.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Read this source; may be given several times, or with commas [default: all]
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
@@ -53,6 +48,8 @@ pub(crate) struct Arguments {
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
 }
 
 /// One source, for programs.
@@ -81,10 +78,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     cpu: Option<usize>,
     stopwatch: SourceId,
     stopwatch_frequency_hz: f64,
@@ -130,10 +125,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     drop(progress);
     compare(&mut rows);
     let data = Data {
-        schema: 1,
-        kind: "bench",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of("bench", &context.host),
         cpu: pinned.as_ref().map(hpt_core::realtime::Pinned::cpu),
         stopwatch: timer.0.info().id.clone(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
@@ -190,39 +182,6 @@ fn cycles(context: &Context) -> Option<Opened> {
     CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
 
-/// What times single reads.
-struct Stopwatch {
-    source: Opened,
-    frequency: Frequency,
-    /// Where the frequency is from.
-    origin: &'static str,
-    bound_ppm: Option<f64>,
-}
-
-/// hpt's choice, whose rate is by definition, by a good calibration kept from this boot, or by one made now.
-fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
-    let (source, _) =
-        source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
-    let info = source.as_dyn().info();
-    if let Some(nominal) = info.nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition) {
-        return Ok(Stopwatch { source, frequency: nominal.frequency, origin: "definition", bound_ppm: Some(0.0) });
-    }
-    let good = |calibration: &Calibration| {
-        calibration.source == info.id
-            && calibration.reference.as_ref() == Some(&reference.info().id)
-            && calibration.bound_ppm().is_some_and(|bound_ppm| bound_ppm <= LOOSEST_KEPT_PPM)
-    };
-    let kept = context.store(None).and_then(|store| context.saved(&store)).unwrap_or_default();
-    let (calibration, origin) = match kept.into_iter().find(good) {
-        Some(calibration) => (calibration, "kept"),
-        None => {
-            let measured = calibrate::calibrate(source.as_dyn(), reference, CALIBRATION_WINDOW);
-            (measured.map_err(StopwatchError::NotCalibrated)?, "measured")
-        }
-    };
-    Ok(Stopwatch { source, frequency: calibration.frequency, origin, bound_ppm: calibration.bound_ppm() })
-}
-
 fn row(
     source: &dyn TimeSource,
     wall: &dyn TimeSource,
@@ -237,9 +196,7 @@ fn row(
     } else {
         info.nominal.map(|nominal| nominal.frequency)
     };
-    let watch = Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(3));
-    let seen = frequency
-        .and_then(|frequency| granularity(source, frequency, wall, watch.clamp(SHORTEST_WATCH, LONGEST_WATCH)));
+    let seen = frequency.and_then(|frequency| granularity(source, frequency, wall));
     let single = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
     Row {
         id: info.id.clone(),
@@ -352,7 +309,7 @@ fn page(data: &Data) -> Vec<Block> {
          {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_from,
-        data.machine.line()
+        data.head.machine.line()
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -371,10 +328,7 @@ mod tests {
     };
 
     use super::{Data, compare, page, row};
-    use crate::{
-        machine::Machine,
-        render::{Document, golden},
-    };
+    use crate::render::{Document, golden};
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);
@@ -415,10 +369,7 @@ mod tests {
         compare(&mut rows);
         let nominal = Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition };
         let data = Data {
-            schema: 1,
-            kind: "bench",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("bench"),
             cpu: Some(1),
             stopwatch: hpt_core::SourceId::new("tsc"),
             stopwatch_frequency_hz: 2.25e9,

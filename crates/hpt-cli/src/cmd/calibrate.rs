@@ -17,7 +17,7 @@ use crate::{
     cli::{CpuChoice, after_help, cpu_choice, window},
     context::Context,
     exit::Failure,
-    machine::Machine,
+    machine::Head,
     progress::Progress,
     render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, short_time},
 };
@@ -80,10 +80,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     measured_now: bool,
     interrupted: bool,
     calibrations: Vec<Row>,
@@ -201,10 +199,7 @@ fn left_out_note(names: &[String]) -> Option<String> {
 
 fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
     Data {
-        schema: 1,
-        kind: "calibrate",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of("calibrate", &context.host),
         measured_now,
         interrupted: context.interrupted(),
         calibrations,
@@ -314,7 +309,7 @@ fn summary(data: &Data) -> Option<String> {
     Some(format!(
         "{when} against {reference} for {window} on {cpu}; a bound, not a standard \
          uncertainty; off ppm is the distance from what is stated. {}",
-        data.machine.line()
+        data.head.machine.line()
     ))
 }
 
@@ -340,10 +335,7 @@ mod tests {
     };
 
     use super::{CalibrateError, Data, Scope, page, row};
-    use crate::{
-        machine::Machine,
-        render::{Document, golden},
-    };
+    use crate::render::{Document, golden};
 
     #[test]
     fn a_result_is_printed_to_the_letter() {
@@ -368,10 +360,7 @@ mod tests {
             ),
         ];
         let data = Data {
-            schema: 1,
-            kind: "calibrate",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("calibrate"),
             measured_now: true,
             interrupted: false,
             calibrations: rows,

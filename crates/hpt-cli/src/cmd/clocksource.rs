@@ -4,21 +4,20 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use hpt_core::{
-    Frequency, Host, Opened, Spread, calibrate,
+    Host,
     host::{BootParameter, KnownParameter, LogLine},
-    knobs::{Change, ClockSourceOutline, Journal, Knob, KnobError, KnownClockSource, outline_clock_sources},
-    measure::{Instruments, granularity, read_cost},
+    knobs::{ClockSourceOutline, Knob, KnobError, KnownClockSource, outline_clock_sources},
     realtime::Pinned,
-    source,
 };
 use serde::Serialize;
 
 use crate::{
     ask::consent,
-    cli::{CpuChoice, after_help, calls, cpu_choice},
+    cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
+    clock_sources::{Comparison, Cost, NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
     context::Context,
     exit::{Failure, causes},
-    machine::Machine,
+    machine::Head,
     progress::Progress,
     render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks, rounded, short_time},
 };
@@ -39,11 +38,6 @@ const COMPARE_EXAMPLES: &str = "  \
 /// The clocks whose readings depend on the clock source, and those that do not, beside them.
 const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// How long the counter is calibrated that times single reads.
-const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
-/// Coarse clocks are watched for their granularity for three of their claimed resolutions, within these limits.
-const SHORTEST_WATCH: Duration = Duration::from_millis(1);
-const LONGEST_WATCH: Duration = Duration::from_millis(40);
 /// What a read is taken to cost when the length of the run is guessed, for the progress bar: that of a device, and three reads for each single one.
 const GUESSED_READ: Duration = Duration::from_micros(4);
 
@@ -52,7 +46,7 @@ const GUESSED_READ: Duration = Duration::from_micros(4);
 /// Each clock source stands with its cost and its risk; one that the kernel dropped, with what its log says of it; and the boot parameters that bear on
 /// them, with when they help.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
@@ -143,10 +137,8 @@ struct Parameter {
 
 #[derive(Debug, Serialize)]
 struct ListData {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     sources: Vec<Row>,
     log: Log,
     command_line_readable: bool,
@@ -154,41 +146,10 @@ struct ListData {
     notes: Vec<String>,
 }
 
-/// What one clock costs under one clock source, for programs.
-#[derive(Clone, Debug, Serialize)]
-struct Cost {
-    clock_source: String,
-    clock: &'static str,
-    read_path: &'static str,
-    calls: u64,
-    complete: bool,
-    total_s: f64,
-    user_s: f64,
-    system_s: f64,
-    per_call_ns: Option<f64>,
-    ratio_to_first: Option<f64>,
-    single_samples: Option<u64>,
-    single_p50_ns: Option<f64>,
-    single_p99_ns: Option<f64>,
-    single_p999_ns: Option<f64>,
-    single_max_ns: Option<f64>,
-    resolution_ns: Option<u64>,
-    granularity_ns: Option<f64>,
-}
-
-/// A clock source that was to be measured and was not.
-#[derive(Debug, Serialize)]
-struct NotTaken {
-    clock_source: String,
-    reason: String,
-}
-
 #[derive(Debug, Serialize)]
 struct RunData {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     cpu: Option<usize>,
     stopwatch: String,
     before: String,
@@ -221,10 +182,7 @@ fn list(host: &Host, notes: Vec<String>) -> Document {
     let outline = outline_clock_sources(host);
     let set = host.boot_parameters();
     let data = ListData {
-        schema: 1,
-        kind: "clocksource",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(host),
+        head: Head::of("clocksource", host),
         sources: rows(&outline),
         log: log(&outline),
         command_line_readable: set.is_some(),
@@ -309,7 +267,7 @@ fn parameters(host: &Host, set: &[BootParameter]) -> Vec<Parameter> {
 }
 
 fn list_page(data: &ListData) -> Vec<Block> {
-    let mut blocks = vec![Block::Facts(data.machine.facts())];
+    let mut blocks = vec![Block::Facts(data.head.machine.facts())];
     for row in &data.sources {
         let state = match (row.available, row.current) {
             (true, true) => "in use",
@@ -380,36 +338,6 @@ fn missing(row: &Row, log: &Log) -> String {
 
 // --- another one ---
 
-/// The machine's clock source, and what may be written there.
-struct Sources {
-    current: String,
-    available: Vec<String>,
-}
-
-fn sources(context: &Context) -> Result<Sources, Failure> {
-    let sources = context.host.clock_sources();
-    match (sources.current, sources.available) {
-        (Some(current), Some(available)) => Ok(Sources { current, available }),
-        (_, _) => Err(Failure::NoClockSources),
-    }
-}
-
-fn offered(context: &Context, sources: &Sources, name: &str) -> Result<(), Failure> {
-    if sources.available.iter().any(|available| available == name) {
-        return Ok(());
-    }
-    let outline = outline_clock_sources(&context.host);
-    let why = outline.absent.iter().find(|absent| absent.name == name).map(|absent| match absent.said.first() {
-        Some(said) => format!("; it was dropped: {}", said.text),
-        None => format!("; {}, see hpt clocksource", absent.had),
-    });
-    Err(Failure::NotOffered {
-        name: name.to_owned(),
-        available: sources.available.join(", "),
-        why: why.unwrap_or_default(),
-    })
-}
-
 fn warning(from: &str, to: &str) -> String {
     let known = KnownClockSource::named(to);
     let known =
@@ -446,17 +374,39 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
     let progress =
         Progress::new(2 * run.calls, GUESSED_READ.saturating_mul(u32::try_from(run.calls).unwrap_or(u32::MAX)));
     let mut results = Vec::new();
-    measure(context, &instruments, &sources.current, &["monotonic"], run.calls, &progress, &mut results)?;
+    measure(
+        context,
+        &instruments,
+        &sources.current,
+        &["monotonic"],
+        run.calls,
+        &|done| progress.at(done),
+        &mut results,
+    )?;
     let (mut not_taken, mut notes) = (Vec::new(), context.notes());
     if let Some(mut change) = change.take().filter(|_| !is_so && !context.interrupted()) {
         match change.set(name) {
             Ok(()) => {
                 change.keep()?;
-                measure(context, &instruments, name, &["monotonic"], run.calls, &progress, &mut results)?;
+                let measured_before = results.len();
+                measure(
+                    context,
+                    &instruments,
+                    name,
+                    &["monotonic"],
+                    run.calls,
+                    &|done| progress.at(done),
+                    &mut results,
+                )?;
+                let is = knob.value()?;
+                if is != *name {
+                    results.truncate(measured_before);
+                    not_taken.push(NotTaken { clock_source: name.clone(), reason: did_not_stay(&is) });
+                }
             }
             Err(error @ KnobError::Overridden { .. }) => {
-                change.restore()?;
                 not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
+                notes.extend(given_up(change.restore())?);
             }
             Err(error) => return Err(error.into()),
         }
@@ -472,10 +422,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
         None => Answer::Unknown,
     };
     let data = RunData {
-        schema: 1,
-        kind: "clocksource-set",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of("clocksource-set", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: instruments.stopwatch_name(),
         before: sources.current,
@@ -491,13 +438,12 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
     Ok(Document { answer, ..Document::new(&data, "results", blocks) })
 }
 
-/// The right to change it, as long as it is what it was when it was asked for consent.
-fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<Change, Failure> {
-    let change = knob.begin(journal, by)?;
-    if change.before() == sources.current {
-        Ok(change)
-    } else {
-        Err(Failure::ChangedMeanwhile(change.before().to_owned()))
+/// What came of giving up a wish that the kernel overrode. What somebody else has set right then is theirs: it is left alone and told, and is no failure of hpt's.
+fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
+    match restored {
+        Ok(()) => Ok(None),
+        Err(theirs @ KnobError::ChangedSince { .. }) => Ok(Some(causes(&theirs))),
+        Err(error) => Err(error),
     }
 }
 
@@ -505,87 +451,30 @@ fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<
 
 fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
     let run = &arguments.run;
-    let sources = sources(context)?;
-    for name in &arguments.source {
-        offered(context, &sources, name)?;
-    }
-    let wanted = |name: &&String| arguments.source.is_empty() || arguments.source.contains(name);
-    let mut names: Vec<String> = sources.available.iter().filter(wanted).cloned().collect();
-    // The one in use first: where nothing else may be set, it is measured all the same.
-    names.sort_by_key(|name| *name != sources.current);
-    let journal = context.journal(run.store.as_deref())?;
-    let knob = Knob::clock_source();
-    let changes = names.iter().any(|name| *name != sources.current);
-    if changes {
-        knob.may_be_set()?;
-        let warning = format!(
-            "this makes {} the clock source of the whole machine, one after the other, and then {} again; meanwhile every program's readings of clocks cost \
-             what each costs, and the kernel counts as not synchronised until a time daemon speaks again.",
-            names.iter().filter(|name| **name != sources.current).cloned().collect::<Vec<_>>().join(", "),
-            sources.current
-        );
-        if !consent(&warning, run.yes)? {
-            return Err(Failure::NotMeant);
-        }
-    }
+    let comparison = Comparison::asked(context, &arguments.source, run.yes, run.store.as_deref())?;
     context.listen_until_the_end()?;
-    // Before anything is measured: from here on nobody else changes it by hpt.
-    let mut change = if changes { Some(begin(&knob, &journal, "hpt clocksource compare", &sources)?) } else { None };
     let pinned = context.pin(run.cpu)?;
-    let instruments = Timing::of(context)?;
-    let steps = run.calls.saturating_mul((CLOCKS.len() * names.len()) as u64);
+    let steps = run.calls.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
-    let (mut results, mut not_taken) = (Vec::new(), Vec::new());
-    for name in &names {
-        if context.interrupted() {
-            break;
-        }
+    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.calls, &|name, done| {
         progress.name(name);
-        let came_first = knob.value().is_ok_and(|is| is == *name);
-        if let Some(change) = change.as_mut().filter(|_| !came_first) {
-            match change.set(name) {
-                Ok(()) => {}
-                Err(error @ (KnobError::Overridden { .. } | KnobError::Refused { .. })) => {
-                    not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let measured_before = results.len();
-        measure(context, &instruments, name, &CLOCKS, run.calls, &progress, &mut results)?;
-        // The kernel, or somebody without hpt, may have set another one: then nobody knows under which of them what was measured.
-        let is = knob.value()?;
-        if is != *name {
-            results.truncate(measured_before);
-            let reason = format!("it did not stay: in the middle of the measurement {is} took its place");
-            not_taken.push(NotTaken { clock_source: name.clone(), reason });
-        }
-    }
+        progress.at(done);
+    })?;
     drop(progress);
-    // Whatever came of the measurement is printed, and then what could not be put back.
-    let restored = change.map_or(Ok(()), Change::restore);
-    let mut data = RunData {
-        schema: 1,
-        kind: "clocksource-compare",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+    let warnings = compared.warnings;
+    let data = RunData {
+        head: Head::of("clocksource-compare", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
-        stopwatch: instruments.stopwatch_name(),
-        before: sources.current,
-        after: knob.value().ok(),
-        wanted: names,
-        not_taken,
-        journal: journal.path().to_string_lossy().into_owned(),
+        stopwatch: compared.stopwatch,
+        before: comparison.before.current,
+        after: compared.after,
+        wanted: comparison.names,
+        not_taken: compared.not_taken,
+        journal: comparison.journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
-        results: with_ratios(results),
-        notes: context.notes(),
+        results: with_ratios(compared.results),
+        notes: [context.notes(), warnings.clone()].concat(),
     };
-    let mut warnings = Vec::new();
-    if let Err(error) = restored {
-        data.notes.push(format!("{} was not put back: {}", data.before, causes(&error)));
-        warnings.push(format!("{} was not put back: {}\nhpt: try `hpt restore`", data.before, causes(&error)));
-    }
     let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.not_taken.is_empty()) {
         (false, _) => Answer::Unknown,
         (true, false) => Answer::No,
@@ -596,88 +485,6 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
 }
 
 // --- what they cost ---
-
-/// What times single reads: a counter that does not depend on the kernel's clock source, where there is one.
-struct Timing {
-    counter: Option<(Opened, Frequency)>,
-}
-
-impl Timing {
-    fn of(context: &Context) -> Result<Self, Failure> {
-        let reference = context.open("monotonic-raw")?;
-        let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
-            let opened = source::open(&context.host, name).ok()?;
-            let measured = calibrate::calibrate(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
-            Some((opened, measured.frequency))
-        });
-        Ok(Self { counter })
-    }
-
-    fn stopwatch_name(&self) -> String {
-        self.counter
-            .as_ref()
-            .map_or_else(|| "monotonic-raw".to_owned(), |(counter, _)| counter.as_dyn().info().id.to_string())
-    }
-}
-
-/// Measures the clocks under the clock source that is in use now, which is `name`.
-fn measure(
-    context: &Context,
-    timing: &Timing,
-    name: &str,
-    clocks: &[&'static str],
-    calls: u64,
-    progress: &Progress,
-    results: &mut Vec<Cost>,
-) -> Result<(), Failure> {
-    let wall = context.open("monotonic-raw")?;
-    let (stopwatch, stopwatch_frequency) = match &timing.counter {
-        Some((counter, frequency)) => (counter.as_dyn(), *frequency),
-        None => (wall.as_dyn(), Frequency::GIGAHERTZ),
-    };
-    let instruments = Instruments { wall: wall.as_dyn(), stopwatch, stopwatch_frequency, cycles: None };
-    for &clock in clocks {
-        if context.interrupted() {
-            break;
-        }
-        // Opened anew, because whether the vDSO serves it depends on the clock source.
-        let opened = context.open(clock)?;
-        let before = results.len() as u64 * calls;
-        let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
-            progress.at(before.saturating_add(done));
-            !context.interrupted()
-        });
-        let info = opened.as_dyn().info();
-        let watch = Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(3));
-        let steps = granularity(
-            opened.as_dyn(),
-            Frequency::GIGAHERTZ,
-            wall.as_dyn(),
-            watch.clamp(SHORTEST_WATCH, LONGEST_WATCH),
-        );
-        let single = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
-        results.push(Cost {
-            clock_source: name.to_owned(),
-            clock,
-            read_path: info.read_path.name(),
-            calls: cost.calls,
-            complete: cost.complete,
-            total_s: cost.total.as_secs_f64(),
-            user_s: cost.user.as_secs_f64(),
-            system_s: cost.system.as_secs_f64(),
-            per_call_ns: cost.per_call_ns().map(rounded),
-            ratio_to_first: None,
-            single_samples: cost.singles.map(|spread| spread.samples),
-            single_p50_ns: single(|spread| spread.p50_ns),
-            single_p99_ns: single(|spread| spread.p99_ns),
-            single_p999_ns: single(|spread| spread.p999_ns),
-            single_max_ns: single(|spread| spread.max_ns),
-            resolution_ns: info.claimed_resolution_ns,
-            granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
-        });
-    }
-    Ok(())
-}
 
 /// Beside each clock's cost, how many times that under the first clock source it is.
 fn with_ratios(mut results: Vec<Cost>) -> Vec<Cost> {
@@ -731,7 +538,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         blocks.push(Block::Section("Not taken by the kernel".to_owned(), lines.collect()));
     }
     let after = data.after.as_deref().unwrap_or("not told");
-    blocks.push(Block::Text(if data.kind == "clocksource-set" {
+    blocks.push(Block::Text(if data.head.kind == "clocksource-set" {
         let back = if after == data.before {
             String::new()
         } else {
@@ -749,7 +556,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
         data.stopwatch,
-        data.machine.line()
+        data.head.machine.line()
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
@@ -757,11 +564,12 @@ fn run_page(data: &RunData) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLOCKS, Cost, NotTaken, RunData, run_page, with_ratios};
-    use crate::{
-        machine::Machine,
-        render::{Document, golden},
-    };
+    use std::{io, path::PathBuf};
+
+    use hpt_core::knobs::KnobError;
+
+    use super::{CLOCKS, Cost, NotTaken, RunData, given_up, run_page, with_ratios};
+    use crate::render::{Document, golden};
 
     fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {
         Cost {
@@ -792,10 +600,7 @@ mod tests {
         };
         let results = with_ratios(under("tsc", 10.0).chain(under("acpi_pm", 800.0)).collect());
         let data = RunData {
-            schema: 1,
-            kind: "clocksource-compare",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("clocksource-compare"),
             cpu: Some(1),
             stopwatch: "tsc".to_owned(),
             before: "tsc".to_owned(),
@@ -811,8 +616,20 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         golden::assert("clocksource-compare", &Document::new(&data, "results", run_page(&data)));
-        let data = RunData { kind: "clocksource-set", after: Some("acpi_pm".to_owned()), ..data };
+        let data = RunData { head: golden::head("clocksource-set"), after: Some("acpi_pm".to_owned()), ..data };
         golden::assert("clocksource-set", &Document::new(&data, "results", run_page(&data)));
+    }
+
+    #[test]
+    fn what_somebody_else_sets_right_after_the_kernel_overrode_a_wish_is_told_and_no_failure() {
+        let path = || PathBuf::from("current_clocksource");
+        let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
+        let note = theirs.expect("the answer is what there is now").expect("it is told");
+        assert!(note.contains("acpi_pm") && note.contains("left alone"), "{note}");
+        assert!(matches!(given_up(Ok(())), Ok(None)));
+        let refused =
+            KnobError::Refused { path: path(), value: "tsc".to_owned(), cause: io::Error::from_raw_os_error(22) };
+        assert!(matches!(given_up(Err(refused)), Err(KnobError::Refused { .. })));
     }
 
     #[test]

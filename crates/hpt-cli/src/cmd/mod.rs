@@ -3,8 +3,14 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod clocksource;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod experiment;
 pub(crate) mod latency;
+pub(crate) mod manual;
 pub(crate) mod probe;
+pub(crate) mod report;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod sleep;
 pub(crate) mod watch;

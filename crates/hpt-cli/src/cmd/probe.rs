@@ -1,24 +1,22 @@
 //! `hpt probe`: every time source of the machine, and why it can or cannot be used.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use hpt_core::{
     Frequency, Host, Instant, PosixClock, PosixId, SourceId, SourceInfo, Unavailable, clock,
-    measure::{Granularity, granularity},
+    measure::Granularity,
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
 };
 use serde::Serialize;
 
 use crate::{
+    capture::capture,
     cli::after_help,
-    context::{Context, FACTS},
+    context::Context,
     exit::Failure,
-    machine::Machine,
+    granularity::granularity,
+    machine::Head,
     render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
 };
 
@@ -27,10 +25,6 @@ const EXAMPLES: &str = "  \
   hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
   hpt probe --capture my-machine  save what hpt reads of this machine";
 
-/// Granularity is looked for at most so many claimed resolutions, and not longer than this.
-const RESOLUTIONS_TO_WATCH: u64 = 3;
-const LONGEST_WATCH: Duration = Duration::from_millis(40);
-const SHORTEST_WATCH: Duration = Duration::from_millis(1);
 /// List every time source, with what it is and why it can or cannot be used
 #[derive(Debug, Args)]
 #[command(after_help = after_help(EXAMPLES))]
@@ -44,7 +38,7 @@ pub(crate) struct Arguments {
     /// Explain a captured machine instead of this one; nothing is opened
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
-    /// Save what hpt reads of this machine into a folder
+    /// Save what hpt reads of this machine into a folder that is new or empty
     #[arg(long, value_name = "DIR", conflicts_with = "host")]
     capture: Option<PathBuf>,
 }
@@ -100,15 +94,20 @@ struct InstantStatus {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     clock_gettime_read_path: Option<&'static str>,
     choice: Choice,
     instant: Option<InstantStatus>,
     sources: Vec<Row>,
     notes: Vec<String>,
+}
+
+impl Arguments {
+    /// The kind of its document.
+    pub(crate) const fn kind(&self) -> &'static str {
+        if self.capture.is_none() { "probe" } else { "capture" }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -133,47 +132,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(&data, "sources", blocks) })
 }
 
-/// Writes what hpt reads of this machine below `folder`.
-fn capture(folder: &Path, context: &Context) -> Result<Document, Failure> {
-    #[derive(Serialize)]
-    struct Data {
-        schema: u32,
-        kind: &'static str,
-        folder: String,
-        files: Vec<File>,
-    }
-    #[derive(Serialize)]
-    struct File {
-        path: String,
-        captured: bool,
-    }
-    let captured = context.host.capture(folder)?;
-    let facts = serde_json::to_string_pretty(context.host.facts()).expect("facts are numbers and names");
-    let path = folder.join(FACTS);
-    fs::write(&path, facts + "\n").map_err(|cause| Failure::Write { path, cause })?;
-    let copied = captured.copied.into_iter().map(|path| File { path, captured: true });
-    let missing = captured.missing.into_iter().map(|path| File { path, captured: false });
-    let data = Data {
-        schema: 1,
-        kind: "capture",
-        folder: folder.to_string_lossy().into_owned(),
-        files: copied.chain(missing).collect(),
-    };
-    let lines = data.files.iter().map(|file| {
-        let word = if file.captured { Cell::plain("captured") } else { Cell::faint("not on this machine") };
-        vec![Cell::plain(file.path.as_str()), word]
-    });
-    let title = format!("Captured into {}", folder.display());
-    let blocks = vec![
-        Block::Section(title, lines.collect()),
-        Block::Text(
-            "No serial number, boot identity, host name or address is in it; of the kernel's log and command line, what bears on clock sources."
-                .to_owned(),
-        ),
-    ];
-    Ok(Document::new(&data, "files", blocks))
-}
-
 fn survey(host: &Host, notes: Vec<String>) -> Data {
     if host.is_live() {
         // What follows takes long enough for it to learn the counter's rate.
@@ -190,10 +148,7 @@ fn survey(host: &Host, notes: Vec<String>) -> Data {
         .collect();
     let served = sources.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.read_path);
     Data {
-        schema: 1,
-        kind: "probe",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(host),
+        head: Head::of("probe", host),
         clock_gettime_read_path: served,
         choice: choice(host, &selection),
         instant: host.is_live().then(instant_status),
@@ -256,9 +211,7 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
     let watched = tested.ok().and_then(|test| {
         let info = opened.info();
         let frequency = info.nominal.map(|nominal| nominal.frequency).or(measured(info, test))?;
-        let longest =
-            Duration::from_nanos(info.claimed_resolution_ns.unwrap_or(0).saturating_mul(RESOLUTIONS_TO_WATCH));
-        granularity(opened, frequency, reference, longest.clamp(SHORTEST_WATCH, LONGEST_WATCH))
+        granularity(opened, frequency, reference)
     });
     (Candidate { report, self_test: Some(tested) }, watched)
 }
@@ -318,7 +271,7 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
 
 /// The page of all sources.
 fn page(data: &Data) -> Vec<Block> {
-    let mut facts = data.machine.facts();
+    let mut facts = data.head.machine.facts();
     if let Some(path) = data.clock_gettime_read_path {
         facts.push(("clock_gettime", served(path).to_owned()));
     }
@@ -488,7 +441,7 @@ fn explanation(data: &Data, row: &Row) -> Vec<Block> {
         let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();
         blocks.push(Block::Section("What was looked at".to_owned(), lines));
     }
-    blocks.push(Block::Text(data.machine.line()));
+    blocks.push(Block::Text(data.head.machine.line()));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
 }

@@ -1,16 +1,16 @@
 //! `hpt restore`: puts back the settings of the machine that hpt changed.
 
-use std::path::PathBuf;
+use std::{fs, io::ErrorKind, path::PathBuf};
 
 use clap::Args;
 use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
 use serde::Serialize;
 
 use crate::{
-    cli::after_help,
+    cli::{after_help, without_metrics},
     context::Context,
     exit::{Failure, causes},
-    machine::Machine,
+    machine::Head,
     render::{Answer, Block, Cell, Document, Tone},
 };
 
@@ -22,9 +22,9 @@ const EXAMPLES: &str = "  \
 ///
 /// Before hpt changes a setting of the whole machine, like its clock source, it writes down in a journal what it was set to. What a command was asked to
 /// leave changed, and what one left that was killed, is put back here. A setting that somebody else has changed since is left alone. The journal is of this
-/// boot: settings do not outlive it, and one of an earlier boot is void.
+/// boot: settings do not outlive it, and one of another boot is void. A folder that was named and is not there is no answer: exit code 2.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Say what is in the journal, and change nothing
     #[arg(long)]
@@ -48,10 +48,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     journal: String,
     of_another_boot: bool,
     settings: Vec<Row>,
@@ -60,7 +58,22 @@ struct Data {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let journal = context.journal(arguments.store.as_deref())?;
+    // /run/hpt is made by the first change; one that was named is meant to be there.
+    let is_missing = || matches!(fs::metadata(journal.folder()), Err(error) if error.kind() == ErrorKind::NotFound);
+    if arguments.store.is_some() && is_missing() {
+        return Err(Failure::NoJournalFolder(journal.folder().to_owned()));
+    }
     let contents = journal.contents()?;
+    let mut notes = context.notes();
+    notes.extend(journal.written_on_another_processor()?.map(|processor| {
+        format!("the journal is of this boot, and was written on processor {processor}, which this is not: the machine was moved since, and its settings with it")
+    }));
+    notes.extend(journal.elsewhere().iter().map(|folder| {
+        format!(
+            "settings are changed by the journal in {0} as well: `hpt restore --store {0}` puts them back",
+            folder.display()
+        )
+    }));
     let settings = match (&contents, arguments.list) {
         (Contents::Entries(entries), true) => {
             let row = |entry: &hpt_core::knobs::Entry| Row {
@@ -78,14 +91,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (_, false) => journal.restore()?.into_iter().map(row).collect(),
     };
     let data = Data {
-        schema: 1,
-        kind: "restore",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of("restore", &context.host),
         journal: journal.path().to_string_lossy().into_owned(),
         of_another_boot: contents == Contents::OfAnotherBoot,
         settings,
-        notes: context.notes(),
+        notes,
     };
     let blocks = page(&data);
     Ok(Document { answer: answer(&data.settings), ..Document::new(&data, "settings", blocks) })
@@ -103,7 +113,7 @@ fn answer(rows: &[Row]) -> Answer {
 }
 
 fn row(outcome: Outcome) -> Row {
-    let Outcome { kind, path, by, before, came } = outcome;
+    let Outcome { kind, path, by, before, came, .. } = outcome;
     let (left_at, word, reason) = match came {
         Restored::PutBack { from } => (Some(from), "put-back", None),
         Restored::WasBack => (None, "was-back", None),
@@ -124,9 +134,9 @@ fn page(data: &Data) -> Vec<Block> {
     let mut blocks = Vec::new();
     if data.settings.is_empty() {
         let void = if data.of_another_boot {
-            "the journal is of an earlier boot, whose settings are gone"
+            "the journal is of another boot, whose settings are gone"
         } else {
-            "no setting of this machine is changed by hpt"
+            "no setting is changed by this journal"
         };
         blocks.push(Block::Text(format!("Nothing to restore: {void} ({}).", data.journal)));
     } else {
@@ -153,10 +163,7 @@ fn page(data: &Data) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::{Data, Row, answer, page};
-    use crate::{
-        machine::Machine,
-        render::{Answer, Document, golden},
-    };
+    use crate::render::{Answer, Document, golden};
 
     fn row(outcome: &'static str, reason: Option<&str>) -> Row {
         Row {
@@ -173,10 +180,7 @@ mod tests {
     #[test]
     fn what_was_restored_is_printed_to_the_letter() {
         let data = Data {
-            schema: 1,
-            kind: "restore",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("restore"),
             journal: "/run/hpt/journal".to_owned(),
             of_another_boot: false,
             settings: vec![row("put-back", None), row("was-back", None), row("failed", Some("cannot read it"))],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
     Sleeper, SourceId, clock,
     measure::{SleepMethod, SleepMiss, sleep_miss},
@@ -11,10 +11,11 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
-    cli::{after_help, sleep_length},
+    cli::{after_help, sleep_length, without_metrics},
     context::Context,
     exit::Failure,
-    machine::Machine,
+    machine::Head,
+    picture_option::PictureOption,
     progress::Progress,
     realtime::{Settings, ThreadOptions},
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
@@ -34,7 +35,7 @@ const EXAMPLES: &str = "  \
 /// Sleeps by each method in turn: std (the standard library), nanosleep (clock_nanosleep, timer slack 1 ns), fixed (the same to 125 µs before the deadline, then
 /// spinning), busy (spinning all the time), hpt (parked until a learned reserve before the deadline, then spinning).
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Sleep for so long; may be given several times, or with commas
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
@@ -43,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Sleep by this method; may be given several times, or with commas [default: all]
-    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
-    strategy: Vec<&'static str>,
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
+    strategy: Vec<String>,
     /// Let this part of hpt's wake-ups be in time: the more, the more CPU time
     #[arg(long, value_name = "PART", value_parser = part)]
     quantile: Option<f64>,
@@ -53,11 +54,8 @@ pub(crate) struct Arguments {
     cpu_budget: Option<f64>,
     #[command(flatten)]
     thread: ThreadOptions,
-}
-
-fn method(text: &str) -> Result<&'static str, String> {
-    let names = SleepMethod::NAMES;
-    names.into_iter().find(|&name| name == text).ok_or_else(|| format!("one of {}", names.join(", ")))
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -84,10 +82,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     cpu: Option<usize>,
     thread: Settings,
     source: SourceId,
@@ -98,10 +94,10 @@ struct Data {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.thread.listen(context)?;
-    let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.contains(&name);
+    let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
     // Who only spins is what throttling bites; in turn with the other ways it waits often enough.
-    let conduct = if arguments.strategy.iter().any(|name| *name != "busy") || arguments.strategy.is_empty() {
+    let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
         Conduct::Waits
     } else {
         Conduct::Spins
@@ -140,10 +136,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
     let data = Data {
-        schema: 1,
-        kind: "sleep",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of("sleep", &context.host),
         cpu,
         source: clock::source().0,
         interrupted: context.interrupted(),
@@ -213,7 +206,7 @@ fn page(data: &Data) -> Vec<Block> {
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
          time, over the time that passed. {thread}. {}",
         data.source,
-        data.machine.line()
+        data.head.machine.line()
     );
     let mut blocks = vec![table, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -222,9 +215,8 @@ fn page(data: &Data) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Row, method, page, part};
+    use super::{Data, Row, page, part};
     use crate::{
-        machine::Machine,
         realtime::tests::example,
         render::{Document, golden},
     };
@@ -246,10 +238,7 @@ mod tests {
             reserve_ns: (method == "hpt").then_some(21_000),
         };
         let data = Data {
-            schema: 1,
-            kind: "sleep",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("sleep"),
             cpu: Some(1),
             thread: example(),
             source: hpt_core::SourceId::new("tsc"),
@@ -266,9 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_parts_are_read_or_refused() {
-        assert_eq!(method("hpt"), Ok("hpt"));
-        assert!(method("snooze").is_err_and(|text| text.contains("nanosleep")));
+    fn parts_are_read_or_refused() {
         assert_eq!((part("0.5"), part("1")), (Ok(0.5), Ok(1.0)));
         assert!(part("1.5").is_err() && part("-1").is_err() && part("NaN").is_err());
     }

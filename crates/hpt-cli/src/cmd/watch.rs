@@ -1,16 +1,18 @@
 //! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
 
-use std::{cell::Cell as Shared, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use clap::Args;
 use hpt_core::{
-    Instant, Opened, SourceId, TimeSource, calibrate, clock,
+    Host, Instant, Opened, SourceId, SourceInfo, TimeSource, calibrate, clock,
     diagnose::{
-        Expectation, Fault, Interval, Limits, Round, SourceEvent, Suspends, Watch, core_fault, suspended_between,
+        Expected, Fault, Interval, Limits, Round, SourceEvent, Surroundings, Suspends, Watch, core_fault,
+        suspended_between,
     },
+    host::NewLogLines,
     measure::{Burst, Bursts, CoreOffset, core_offset},
     realtime::{Pinned, allowed_cpus},
-    source::{self, Nominal, ReadPath, Scope, StatedBy},
+    source::{self, ReadPath, Scope, are_one_reading, counter_of_clock_source},
 };
 use serde::Serialize;
 
@@ -18,7 +20,8 @@ use crate::{
     cli::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     context::Context,
     exit::Failure,
-    machine::Machine,
+    machine::Head,
+    picture_option::PictureOption,
     render::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, rounded, short_time,
     },
@@ -38,8 +41,12 @@ const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
 const PAIRS_IN_AN_INTERVAL: usize = 4;
 /// How long a source is calibrated that nobody states a rate of.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
+/// What was measured without a bound says nothing of the rate.
+const ANY_PPM: f64 = 1e6;
 /// Coarser ones are watched on request only.
 const COARSEST_NS: f64 = 1_000.0;
+/// The course of a source has so many points at most, however long the watch is.
+const LONGEST_COURSE: usize = 500;
 /// A daemon that was started is found after so many intervals.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
@@ -78,6 +85,8 @@ pub(crate) struct Arguments {
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
 }
 
 /// One source in one interval, for programs.
@@ -153,17 +162,26 @@ struct IntervalData {
 #[derive(Clone, Debug, Serialize)]
 struct SummaryRow {
     source: SourceId,
+    expected_hz: f64,
+    expected_by: &'static str,
     bursts: u64,
     bracket_ns: Option<u64>,
     offset_ns: Option<f64>,
     offset_bound_ns: Option<f64>,
     lowest_ppm: Option<f64>,
+    lowest_bound_ppm: Option<f64>,
     highest_ppm: Option<f64>,
+    highest_bound_ppm: Option<f64>,
     steps: u64,
     backwards: u64,
     set: u64,
     faults: u64,
     first_fault: Option<String>,
+    /// When, how far it was ahead and within what, of intervals that are equally far apart: in seconds and nanoseconds.
+    course: Vec<(f64, f64, f64)>,
+    /// So many intervals are one further in it.
+    #[serde(skip)]
+    course_every: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -176,10 +194,8 @@ struct AcceptedLimits {
 
 #[derive(Debug, Serialize)]
 struct SummaryData {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     cpu: Option<usize>,
     reference: SourceId,
     limits: AcceptedLimits,
@@ -217,23 +233,21 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         core_offset: arguments.limit_cores,
     };
     let (sources, mut notes) = sources(arguments, context, reference.as_dyn())?;
-    notes.extend(common_counter(&sources, reference.as_dyn(), context));
-    let emulated = context.host.cpu().hypervisor().is_some();
     let mut machine = Marks::of(context)?;
+    notes.extend(common_counter(&sources, reference.as_dyn(), machine.counter()));
     let mut bursts = Bursts::against(reference.as_dyn());
-    let (mut kept, mut expectations) = (Vec::new(), Vec::new());
+    let around = Surroundings::of(&context.host);
+    let (mut kept, mut expected) = (Vec::new(), Vec::new());
     for opened in sources {
-        match expectation(opened.as_dyn(), reference.as_dyn(), &bursts) {
-            Some((expectation, stated)) => {
-                let device = matches!(opened.as_dyn().info().read_path, ReadPath::Mmio | ReadPath::Port);
-                let expectation = if device && emulated { expectation.of_an_emulated_source() } else { expectation };
-                if !stated {
+        match expected_of(opened.as_dyn(), reference.as_dyn(), &bursts, &around) {
+            Some(expectation) => {
+                if !expectation.is_stated() {
                     let id = &opened.as_dyn().info().id;
                     notes.push(format!(
                         "nobody states the rate of {id}: it is held against what it was in the beginning"
                     ));
                 }
-                expectations.push(expectation);
+                expected.push(expectation);
                 kept.push(opened);
             }
             None => notes
@@ -245,9 +259,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     let pairs = if arguments.no_cores { Vec::new() } else { pairs(&cpus) };
     let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !pairs.is_empty());
-    let mut so_far = SoFar::beginning(&kept, Watch::over(&expectations, limits));
+    let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
+    let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter()), limits));
     let mut next_pair = pairs.iter().cycle();
+    let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
+    // What was done until now takes its time on a busy machine, which is not time that was watched.
+    machine.begin(context);
+    so_far.watch.expect(&expectations(machine.counter()));
     loop {
         let synchronisation = so_far.synchronisation(context);
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
@@ -259,11 +278,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             let happened = machine.happened(context);
             so_far.watch.set_tick_off_by(machine.tick_off_by_ppm());
             so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });
+            if !happened.is_empty() {
+                so_far.watch.expect(&expectations(machine.counter()));
+            }
             events.extend(happened);
             rounds += 1;
             let now_s = machine.now_s();
-            let is_over = context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s);
-            if (now_s >= ends_s && rounds > 1) || is_over {
+            let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
+            // One round alone is held against nothing: that is for who asked for less time than lies between two.
+            if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
             }
             thread::sleep(ROUND);
@@ -277,12 +300,25 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         };
         let data =
             so_far.end_interval(&machine, reference.as_dyn(), offsets, events, synchronisation, &limits, context);
-        let is_read = print_interval(&data, context)?;
+        let is_read = context.is_of_a_part() || print_interval(&data, context)?;
+        if context.keeps_metrics() {
+            let so_far = so_far.summary(
+                &machine,
+                reference.as_dyn(),
+                pinned.as_ref().map(Pinned::cpu),
+                &limits,
+                Vec::new(),
+                context,
+            );
+            // The last one tells of it where it cannot be kept.
+            let _ = context.keep_metrics(&serde_json::to_value(&so_far).expect("numbers, names and lists"));
+        }
         let now_s = machine.now_s();
-        if !is_read || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
+        if !is_read || is_one_round || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
             break;
         }
     }
+    notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
     let answer = match (data.misbehaved, data.was_compared()) {
@@ -317,7 +353,11 @@ fn sources(
     reference: &dyn TimeSource,
 ) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     let mut notes = Vec::new();
+    let beside = &reference.info().id;
     if !arguments.source.is_empty() {
+        if let Some(same) = arguments.source.iter().find(|name| are_one_reading(name, beside.as_str())) {
+            return Err(Failure::BesideItself { watched: same.clone(), reference: beside.to_string() });
+        }
         let opened = context.open_all(&arguments.source)?;
         let (time, other): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
@@ -327,44 +367,39 @@ fn sources(
         }));
         return Ok((time, notes));
     }
-    let worth_it = |info: &hpt_core::SourceInfo| {
+    let worth_it = |info: &SourceInfo| {
         let fine = info.resolution_ns().is_none_or(|resolution_ns| resolution_ns <= COARSEST_NS);
         let wall_time = info.id.as_str() == "realtime";
         info.scope == Scope::System && !info.revocable && fine && (info.steady || wall_time)
     };
     let names = source::outline(&context.host)
         .into_iter()
-        .filter(|report| report.id != reference.info().id && report.availability.as_ref().is_ok_and(worth_it));
+        .filter(|report| !are_one_reading(report.id.as_str(), beside.as_str()))
+        .filter(|report| report.availability.as_ref().is_ok_and(worth_it));
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
 
-/// What may be expected of a source, and whether its rate is stated; where it is not, the rate that it has now is taken for it.
-fn expectation(
+/// What may be expected of a source; one whose rate nobody states is measured.
+fn expected_of(
     source: &dyn TimeSource,
     reference: &dyn TimeSource,
     bursts: &Bursts<'_>,
-) -> Option<(Expectation, bool)> {
-    let granules = bursts.granules(source);
-    if let Some(expectation) = Expectation::of(source.info(), reference.info(), granules) {
-        return Some((expectation, true));
-    }
-    let measured = calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok()?;
-    let mut info = source.info().clone();
-    info.nominal = Some(Nominal { frequency: measured.frequency, stated_by: StatedBy::Program });
-    Expectation::of(&info, reference.info(), granules).map(|expectation| (expectation, false))
+    around: &Surroundings,
+) -> Option<Expected> {
+    let (granules, info) = (bursts.granules(source), source.info());
+    Expected::by_statements(info.clone(), reference.info(), granules, around).or_else(|| {
+        let measured = calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok()?;
+        let rate = (measured.frequency, measured.bound_ppm().unwrap_or(ANY_PPM));
+        Expected::by_measurement(info.clone(), rate, reference.info(), granules, around)
+    })
 }
 
 /// That the reference counts by what is watched, and so cannot show its rate.
-fn common_counter(sources: &[Opened], reference: &dyn TimeSource, context: &Context) -> Option<String> {
-    let counter = match context.host.clock_sources().current?.as_str() {
-        "tsc" | "tsc-early" => "tsc",
-        "arch_sys_counter" => "arm-counter",
-        _ => return None,
-    };
+fn common_counter(sources: &[Opened], reference: &dyn TimeSource, counter: Option<&str>) -> Option<String> {
+    let counter = counter?;
     let watched = sources.iter().any(|opened| opened.as_dyn().info().id.as_str() == counter);
-    let by_the_kernel = matches!(reference.info().read_path, ReadPath::Vdso | ReadPath::SystemCall | ReadPath::Kernel);
     let id = &reference.info().id;
-    (watched && by_the_kernel).then(|| {
+    (watched && reference.info().is_made_of_the_clock_source()).then(|| {
         format!(
             "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
              or jump that both share; a source with a counter of its own would, by --reference"
@@ -408,37 +443,37 @@ fn hand_over(opened: &Opened, cpus: (usize, usize), notes: &mut Vec<String>) -> 
 struct Marks {
     monotonic: Opened,
     boottime: Opened,
+    log: Option<NewLogLines>,
     begun_s: f64,
-    suspends: Shared<Suspends>,
+    last: Look,
+    tick_ppm: f64,
+}
+
+/// What they tell at one moment.
+#[derive(Clone, Debug)]
+struct Look {
+    suspends: Suspends,
     disruption: Option<u64>,
     clock_source: Option<String>,
-    tick_ppm: f64,
+    /// The clock sources that the kernel's log says it turned to since the last look.
+    turned_to: Vec<String>,
+    log_is_read: bool,
+    /// How far wall time may be off, as the kernel reckons.
+    maximum_error: Option<Duration>,
 }
 
 impl Marks {
     fn of(context: &Context) -> Result<Self, Failure> {
         let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
-        let nothing = Suspends { before_ns: 0, boottime_ns: 0, after_ns: 0 };
-        let mut marks = Self {
-            monotonic,
-            boottime,
-            begun_s: 0.0,
-            suspends: Shared::new(nothing),
-            disruption: clock::disruption_marker(),
-            clock_source: context.host.clock_sources().current,
-            tick_ppm: 0.0,
-        };
-        marks.suspends.set(marks.read());
-        marks.begun_s = marks.now_s();
-        Ok(marks)
+        let mut log = context.host.new_log_lines().ok();
+        let last = look(&monotonic, &boottime, &mut log, &context.host);
+        Ok(Self { monotonic, boottime, log, begun_s: 0.0, last, tick_ppm: 0.0 })
     }
 
-    fn read(&self) -> Suspends {
-        Suspends {
-            before_ns: self.monotonic.as_dyn().ticks_end(),
-            boottime_ns: self.boottime.as_dyn().ticks_end(),
-            after_ns: self.monotonic.as_dyn().ticks_end(),
-        }
+    /// From here on it is watched.
+    fn begin(&mut self, context: &Context) {
+        self.last = look(&self.monotonic, &self.boottime, &mut self.log, &context.host);
+        self.begun_s = self.now_s();
     }
 
     /// CLOCK_BOOTTIME in seconds: suspend counts.
@@ -450,6 +485,11 @@ impl Marks {
         rounded(self.now_s() - self.begun_s)
     }
 
+    /// The source that the kernel counts by now, where that is one of hpt's.
+    fn counter(&self) -> Option<&'static str> {
+        self.last.clock_source.as_deref().and_then(counter_of_clock_source)
+    }
+
     /// How far the kernel's tick is off the usual one now, or was at the last look.
     fn tick_off_by_ppm(&mut self) -> f64 {
         let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
@@ -458,30 +498,81 @@ impl Marks {
 
     /// What happened since the last look.
     fn happened(&mut self, context: &Context) -> Vec<Event> {
-        let mut events = Vec::new();
-        let at_s = self.at_s();
-        let now = self.read();
-        if let Some(suspended_ns) = suspended_between(self.suspends.replace(now), now) {
-            let said =
-                format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
-            events.push(Event { kind: "suspend", at_s, suspended_ns: Some(suspended_ns), said });
-        }
-        let disruption = clock::disruption_marker();
-        if disruption.is_some() && self.disruption.is_some() && disruption != self.disruption {
-            let said = "the machine was moved to another host, or stopped and started again (vmclock)".to_owned();
-            events.push(Event { kind: "migration", at_s, suspended_ns: None, said });
-        }
-        self.disruption = disruption.or(self.disruption);
-        let clock_source = context.host.clock_sources().current;
-        if clock_source.is_some() && clock_source != self.clock_source {
-            let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
-            let said =
-                format!("the kernel's clock source was {}, and is {}", name(&self.clock_source), name(&clock_source));
-            events.push(Event { kind: "clock-source", at_s, suspended_ns: None, said });
-            self.clock_source = clock_source;
-        }
+        let mut now = look(&self.monotonic, &self.boottime, &mut self.log, &context.host);
+        let events = between(&self.last, &mut now, self.at_s());
+        self.last = now;
         events
     }
+
+    /// What would not be seen.
+    fn blind_spot(&self) -> Option<String> {
+        self.log.is_none().then(|| {
+            "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms would count as a step; run as root to \
+             rule that out"
+                .to_owned()
+        })
+    }
+}
+
+fn look(monotonic: &Opened, boottime: &Opened, log: &mut Option<NewLogLines>, host: &Host) -> Look {
+    let suspends = Suspends {
+        before_ns: monotonic.as_dyn().ticks_end(),
+        boottime_ns: boottime.as_dyn().ticks_end(),
+        after_ns: monotonic.as_dyn().ticks_end(),
+    };
+    let disruption = clock::disruption_marker();
+    // Before the log, so that this one is not newer: the kernel writes to its log first.
+    let clock_source = host.clock_sources().current;
+    let log_is_read = log.is_some();
+    let lines = log.as_mut().map(NewLogLines::take).unwrap_or_default();
+    let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
+    let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
+    Look { suspends, disruption, clock_source, turned_to, log_is_read, maximum_error }
+}
+
+/// What the kernel reckons when it was told nothing, or its clock was set or counts by something else since. Linux, kernel/time/ntp.c, `ntp_clear`.
+const NOTHING_KNOWN: Duration = Duration::from_secs(16);
+
+/// What happened between two looks. What the later one does not tell is taken from the earlier one.
+fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut tell = |kind, suspended_ns, said| events.push(Event { kind, at_s, suspended_ns, said });
+    if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
+        let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
+        tell("suspend", Some(suspended_ns), said);
+    }
+    if later.disruption.is_some() && earlier.disruption.is_some() && later.disruption != earlier.disruption {
+        tell(
+            "migration",
+            None,
+            "the machine was moved to another host, or stopped and started again (vmclock)".to_owned(),
+        );
+    }
+    later.disruption = later.disruption.or(earlier.disruption);
+    let turned_to = std::mem::take(&mut later.turned_to);
+    if let Some(last) = turned_to.last() {
+        later.clock_source = Some(last.clone());
+    }
+    later.clock_source = later.clock_source.take().or_else(|| earlier.clock_source.clone());
+    let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
+    if later.clock_source != earlier.clock_source {
+        let (was, is) = (name(&earlier.clock_source), name(&later.clock_source));
+        tell("clock-source", None, format!("the kernel's clock source was {was}, and is {is}"));
+    } else if !turned_to.is_empty() {
+        let turns = turned_to.join(", then to ");
+        let said =
+            format!("the kernel's clock source was {}, and turned to {turns} (its log)", name(&earlier.clock_source));
+        tell("clock-source", None, said);
+    }
+    let all_is_forgotten =
+        |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
+    // The log would tell which of the two it was, and setting wall time is no reason to begin anew.
+    let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
+    if forgot && !later.log_is_read && events.is_empty() {
+        let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
+        events.push(Event { kind: "desynchronised", at_s, suspended_ns: None, said: said.to_owned() });
+    }
+    events
 }
 
 // --- what was seen ---
@@ -498,24 +589,30 @@ struct SoFar {
 }
 
 impl SoFar {
-    fn beginning(sources: &[Opened], watch: Watch) -> Self {
-        let row = |opened: &Opened| SummaryRow {
-            source: opened.as_dyn().info().id.clone(),
+    fn beginning(expected: &[Expected], watch: Watch) -> Self {
+        let row = |expected: &Expected| SummaryRow {
+            source: expected.id.clone(),
+            expected_hz: expected.nominal().frequency.hertz_f64(),
+            expected_by: if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" },
             bursts: 0,
             bracket_ns: None,
             offset_ns: None,
             offset_bound_ns: None,
             lowest_ppm: None,
+            lowest_bound_ppm: None,
             highest_ppm: None,
+            highest_bound_ppm: None,
             steps: 0,
             backwards: 0,
             set: 0,
             faults: 0,
             first_fault: None,
+            course: Vec::new(),
+            course_every: 1,
         };
         Self {
             watch,
-            rows: sources.iter().map(row).collect(),
+            rows: expected.iter().map(row).collect(),
             worst_cores: Vec::new(),
             events: Vec::new(),
             shared_faults: Vec::new(),
@@ -523,6 +620,10 @@ impl SoFar {
             intervals: 0,
             synchronisation: None,
         }
+    }
+
+    fn has_seen_a_step(&self) -> bool {
+        !self.shared_faults.is_empty() || self.rows.iter().any(|row| row.steps > 0)
     }
 
     fn synchronisation(&mut self, context: &Context) -> Synchronisation {
@@ -595,7 +696,7 @@ impl SoFar {
     }
 
     fn summary(
-        mut self,
+        &mut self,
         machine: &Marks,
         reference: &dyn TimeSource,
         cpu: Option<usize>,
@@ -609,10 +710,7 @@ impl SoFar {
             || self.worst_cores.iter().any(|cores| cores.fault.is_some());
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         SummaryData {
-            schema: 1,
-            kind: "watch-summary",
-            hpt: env!("CARGO_PKG_VERSION"),
-            machine: Machine::of(&context.host),
+            head: Head::of("watch-summary", &context.host),
             cpu,
             reference: reference.info().id.clone(),
             limits: AcceptedLimits {
@@ -625,10 +723,10 @@ impl SoFar {
             intervals: self.intervals,
             rounds: self.watch.summary().rounds,
             misbehaved,
-            sources: self.rows,
-            cores: self.worst_cores,
-            events: self.events,
-            shared_faults: self.shared_faults,
+            sources: self.rows.clone(),
+            cores: self.worst_cores.clone(),
+            events: self.events.clone(),
+            shared_faults: self.shared_faults.clone(),
             synchronisation,
             interrupted: context.interrupted(),
             notes,
@@ -642,10 +740,13 @@ impl SummaryRow {
         self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
         (self.offset_ns, self.offset_bound_ns) =
             (row.offset_ns.or(self.offset_ns), row.offset_bound_ns.or(self.offset_bound_ns));
-        if let Some((low, high)) = interval.rate_ppm {
-            let middle_ppm = rounded(f64::midpoint(low, high));
-            self.lowest_ppm = Some(self.lowest_ppm.map_or(middle_ppm, |lowest| lowest.min(middle_ppm)));
-            self.highest_ppm = Some(self.highest_ppm.map_or(middle_ppm, |highest| highest.max(middle_ppm)));
+        if let Some((off_ppm, bound_ppm)) = row.frequency_error_ppm.zip(row.frequency_bound_ppm) {
+            if self.lowest_ppm.is_none_or(|lowest| off_ppm < lowest) {
+                (self.lowest_ppm, self.lowest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            }
+            if self.highest_ppm.is_none_or(|highest| off_ppm > highest) {
+                (self.highest_ppm, self.highest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            }
         }
         self.steps += interval.steps;
         self.backwards += interval.backwards;
@@ -653,6 +754,19 @@ impl SummaryRow {
         self.faults += interval.faults.len() as u64;
         if self.first_fault.is_none() {
             self.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
+        }
+        if (row.interval - 1).is_multiple_of(self.course_every)
+            && let Some((offset_ns, bound_ns)) = row.offset_ns.zip(row.offset_bound_ns)
+        {
+            self.course.push((row.at_s, offset_ns, bound_ns));
+        }
+        if self.course.len() > LONGEST_COURSE {
+            self.course_every *= 2;
+            let mut place = 0_usize;
+            self.course.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
         }
     }
 }
@@ -768,20 +882,25 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
         Column("offset", Align::Right),
         Column("±", Align::Right),
         Column("ppm from", Align::Right),
+        Column("±", Align::Right),
         Column("to", Align::Right),
+        Column("±", Align::Right),
         Column("steps", Align::Right),
         Column("back", Align::Right),
         Column("set", Align::Right),
         Column("faults", Align::Right),
     ];
     let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
+    let ppm = |ppm: f64| format!("{ppm:.3}");
     let rows = data.sources.iter().map(|row| {
         vec![
             Cell::plain(row.source.as_str()),
             or_dash(row.offset_ns.map(signed_time)),
             or_dash(row.offset_bound_ns.map(signed_time)),
-            or_dash(row.lowest_ppm.map(|lowest| format!("{lowest:.3}"))),
-            or_dash(row.highest_ppm.map(|highest| format!("{highest:.3}"))),
+            or_dash(row.lowest_ppm.map(ppm)),
+            or_dash(row.lowest_bound_ppm.map(ppm)),
+            or_dash(row.highest_ppm.map(ppm)),
+            or_dash(row.highest_bound_ppm.map(ppm)),
             Cell::plain(row.steps.to_string()),
             Cell::plain(row.backwards.to_string()),
             Cell::plain(row.set.to_string()),
@@ -829,13 +948,13 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
     let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
     blocks.push(Block::Text(format!(
         "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
-         CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval. {cpu}. {}",
+         CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
         data.intervals,
         data.rounds,
         data.watched_s,
         data.reference,
         data.limits.rate_ppm,
-        data.machine.line()
+        data.head.machine.line()
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
@@ -862,18 +981,22 @@ fn synchronised(is: &Synchronisation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{path::Path, time::Duration};
+
     use hpt_core::{
-        SourceId,
-        diagnose::{Fault, Interval, Limits, SourceEvent},
+        Frequency, SourceId, SourceInfo,
+        calibrate::Granules,
+        diagnose::{Expected, Fault, Interval, Limits, SourceEvent, Surroundings, Suspends},
         measure::CoreOffset,
+        source::{self, Nominal, StatedBy},
     };
 
     use super::{
-        AcceptedLimits, Event, IntervalData, SummaryData, SummaryRow, Synchronisation, cores, is_worse, lines, pairs,
-        row, signed_time, summary_page,
+        AcceptedLimits, Event, IntervalData, Look, SummaryData, SummaryRow, Synchronisation, between, cores, is_worse,
+        lines, pairs, row, signed_time, summary_page,
     };
     use crate::{
-        machine::Machine,
+        context::Context,
         render::{Block, Document, golden},
     };
 
@@ -919,17 +1042,23 @@ mod tests {
             .iter()
             .map(|row| SummaryRow {
                 source: row.source.clone(),
+                expected_hz: 1e9,
+                expected_by: "definition",
                 bursts: 0,
                 bracket_ns: None,
                 offset_ns: None,
                 offset_bound_ns: None,
                 lowest_ppm: None,
+                lowest_bound_ppm: None,
                 highest_ppm: None,
+                highest_bound_ppm: None,
                 steps: 0,
                 backwards: 0,
                 set: 0,
                 faults: 0,
                 first_fault: None,
+                course: Vec::new(),
+                course_every: 1,
             })
             .collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
@@ -950,10 +1079,7 @@ mod tests {
             synchronisation: synchronisation(),
         };
         let all = SummaryData {
-            schema: 1,
-            kind: "watch-summary",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("watch-summary"),
             cpu: Some(1),
             reference: SourceId::new("monotonic-raw"),
             limits: AcceptedLimits {
@@ -1011,6 +1137,107 @@ mod tests {
         };
         let (tight, wide, apart) = (found(-10.0, 10.0), found(-1e6, 1e6), found(2_000.0, 9_000.0));
         assert!(is_worse(&tight, &wide) && is_worse(&apart, &tight) && !is_worse(&tight, &apart));
+    }
+
+    /// A look at a machine on which nothing happens, so many seconds after it was started.
+    fn look(at_s: u64) -> Look {
+        let ns = at_s * 1_000_000_000;
+        Look {
+            suspends: Suspends { before_ns: ns, boottime_ns: ns + 20, after_ns: ns + 40 },
+            disruption: Some(1),
+            clock_source: Some("tsc".to_owned()),
+            turned_to: Vec::new(),
+            log_is_read: true,
+            maximum_error: Some(Duration::from_millis(30)),
+        }
+    }
+
+    fn told(earlier: &Look, mut later: Look) -> (Vec<&'static str>, Option<String>) {
+        let events = between(earlier, &mut later, 1.0);
+        (events.iter().map(|event| event.kind).collect(), later.clock_source)
+    }
+
+    #[test]
+    fn where_nothing_happens_nothing_is_told() {
+        assert!(told(&look(1), look(2)).0.is_empty());
+        let nothing =
+            |at_s| Look { disruption: None, clock_source: None, maximum_error: None, log_is_read: false, ..look(at_s) };
+        assert!(told(&look(1), nothing(2)).0.is_empty() && told(&nothing(1), nothing(2)).0.is_empty());
+        assert_eq!(told(&look(1), nothing(2)).1.as_deref(), Some("tsc"), "what is not told has not changed");
+    }
+
+    #[test]
+    fn a_suspend_and_a_move_of_the_machine_are_told() {
+        let mut slept = look(2);
+        slept.suspends.boottime_ns += 6_000_000_000;
+        assert_eq!(told(&look(1), slept).0, ["suspend"]);
+        let moved = Look { disruption: Some(2), ..look(2) };
+        assert_eq!(told(&look(1), moved.clone()).0, ["migration"]);
+        // A marker that is being changed is none, and is held against the last one that was.
+        let mut changing = Look { disruption: None, ..look(2) };
+        assert!(between(&look(1), &mut changing, 1.0).is_empty());
+        assert_eq!(told(&changing, moved).0, ["migration"]);
+    }
+
+    #[test]
+    fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
+        let hpet = || Some("hpet".to_owned());
+        let by_sysfs = Look { clock_source: hpet(), log_is_read: false, ..look(2) };
+        assert_eq!(told(&look(1), by_sysfs), (vec!["clock-source"], hpet()));
+        // The file was read before the change, and the log after it.
+        let mut by_log = Look { turned_to: vec!["hpet".to_owned()], ..look(2) };
+        let events = between(&look(1), &mut by_log, 1.0);
+        assert_eq!((events.len(), &by_log.clock_source), (1, &hpet()));
+        assert!(told(&by_log, Look { clock_source: hpet(), ..look(3) }).0.is_empty());
+    }
+
+    #[test]
+    fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
+        let turned = Look { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..look(2) };
+        assert_eq!(told(&look(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
+    }
+
+    #[test]
+    fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
+        let forgot = |log_is_read| Look { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..look(2) };
+        assert_eq!(told(&look(1), forgot(false)).0, ["desynchronised"]);
+        // The log would have told of another clock source: wall time was set, which is no reason to begin anew.
+        assert!(told(&look(1), forgot(true)).0.is_empty());
+        // It was so before, and with no daemon the error grows until it is so.
+        assert!(told(&forgot(false), forgot(false)).0.is_empty());
+        let grown = Look { maximum_error: Some(Duration::from_micros(15_999_500)), ..look(1) };
+        assert!(told(&grown, forgot(false)).0.is_empty());
+    }
+
+    /// What the TSC of a captured machine is held against beside the kernel's clock.
+    fn tsc_on(folder: &Path) -> Option<Expected> {
+        let host = Context::captured(folder).expect("it is there");
+        let mut reports = source::outline(&host).into_iter();
+        let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
+        let mut reference = SourceInfo::new(SourceId::new("monotonic-raw"));
+        reference.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
+        reference.steady = true;
+        let granules = Granules { source_ticks: 1, reference_ns: 1 };
+        let tsc = tsc.availability.expect("it has one");
+        Expected::by_statements(tsc, &reference, granules, &Surroundings::of(&host))
+    }
+
+    #[test]
+    fn the_rate_that_the_kernel_goes_by_is_found_where_it_says_so() {
+        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+        // By BogoMIPS of a kernel that was told the rate, by what another said in its log; and one that tells its log to nobody.
+        let closed = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(closed.path().join("proc")).expect("ours");
+        for file in ["facts.json", "proc/cpuinfo"] {
+            std::fs::copy(hosts.join("qemu-q35").join(file), closed.path().join(file)).expect("it is there");
+        }
+        for (host, is_known) in
+            [(hosts.join("amd-epyc-zen3-kvm"), true), (hosts.join("qemu-q35"), true), (closed.path().to_owned(), false)]
+        {
+            let tsc = tsc_on(&host).expect("its rate is stated");
+            assert_eq!(tsc.beside(Some("tsc")) != tsc.beside(None), is_known, "{}", host.display());
+        }
+        assert!(tsc_on(&hosts.join("derived-no-tsc-flags")).is_none(), "nobody states it: it is measured");
     }
 
     #[test]

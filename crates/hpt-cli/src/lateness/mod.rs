@@ -1,21 +1,23 @@
-//! How a distribution of latenesses is shown: to people as bars, and in files of the forms that other tools read, one form per file.
+//! How a distribution of latenesses is shown: to people as bars, and in files of the forms that other tools read, one form per file; and its course in time.
 //! Measures nothing.
 
+pub(crate) mod course;
 mod cyclictest;
 mod hdr;
 mod line;
 
 use std::{
-    fs,
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
-use hpt_core::measure::Lateness;
+use hpt_core::{measure::Lateness, stats::Histogram};
+use serde::Serialize;
 
 use crate::{
     exit::Failure,
-    render::{Align, Block, Cell, Column, Table, short_time},
+    files,
+    render::{Align, Block, Cell, Column, Table, rounded, short_time},
 };
 
 /// The latenesses of one thread.
@@ -35,6 +37,83 @@ pub(crate) struct About<'a> {
     pub(crate) ended: std::time::SystemTime,
     pub(crate) kernel_release: &'a str,
     pub(crate) kernel_version: &'a str,
+}
+
+/// The figures of a distribution, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) samples: u64,
+    missed: u64,
+    min_ns: u64,
+    mean_ns: f64,
+    p50_ns: u64,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    p9999_ns: Option<u64>,
+    p99999_ns: Option<u64>,
+    max_ns: u64,
+    /// When the latest was due, by CLOCK_MONOTONIC.
+    max_at_ns: u64,
+    /// Whole microseconds and how many were late by so much.
+    microseconds: Vec<(u64, u64)>,
+    beyond: u64,
+}
+
+impl Figures {
+    /// The heads of [`cells`](Self::cells).
+    pub(crate) const COLUMNS: [&'static str; 10] =
+        ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
+
+    /// `None` of no samples.
+    pub(crate) fn of(lateness: &Lateness) -> Option<Self> {
+        let counts = lateness.counts();
+        let latest = lateness.latest()?;
+        let quantile = |part| counts.quantile(part).unwrap_or(0);
+        let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
+        Some(Self {
+            samples: counts.samples(),
+            missed: lateness.missed(),
+            min_ns: quantile(0.0),
+            mean_ns: rounded(lateness.mean_ns()?),
+            p50_ns: quantile(0.5),
+            p99_ns: tail(counts, 0.99),
+            p999_ns: tail(counts, 0.999),
+            p9999_ns: tail(counts, 0.9999),
+            p99999_ns: tail(counts, 0.99999),
+            max_ns: latest.late_ns,
+            max_at_ns: latest.deadline.as_nanoseconds(),
+            microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
+            beyond: lateness.beyond(),
+        })
+    }
+
+    /// The same for people.
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let time = |ns: u64| Cell::plain(short_time(ns as f64));
+        let tail = |ns: Option<u64>| ns.map_or_else(|| Cell::faint("-"), time);
+        vec![
+            Cell::plain(self.samples.to_string()),
+            time(self.min_ns),
+            Cell::plain(short_time(self.mean_ns)),
+            time(self.p50_ns),
+            tail(self.p99_ns),
+            tail(self.p999_ns),
+            tail(self.p9999_ns),
+            tail(self.p99999_ns),
+            time(self.max_ns),
+            Cell::plain(self.missed.to_string()),
+        ]
+    }
+}
+
+/// A quantile near the end; `None` where less than ten samples lie beyond it: a few of them are the longest by another name.
+#[expect(clippy::cast_precision_loss, reason = "a share of samples")]
+pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
+    const BEYOND: f64 = 10.0;
+    // A thousandth of ten thousand is ten also in floating point.
+    let beyond = counts.samples() as f64 * (1.0 - part) + 1e-6;
+    if beyond < BEYOND { None } else { counts.quantile(part) }
 }
 
 /// The form of a file.
@@ -72,10 +151,14 @@ pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
 }
 
 impl Wanted {
-    /// Refuses a file that cannot be written before anything is measured. Leaves an old one as it is.
+    /// Where it goes.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses a file that cannot be written before anything is measured.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let opened = fs::OpenOptions::new().append(true).create(true).open(&self.path);
-        opened.map(|_| ()).map_err(|cause| self.failed(cause))
+        files::check(&self.path).map_err(|cause| self.failed(cause))
     }
 
     /// Replaces the file in one step, where it is a file.
@@ -86,25 +169,12 @@ impl Wanted {
             Form::Hdr => hdr::log(threads, about),
             Form::Line => line::text(threads),
         };
-        replace(&self.path, text.as_bytes()).map_err(|cause| self.failed(cause))
+        files::replace(&self.path, text.as_bytes()).map_err(|cause| self.failed(cause))
     }
 
     fn failed(&self, cause: io::Error) -> Failure {
         Failure::Write { path: self.path.clone(), cause }
     }
-}
-
-/// A device or a pipe is written to as it is.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    if !fs::metadata(path).is_ok_and(|what| what.is_file()) {
-        return fs::write(path, content);
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(content)?;
-    file.as_file().set_permissions(fs::metadata(path)?.permissions())?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// The upper ends of the classes that people see, in nanoseconds: three to a power of ten at least.
@@ -162,9 +232,9 @@ fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     (first..=last).map(|class| (CLASSES_NS[class], counts[class])).collect()
 }
 
-/// A bar for each class.
+/// A bar for each class; `what` is what has a length.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for drawing")]
-pub(crate) fn bars(lateness: &Lateness) -> Option<Block> {
+pub(crate) fn bars(lateness: &Lateness, what: (&'static str, &'static str)) -> Option<Block> {
     let classes = classes(lateness);
     let most = classes.iter().map(|&(_, count)| count).max()?;
     let all = lateness.counts().samples();
@@ -177,8 +247,8 @@ pub(crate) fn bars(lateness: &Lateness) -> Option<Block> {
         vec![Cell::plain(name), Cell::plain(count.to_string()), share, Cell::plain(bar)]
     });
     let columns = vec![
-        Column("late by", Align::Right),
-        Column("samples", Align::Right),
+        Column(what.0, Align::Right),
+        Column(what.1, Align::Right),
         Column("%", Align::Right),
         Column("", Align::Left),
     ];
@@ -191,10 +261,10 @@ pub(crate) mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Lateness, Waiting, wakes},
+        measure::{Lateness, Rouser, Waiting, wakes},
     };
 
-    use super::{About, Form, OfThread, Wanted, classes, wanted};
+    use super::{About, Figures, Form, OfThread, Wanted, classes, wanted};
 
     /// Two threads with a wake-up for each of these latenesses.
     pub(crate) fn threads() -> Vec<OfThread> {
@@ -240,6 +310,7 @@ pub(crate) mod tests {
             Instant::now(),
             Duration::from_micros(50),
             Waiting::Parked,
+            &Rouser::default(),
             || true,
             |wake| {
                 live.record(wake);
@@ -248,6 +319,18 @@ pub(crate) mod tests {
             },
         );
         assert_eq!(classes(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
+    }
+
+    #[test]
+    fn a_quantile_that_few_samples_lie_beyond_is_not_had() {
+        for (samples, had) in [(1, 0), (999, 0), (1_000, 1), (9_999, 1), (10_000, 2), (100_000, 3), (1_000_000, 4)] {
+            let mut lateness = Lateness::new();
+            (0..samples).for_each(|late_ns| lateness.record(wake(late_ns)));
+            let figures = Figures::of(&lateness).expect("some");
+            let tails = [figures.p99_ns, figures.p999_ns, figures.p9999_ns, figures.p99999_ns];
+            assert_eq!(tails.map(|ns| ns.is_some()), [1, 2, 3, 4].map(|place| place <= had), "{samples}");
+            assert_eq!(figures.cells().len(), Figures::COLUMNS.len());
+        }
     }
 
     #[test]

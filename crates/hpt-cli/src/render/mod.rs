@@ -2,8 +2,11 @@
 //! Knows no subcommand and measures nothing.
 
 mod csv;
+pub(crate) mod html;
 mod human;
 mod json;
+mod metrics;
+mod openmetrics;
 
 use std::io::{self, Write};
 
@@ -20,6 +23,7 @@ pub(crate) enum Format {
     Human,
     Json,
     Csv,
+    Openmetrics,
 }
 
 /// How a document answers a script: `exit` makes a code of it.
@@ -58,9 +62,24 @@ impl Document {
     }
 }
 
+/// Whether documents of that kind have metrics.
+pub(crate) fn has_metrics(kind: &str) -> bool {
+    metrics::are_of(kind)
+}
+
+/// The metrics of a document as node_exporter's textfile collector takes them; `None` of one that has none.
+pub(crate) fn textfile(data: &Value) -> Option<String> {
+    openmetrics::textfile(data)
+}
+
 /// Prints `document` on standard output. A reader that went away is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
-    write_out(&text(document, format)).map(|_| ())
+    write_out(text(document, format).as_bytes()).map(|_| ())
+}
+
+/// Prints what is no document, but a file's content.
+pub(crate) fn print_as_it_is(content: &[u8]) -> io::Result<()> {
+    write_out(content).map(|_| ())
 }
 
 /// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.
@@ -68,9 +87,9 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
     let text = text(document, format);
     let shown = match (format, first) {
         (Format::Csv, false) => text.split_once('\n').map_or("", |(_, rows)| rows),
-        (Format::Human | Format::Json, _) | (Format::Csv, true) => &text,
+        (Format::Human | Format::Json | Format::Openmetrics, _) | (Format::Csv, true) => &text,
     };
-    write_out(shown)
+    write_out(shown.as_bytes())
 }
 
 fn text(document: &Document, format: Format) -> String {
@@ -78,13 +97,15 @@ fn text(document: &Document, format: Format) -> String {
         Format::Human => human::render(&document.blocks, Look::of_stdout()),
         Format::Json => json::render(document),
         Format::Csv => csv::render(document),
+        // Of one of several the last has the figures of all.
+        Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }
 }
 
 /// Whether somebody reads it.
-fn write_out(text: &str) -> io::Result<bool> {
+fn write_out(content: &[u8]) -> io::Result<bool> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(content).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error),
         Ok(()) => Ok(true),
@@ -104,6 +125,7 @@ pub(crate) mod golden {
     use hpt_core::Host;
 
     use super::{Document, Look, csv, human, json};
+    use crate::machine::Head;
 
     /// A captured machine to speak of.
     pub(crate) fn host() -> Host {
@@ -113,12 +135,22 @@ pub(crate) mod golden {
         Host::captured(&root, serde_json::from_str(&facts).expect("facts.json is what hpt writes"))
     }
 
+    /// What a document of that machine begins with, whatever version this is.
+    pub(crate) fn head(kind: &'static str) -> Head {
+        let mut head = Head::of(kind, &host());
+        head.hpt = "0.0.0";
+        head
+    }
+
     /// Compares every format with its snapshot.
     pub(crate) fn assert(name: &str, document: &Document) {
         insta::with_settings!({ snapshot_path => "../../tests/it/snapshots", prepend_module_to_snapshot => false }, {
             insta::assert_snapshot!(format!("{name}-human"), human::render(&document.blocks, Look { width: 80, colour: false }));
             insta::assert_snapshot!(format!("{name}-json"), json::render(document));
             insta::assert_snapshot!(format!("{name}-csv"), csv::render(document));
+            if let Some(metrics) = super::openmetrics::render(&document.data) {
+                insta::assert_snapshot!(format!("{name}-openmetrics"), metrics);
+            }
         });
     }
 }

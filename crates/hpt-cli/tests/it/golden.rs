@@ -72,6 +72,41 @@ fn a_pcs_other_clocks_in_full_on_captured_machines() {
 }
 
 #[test]
+fn what_is_in_the_way_of_captured_machines() {
+    for (name, cpu) in [
+        ("amd-epyc-zen4-kvm-as-root", None),
+        ("amd-epyc-zen5-kvm-limited", None),
+        ("derived-kvm-nothing-stolen", Some("1")),
+        ("derived-pc-untuned", None),
+        ("derived-pc-untuned", Some("1")),
+        ("derived-pc-tuned", None),
+        ("derived-raspberry-pi-4-untuned", None),
+        ("derived-raspberry-pi-4-tuned", Some("3")),
+        ("derived-no-sysfs", None),
+        ("derived-no-procfs", None),
+        ("derived-tsc-dropped", None),
+        ("qemu-raspi0", None),
+        ("qemu-raspi3b-as-root", Some("0")),
+    ] {
+        let machine = host(name);
+        let for_a_cpu = cpu.map(|cpu| ["--cpu", cpu]);
+        let arguments =
+            [&["doctor", "--host", &machine][..], for_a_cpu.as_ref().map_or(&[], |words| &words[..])].concat();
+        let output = run(&arguments);
+        let suffix = cpu.map(|cpu| format!("-cpu{cpu}")).unwrap_or_default();
+        insta::assert_snapshot!(
+            format!("doctor-{name}{suffix}"),
+            format!("{}exit {}\n", stdout(&output), code(&output))
+        );
+    }
+    let machine = host("derived-raspberry-pi-4-untuned");
+    for format in ["json", "csv"] {
+        let output = run(&["doctor", "--host", &machine, "--format", format]);
+        insta::assert_snapshot!(format!("doctor-derived-raspberry-pi-4-untuned-{format}"), stdout(&output));
+    }
+}
+
+#[test]
 fn one_captured_machine_as_json_and_csv() {
     let machine = host("amd-epyc-zen3-kvm");
     for format in ["json", "csv"] {
@@ -91,12 +126,20 @@ fn help_is_complete() {
         ("help-latency", &["latency", "--help"]),
         ("help-latency-timer", &["latency", "timer", "--help"]),
         ("help-latency-poll", &["latency", "poll", "--help"]),
+        ("help-experiment", &["experiment", "--help"]),
+        ("help-latency-stall", &["latency", "stall", "--help"]),
         ("help-latency-pairs", &["latency", "pairs", "--help"]),
+        ("help-doctor", &["doctor", "--help"]),
+        ("help-report", &["report", "--help"]),
+        ("help-latency-gpio", &["latency", "gpio", "--help"]),
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),
         ("help-clocksource-compare", &["clocksource", "compare", "--help"]),
         ("help-watch", &["watch", "--help"]),
         ("help-restore", &["restore", "--help"]),
+        ("help-run", &["run", "--help"]),
+        ("help-completions", &["completions", "--help"]),
+        ("help-manual", &["manual", "--help"]),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0);

@@ -1,6 +1,10 @@
 //! hpt on the machine at hand: order and shape, never how long something takes.
 
-use std::{io::Read, process::Stdio, time::Duration};
+use std::{
+    io::Read,
+    process::{Output, Stdio},
+    time::{Duration, Instant, SystemTime},
+};
 
 use serde_json::Value;
 
@@ -193,7 +197,7 @@ fn bench_runs_where_it_is_told() {
 
 /// What hpt prints when Ctrl-C ends it in the middle of a run, and its exit code. It may be slow to start: a signal that comes before it
 /// listens ends it, and it is given more time.
-fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
+pub(crate) fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
     for attempt in 0..6 {
         let mut child = hpt()
             .args(arguments)
@@ -206,7 +210,9 @@ fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
         let mut text = String::new();
         child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
         let status = child.wait().expect("started");
-        if status.code().is_some() {
+        // Killed, before it listened; or it had measured nothing yet.
+        let too_early = matches!(status.code(), None | Some(2));
+        if status.code().is_some() && (!too_early || attempt == 5) {
             let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             return (document, status.code());
         }
@@ -322,6 +328,88 @@ fn every_account_of_the_wake_ups_is_the_same() {
     }
 }
 
+/// What is refused leaves files as they are, makes none, and a pipe that nobody reads is told at once; one that somebody reads gets all.
+#[test]
+fn files_of_a_run_are_taken_or_refused_before_anything_is_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (kept, new, pipe) = (path("kept"), path("new"), path("pipe"));
+    std::fs::write(&kept, "precious").expect("ours");
+    for refused in [
+        &["--at", "2001-01-01T00:00:00Z"][..],
+        &["--source", "nonsense"],
+        &["--count", "1", "--write", "line=/proc/nonexistent/a"],
+        &["--cpu", "99999"],
+    ] {
+        for (file, write) in [(&kept, "line=kept"), (&new, "line=other")] {
+            let write = write.replace('=', &format!("={}/", folder.path().display()));
+            let wanted = if file == &new { vec!["--write", &write] } else { Vec::new() };
+            let output = run(&[&["latency", "timer", "--raw", file][..], &wanted, refused].concat());
+            assert_eq!(code(&output), 2, "{refused:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("ours"), "precious");
+    let names = std::fs::read_dir(folder.path()).expect("readable").count();
+    assert_eq!(names, 1, "nothing was made");
+    let both = format!("line={kept}");
+    let output = run(&["latency", "timer", "--count", "1", "--raw", &kept, "--write", &both]);
+    assert!(code(&output) == 2 && stderr(&output).contains("the same file"), "{}", stderr(&output));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    assert!(made.success());
+    let output = run(&["latency", "timer", "--count", "1", "--raw", &pipe]);
+    assert!(code(&output) == 2 && stderr(&output).contains("cannot write"), "{}", stderr(&output));
+    let reader = std::process::Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().expect("cat is there");
+    // Until it has opened its end nobody reads.
+    let begun = Instant::now();
+    while code(&run(&["latency", "timer", "--count", "5000", "--interval", "10us", "--raw", &pipe])) != 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "cat does not come to read");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let read = reader.wait_with_output().expect("started");
+    assert_eq!(stdout(&read).lines().count(), 5_000);
+}
+
+/// A link stays one, and what it leads to is what is replaced.
+#[test]
+fn a_link_is_written_through() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::fs::write(&file, "old").expect("ours");
+    std::os::unix::fs::symlink(&file, &link).expect("ours");
+    let form = format!("line={}", link.display());
+    assert_eq!(code(&run(&["latency", "timer", "--count", "2", "--write", &form])), 0);
+    assert!(std::fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    assert!(std::fs::read_to_string(&file).expect("ours").contains("us"));
+}
+
+/// The line that draws cyclictest's histogram in many a script.
+#[test]
+fn gnuplot_draws_the_histogram_of_cyclictests_form() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("histogram");
+    let form = format!("cyclictest={}", file.display());
+    let arguments = ["latency", "timer", "--cpu", "all", "--count", "200", "--interval", "200us", "--write", &form];
+    let document = json(&run(&[&arguments[..], &["--format", "json"]].concat()));
+    let within = document["results"][0]["samples"].as_u64().expect("a count")
+        - document["results"][0]["beyond"].as_u64().expect("a count");
+    let drawn = |script: &str| {
+        let script = format!("set print '-'; file = '{}'; {script}", file.display());
+        std::process::Command::new("gnuplot").args(["-e", &script]).output()
+    };
+    let sum = match drawn("stats file using 1:2 nooutput; print STATS_sum_y") {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: there is no gnuplot; Debian has it in gnuplot-nox");
+            return;
+        }
+        sum => sum.expect("gnuplot is run"),
+    };
+    assert_eq!((code(&sum), stdout(&sum).trim()), (0, format!("{within}.0").as_str()), "{}", stderr(&sum));
+    let picture =
+        drawn("set terminal dumb; set logscale y; plot file using 1:2 with steps title 'CPU 0'").expect("it is run");
+    assert_eq!((code(&picture), stderr(&picture).as_str()), (0, ""));
+    assert!(stdout(&picture).contains("CPU 0") && stdout(&picture).contains('*'), "{}", stdout(&picture));
+}
+
 #[test]
 fn a_run_ends_at_the_first_that_is_too_late() {
     let output = run(&["latency", "timer", "--break-above", "1us", "--duration", "1h", "--format", "json"]);
@@ -330,6 +418,83 @@ fn a_run_ends_at_the_first_that_is_too_late() {
     let rows = document["results"].as_array().expect("rows");
     assert!(rows[0]["max_ns"].as_u64() > Some(1_000));
     assert_eq!(document["broke_at_ns"], rows[0]["max_at_ns"]);
+}
+
+/// The file has what was printed, but for what the older form does not know; nothing else is left beside it.
+#[test]
+fn metrics_are_printed_and_kept() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("hpt.prom");
+    let path = file.to_str().expect("UTF-8");
+    for (command, wanted) in [
+        (&["probe"][..], "hpt_source_usable{source=\"monotonic\"} 1.0"),
+        (&["calibrate", "--window", "100ms"], "hpt_calibration_succeeded{source="),
+        (&["latency", "timer", "--count", "3", "--cpu", "any"], "hpt_wakeup_samples{by=\"kernel\",cpu=\"any\"} 3.0"),
+        (&["watch", "--duration", "300ms", "--no-cores"], "hpt_watch_faults{source="),
+    ] {
+        let output = run(&[command, &["--format", "openmetrics", "--textfile", path]].concat());
+        let printed = stdout(&output);
+        assert!(printed.contains(wanted) && printed.ends_with("# EOF\n"), "{command:?}: {printed}{}", stderr(&output));
+        let kept = std::fs::read_to_string(&file).expect("it was kept");
+        let older: String = printed
+            .lines()
+            .filter(|line| !line.starts_with("# UNIT") && *line != "# EOF")
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(kept, older);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
+    }
+    // An interval's figures stand there while it still runs, and where a link leads whose end is not there yet.
+    std::fs::remove_file(&file).expect("it is there");
+    let link = folder.path().join("link.prom");
+    std::os::unix::fs::symlink("hpt.prom", &link).expect("ours");
+    let path = link.to_str().expect("UTF-8");
+    let mut watch = hpt();
+    watch.args(["watch", "--interval", "100ms", "--no-cores", "--textfile", path]).stdout(Stdio::null());
+    let mut watch = watch.spawn().expect("the binary was built");
+    while !file.exists() {
+        assert!(watch.try_wait().expect("started").is_none(), "it ended, and kept nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    interrupt(watch.id());
+    watch.wait().expect("started");
+    assert!(std::fs::read_to_string(&file).expect("it was kept").contains("hpt_watch_duration_seconds"));
+    assert!(std::fs::symlink_metadata(&link).expect("it is there").is_symlink());
+}
+
+#[test]
+fn latency_by_the_wall_clock_begins_at_the_time_that_was_asked_for() {
+    let run_at = |mode: &str, at: &str| {
+        run(&["latency", mode, "--at", at, "--interval", "20ms", "--count", "3", "--format", "json"])
+    };
+    let has_passed = |output: &Output| stderr(output).contains("that time has passed");
+    // A busy machine may not have started it by then: it is given more time.
+    let mut asked = [2, 8, 32, 64].into_iter().map(|seconds| {
+        let at = humantime::format_rfc3339_seconds(SystemTime::now() + Duration::from_secs(seconds)).to_string();
+        let output = run_at("timer", &at);
+        (at, output)
+    });
+    let (at, output) = asked.find(|(_, output)| !has_passed(output)).expect("a minute is enough");
+    assert!(SystemTime::now() > humantime::parse_rfc3339(&at).expect("a time"));
+    let document = json(&output);
+    assert_eq!((&document["at"], &document["source"]), (&at.as_str().into(), &"realtime".into()));
+    let result = &document["results"][0];
+    let seen = result["samples"].as_u64().zip(result["clock_was_set"].as_u64()).expect("counts");
+    assert_eq!(seen.0 + seen.1, 3, "{document}");
+    // By now it has passed.
+    let late = run_at("poll", &at);
+    assert!(code(&late) == 2 && has_passed(&late), "{}", stderr(&late));
+}
+
+#[test]
+fn latency_is_told_by_the_source_that_is_asked_for() {
+    let document = json(&run(&["latency", "timer", "--source", "monotonic", "--count", "3", "--format", "json"]));
+    assert_eq!(document["source"], "monotonic");
+    for unfit in ["realtime", "thread-cpu"] {
+        let output = run(&["latency", "poll", "--source", unfit, "--count", "3"]);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("cannot tell hpt's time"), "{output:?}");
+    }
 }
 
 #[test]
@@ -407,8 +572,9 @@ fn a_watch_ends_by_its_exit_code_when_a_source_is_beyond_the_limit() {
     let summary: Value = serde_json::from_str(text.lines().last().expect("a summary")).expect("JSON");
     let row = &summary["sources"][0];
     assert_eq!(code(&output) == 1, row["faults"].as_u64() > Some(0), "{text}");
-    let off_ppm = row["lowest_ppm"].as_f64().expect("a rate").abs();
-    assert!(code(&output) == 1 || off_ppm < 1.0, "{text}");
+    // Not accused, it may be at the stated rate, as far as could be seen: on a busy machine that is not far.
+    let (off_ppm, bound_ppm) = (row["lowest_ppm"].as_f64().expect("a rate"), row["lowest_bound_ppm"].as_f64());
+    assert!(code(&output) == 1 || off_ppm.abs() <= bound_ppm.expect("its bound") + 0.001, "{text}");
 }
 
 #[test]
@@ -435,4 +601,68 @@ fn a_watch_ends_when_nobody_reads_it() {
         hpt().args(["watch", "--interval", "100ms"]).stdout(Stdio::piped()).spawn().expect("the binary was built");
     drop(child.stdout.take());
     assert_eq!(child.wait().expect("started").code(), Some(0));
+}
+
+#[test]
+fn a_machine_without_gpio_chips_says_so_and_why() {
+    let list = run(&["latency", "gpio", "--list", "--format", "json"]);
+    let document = json(&list);
+    let chips = document["chips"].as_array().expect("a list");
+    if !chips.is_empty() {
+        return println!("skipped: this machine has GPIO chips");
+    }
+    assert_eq!((code(&list), &document["lines"]), (1, &Value::Array(Vec::new())));
+    assert!(document["notes"].to_string().contains("there is no /dev/gpiochip*"), "{document}");
+    for arguments in [
+        &["latency", "gpio", "--out", "22", "--in", "23"][..],
+        &["latency", "gpio", "--out", "GPIO22", "--in", "gpiochip0:23", "--listen", "spin"],
+        &["latency", "timer", "--count", "2", "--pulse", "GPIO17"],
+        &["latency", "poll", "--count", "2", "--pulse", "gpiochip0:17"],
+    ] {
+        let output = run(arguments);
+        assert_eq!((code(&output), stdout(&output).as_str()), (2, ""), "{arguments:?}");
+        assert!(stderr(&output).contains("there is no /dev/gpiochip*: "), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn one_line_does_not_show_what_several_threads_do() {
+    let output = run(&["latency", "timer", "--cpu", "0,1", "--pulse", "17"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("--pulse goes with one CPU"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_doctor_that_measures_says_what_came_of_it() {
+    let output = run(&["doctor", "--measure", "--format", "json"]);
+    let document = json(&output);
+    let measured = document["measured"].as_array().expect("it was asked to");
+    let rules: Vec<&str> =
+        document["rules"].as_array().expect("rules").iter().filter_map(|rule| rule["rule"].as_str()).collect();
+    assert!(measured.len() >= 3, "{measured:?}");
+    for row in measured {
+        let bears_on = row["rules"].as_array().expect("rules");
+        assert!(bears_on.iter().all(|rule| rules.contains(&rule.as_str().expect("a name"))), "{row}");
+    }
+    // Whether the kernel keeps a real-time thread back was looked at where there is a right to one.
+    let proved = document["rules"].as_array().expect("rules").iter().filter(|rule| {
+        ["throttling", "fair-server"].contains(&rule["rule"].as_str().expect("a name")) && rule["verdict"] == "found"
+    });
+    for rule in proved {
+        let by_fifo =
+            measured.iter().any(|row| row["result"].as_str().is_some_and(|result| result.contains("SCHED_FIFO")));
+        assert_eq!(
+            rule["seen"].as_str().is_some_and(|seen| seen.contains("; measured: ")),
+            by_fifo,
+            "{rule} {measured:?}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_doctor_prints_what_it_has() {
+    let (document, _) = interrupted(&["doctor", "--measure"]);
+    assert!(document["rules"].as_array().is_some_and(|rules| rules.len() > 30));
+    let measured = document["measured"].as_array().expect("it was asked to");
+    assert!(document["interrupted"] == true || measured.len() >= 3, "{document:#}");
 }

@@ -1,8 +1,16 @@
 //! The tests of the command `hpt` from outside, in one program: the built binary, as its users meet it.
 
+mod damaged;
+mod dist;
+mod experiments;
 mod golden;
 mod live;
+mod pages;
 mod realtime;
+mod report;
+mod run;
 mod schemas;
+mod shell;
+mod stalls;
 mod support;
 mod trouble;

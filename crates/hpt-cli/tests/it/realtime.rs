@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     process::{Child, Output, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
@@ -10,13 +11,16 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{code, hpt, is_root, json, run, stderr, stdout, unsafe_calls::ask_to_end};
+use crate::support::{
+    code, hpt, is_root, json, run, stderr, stdout,
+    unsafe_calls::{ask_to_end, lock},
+};
 
-const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+pub(crate) const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 
-fn value(path: &str) -> Option<String> {
+pub(crate) fn value(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|value| value.trim().to_owned())
 }
 
@@ -25,21 +29,26 @@ fn is_throttled() -> bool {
     number(RUNTIME).zip(number(PERIOD)).is_some_and(|(runtime, period)| (0..period).contains(&runtime))
 }
 
-/// The machine's throttling for one test at a time, and as before at its end, whatever that is.
-struct Throttling {
-    before: Option<String>,
+/// The machine's throttling for one test at a time, also of other runs of these tests, and as before at its end, whatever that is.
+pub(crate) struct Throttling {
+    pub(crate) before: Option<String>,
     _alone: MutexGuard<'static, ()>,
+    _machine: Option<fs::File>,
 }
 
 impl Throttling {
-    fn alone() -> Self {
+    pub(crate) fn alone() -> Self {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { before: value(RUNTIME), _alone: alone }
+        let path = std::env::temp_dir().join("hpt-tests-change-the-machine");
+        // Whose it is not, changes nothing of the machine either.
+        let machine = fs::File::options().write(true).create(true).truncate(false).open(path).ok();
+        machine.iter().for_each(lock);
+        Self { before: value(RUNTIME), _alone: alone, _machine: machine }
     }
 
     /// Why a test that turns it off cannot be run.
-    fn obstacle() -> Option<&'static str> {
+    pub(crate) fn obstacle() -> Option<&'static str> {
         if !is_root() {
             Some("throttling is changed by root")
         } else if fs::File::options().write(true).open(RUNTIME).is_err() {
@@ -49,6 +58,22 @@ impl Throttling {
         } else {
             None
         }
+    }
+}
+
+/// What a measurement says that it was made by, kept the same: nobody changes the machine's settings, and CPUs are kept awake, whoever else lets go of them meanwhile.
+pub(crate) struct SameConditions {
+    _alone: Throttling,
+    _awake: Option<fs::File>,
+}
+
+impl SameConditions {
+    pub(crate) fn for_a_while() -> Self {
+        let alone = Throttling::alone();
+        // Whoever may not, sees nobody's promise either.
+        let awake = fs::File::options().write(true).open("/dev/cpu_dma_latency");
+        let awake = awake.and_then(|mut file| file.write_all(&0_i32.to_ne_bytes()).map(|()| file)).ok();
+        Self { _alone: alone, _awake: awake }
     }
 }
 
@@ -110,6 +135,7 @@ fn long_sleep_without_throttling(store: &str) -> LongRun {
 
 #[test]
 fn what_was_asked_for_is_in_force_or_told() {
+    let _alone = Throttling::alone();
     let arguments = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "hpt", "--best-effort"];
     let wanted = ["--rr", "7", "--lock-memory", "--awake", "--governor", "no-such-governor", "--format", "json"];
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -212,12 +238,104 @@ fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
     assert_eq!(code(&busy), 2);
     assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
     assert_eq!(code(&run(&["sleep", "--count", "1", "--duration", "100us", "--strategy", "std"])), 0);
+    // Another journal is no way around that: the settings are the machine's.
+    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    let other = ["--store", elsewhere.path().to_str().expect("UTF-8")];
+    let busy = run(&[&arguments[..arguments.len() - 2], &other].concat());
+    assert_eq!(code(&busy), 2);
+    assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
     ask_to_end(asked.process());
     let output = asked.output();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(json(&output)["interrupted"], true);
     assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
     assert!(stdout(&run(&["restore", "--store", store])).contains("Nothing to restore"));
+}
+
+/// What others see of the threads of a process that run by SCHED_FIFO: the priority, the CPUs, and the timer slack where it is told.
+fn real_time_threads(process: u32) -> Vec<(String, String, Option<String>)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let seen = tasks.filter_map(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        // Behind the name, which may have spaces, from the third field on. proc_pid_stat(5): rt_priority, policy.
+        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let is_fifo = fields.get(38) == Some(&"1");
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        let slack = value(&format!("/proc/{}/timerslack_ns", task.file_name().to_str()?));
+        is_fifo.then(|| (fields[37].to_owned(), cpus, slack))
+    });
+    seen.collect()
+}
+
+/// What the kernel may take to wake a CPU at most, in microseconds, by all who hold it down.
+fn wake_latency_us() -> Option<i32> {
+    let mut number = [0; 4];
+    fs::File::open("/dev/cpu_dma_latency").and_then(|mut file| file.read_exact(&mut number)).ok()?;
+    Some(i32::from_ne_bytes(number))
+}
+
+/// Looks for it until it is so.
+fn comes_to(is_so: impl Fn() -> bool) -> bool {
+    (0..600).any(|_| {
+        let so = is_so();
+        if !so {
+            thread::sleep(Duration::from_millis(100));
+        }
+        so
+    })
+}
+
+#[test]
+fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() {
+    let _alone = Throttling::alone();
+    if let Some(obstacle) = Some("class and wake-up latency are root's").filter(|_| !is_root()) {
+        return println!("skipped: {obstacle}");
+    }
+    // The class is seen before the first wake-up is counted: asked to end too early, it has nothing to say, and is given more time.
+    let is_over = (0..6).any(|attempt| runs_by_what_it_was_asked_to(Duration::from_millis(20 << attempt)));
+    assert!(is_over, "it never came to its first wake-up");
+}
+
+/// Whether the first wake-up was counted before it was asked to end, so long after its class was seen; also where there is no such class.
+fn runs_by_what_it_was_asked_to(patience: Duration) -> bool {
+    let arguments = ["latency", "timer", "--interval", "1h", "--duration", "10h", "--fifo", "3", "--format", "json"];
+    let holds_latency = wake_latency_us().is_some();
+    let awake: &[&str] = if holds_latency { &["--awake"] } else { &[] };
+    let mut command = hpt();
+    command.args(arguments).args(awake).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = LongRun(Some(command.spawn().expect("the binary was built")));
+    let process = run.process();
+    if !comes_to(|| !real_time_threads(process).is_empty()) {
+        ask_to_end(process);
+        println!("skipped: nothing runs by SCHED_FIFO here: {}", stderr(&run.output()));
+        return true;
+    }
+    // It takes the class last, but for what the measurement itself holds.
+    let threads = real_time_threads(process);
+    let [(priority, cpus, slack)] = threads.as_slice() else { panic!("{threads:?}") };
+    assert_eq!(priority, "3");
+    assert!(cpus.parse::<usize>().is_ok(), "pinned to one: {cpus}");
+    assert!(slack.as_ref().is_none_or(|ns| ns == "0" || ns == "1"), "{slack:?}");
+    if holds_latency {
+        assert!(comes_to(|| wake_latency_us() == Some(0)));
+    } else {
+        println!("skipped: /dev/cpu_dma_latency cannot be read here");
+    }
+    thread::sleep(patience);
+    // In the middle of a sleep of an hour.
+    ask_to_end(process);
+    let output = run.output();
+    // Others may hold it down meanwhile, for as long as they measure.
+    assert!(!holds_latency || comes_to(|| wake_latency_us() != Some(0)), "nobody holds it any more");
+    if code(&output) == 2 {
+        println!("once more: {}", stderr(&output));
+        return false;
+    }
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    assert_eq!((&document["interrupted"], &document["results"][0]["samples"]), (&true.into(), &1.into()));
+    true
 }
 
 #[test]

@@ -1,26 +1,30 @@
 //! hpt when something is wrong: a reason, a remedy, the documented exit code; never a signal, never a panic.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::CommandExt},
     process::{Command, Stdio},
 };
 
 use crate::support::{
-    code, command, host, hosts, hpt, is_root, json, run, runner, stderr, stdout, unsafe_calls::forbid_the_counter,
-    words,
+    code, command, docs, host, hosts, hpt, is_root, json, run, runner, stderr, stdout,
+    unsafe_calls::forbid_the_counter, words,
 };
 
 /// A subcommand each, short enough to run often.
-const QUICK: [&[&str]; 8] = [
+const QUICK: [&[&str]; 10] = [
     &["probe"],
-    &["calibrate", "--window", "100ms"],
+    // Of all sources a busy machine may fail to calibrate one, and says so.
+    &["calibrate", "--window", "100ms", "--source", "monotonic,realtime"],
     &["bench", "--calls", "1000"],
     &["sleep", "--count", "2"],
+    &["latency", "timer", "--count", "3"],
+    &["latency", "poll", "--count", "3", "--best-effort", "--fifo", "2", "--lock-memory"],
     &["latency", "pairs", "--count", "2"],
     &["clocksource"],
     &["watch", "--duration", "300ms"],
-    &["restore", "--store", "/nonexistent/state"],
+    &["restore", "--store", "/"],
 ];
 
 #[test]
@@ -35,7 +39,7 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["sleep", "--cpu", "99999"], "is not one of those this process may use"),
         (&["sleep", "--count", "0"], "0 is not in"),
         (&["sleep", "--duration", "0s"], "from 1us to 10s"),
-        (&["sleep", "--strategy", "snooze"], "one of std, nanosleep, fixed, busy, hpt"),
+        (&["sleep", "--strategy", "snooze"], "[possible values: std, nanosleep, fixed, busy, hpt]"),
         (&["sleep", "--fifo", "100"], "100 is not in 1..=99"),
         (&["sleep", "--rr", "0"], "0 is not in 1..=99"),
         (&["sleep", "--fifo", "1", "--rr", "1"], "cannot be used with"),
@@ -47,15 +51,51 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["latency", "pairs", "--every", "1s/2h"], "at most 1h"),
         (&["latency", "pairs", "--source", "tcs"], "did you mean tsc"),
         (&["latency", "timer", "--interval", "1us"], "from 10us to 1h"),
+        (&["restore", "--list", "--format", "openmetrics"], "it has no metrics"),
+        (&["latency", "pairs", "--count", "1", "--textfile", "/tmp/hpt.prom"], "it has no metrics"),
+        (&["probe", "--textfile", "/tmp/metrics.txt"], "does not end in .prom"),
+        (&["probe", "--textfile", "/proc/nonexistent/hpt.prom"], "cannot write /proc/nonexistent/hpt.prom"),
+        (&["latency", "timer", "--at", "noon"], "a time like 12:30:15"),
+        (&["latency", "timer", "--at", "2001-01-01T00:00:00Z"], "that time has passed"),
+        (&["latency", "timer", "--at", "12:00", "--source", "tsc"], "cannot be used with"),
+        (&["latency", "timer", "--source", "tcs"], "did you mean tsc"),
         (&["latency", "timer", "--cpu", "0-3"], "numbers of CPUs with commas"),
         (&["latency", "timer", "--cpu", "99999"], "is not one of those this process may use"),
         (&["latency", "poll", "--count", "0"], "0 is not in"),
         (&["latency", "poll", "--count", "1", "--duration", "1s"], "cannot be used with"),
         (&["latency", "poll", "--write", "excel=a"], "there are cyclictest, cyclictest-json, hdr, line"),
-        (&["latency", "timer", "--count", "1", "--write", "hdr=/nonexistent/a"], "cannot write /nonexistent/a"),
-        (&["latency", "timer", "--count", "1", "--raw", "/nonexistent/a"], "cannot write /nonexistent/a"),
+        (
+            &["latency", "timer", "--count", "1", "--write", "hdr=/proc/nonexistent/a"],
+            "cannot write /proc/nonexistent/a",
+        ),
+        (&["latency", "timer", "--count", "1", "--raw", "/proc/nonexistent/a"], "cannot write /proc/nonexistent/a"),
         (&["latency", "poll", "--cpu", "all", "--fifo", "1", "--no-throttling"], "would stop the machine"),
+        (&["experiment", "pears"], "[possible values: calls, steps,"),
+        (&["experiment", "pairs", "--short", "--repeat", "5"], "cannot be used with"),
+        (&["experiment", "--resume"], "<NAME>"),
+        (&["experiment", "pairs", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["latency", "stall", "--above", "10"], "write it like 250ns or 10us"),
+        (&["latency", "stall", "--source", "tcs"], "did you mean tsc"),
+        (&["latency", "stall", "--cpu", "99999"], "is not one of those this process may use"),
+        (&["latency", "stall", "--raw", "/proc/nonexistent/a"], "cannot write /proc/nonexistent/a"),
+        (&["latency", "stall", "--cpu", "all", "--fifo", "1", "--no-throttling"], "would stop the machine"),
         (&["latency"], "Usage"),
+        (&["latency", "gpio"], "--out <LINE>"),
+        (&["latency", "gpio", "--out", "17"], "--in <LINE>"),
+        (&["latency", "gpio", "--out", "", "--in", "1"], "a line by its name, its number"),
+        (&["latency", "gpio", "--out", "gpiochip0:", "--in", "1"], "a line by its name, its number"),
+        (&["latency", "gpio", "--out", "99999999999", "--in", "1"], "more than any chip has lines"),
+        (&["latency", "gpio", "--out", "/dev/null:0", "--in", "/dev/null:1"], "/dev/null is no GPIO chip"),
+        (&["latency", "gpio", "--out", "/proc/nonexistent:0", "--in", "1"], "cannot use /proc/nonexistent"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--chip", "/"], "/ is no GPIO chip"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--timeout", "1us"], "from 100us to 1h"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--interval", "1us"], "from 10us to 1h"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--listen", "hard"], "poll, spin"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--figure", "half"], "set-to-edge, edge-to-program, whole"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--list"], "cannot be used with"),
+        (&["latency", "gpio", "--out", "0", "--in", "1", "--count", "1", "--duration", "1s"], "cannot be used with"),
+        (&["latency", "timer", "--pulse", ""], "a line by its name, its number"),
+        (&["latency", "poll", "--count", "1", "--pulse", "/dev/null:0"], "/dev/null is no GPIO chip"),
         (&["calibrate", "--cpu", "99999"], "is not one of those this process may use"),
         (&["bench", "--cpu", "-1"], "a CPU's number, or `any`"),
         (&["probe", "tcs"], "did you mean tsc"),
@@ -64,13 +104,21 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["calibrate", "--reference", "monotonik"], "did you mean monotonic"),
         (&["calibrate", "--saved", "--save"], "cannot be used with"),
         (&["probe", "--format", "xml"], "human, json, csv"),
-        (&["probe", "--host", "/nonexistent"], "hpt probe --capture"),
-        (&["clocksource", "--host", "/nonexistent"], "hpt probe --capture"),
-        (&["clocksource", "--host", "/nonexistent", "compare"], "nothing of it can be set"),
+        (&["probe", "--host", "/proc/nonexistent"], "hpt probe --capture"),
+        (&["clocksource", "--host", "/proc/nonexistent"], "hpt probe --capture"),
+        (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing of it can be set"),
+        (&["doctor", "--cpu", "99999"], "there is no CPU 99999"),
+        (&["doctor", "--cpu", "all"], "invalid"),
+        (&["doctor", "--host", "/proc/nonexistent"], "hpt probe --capture"),
+        (&["doctor", "--host", "/proc/nonexistent", "--capture", "/proc/nonexistent"], "cannot be used with"),
+        (&["doctor", "--host", "/proc/nonexistent", "--measure"], "cannot be used with"),
+        (&["doctor", "--capture", "/proc/nowhere"], "cannot capture this machine"),
         (&["watch", "--limit-ppm", "0"], "parts per million"),
         (&["watch", "--limit-step", "5"], "500ns or 5us"),
         (&["watch", "--interval", "1ms"], "from 100ms to 1h"),
         (&["watch", "--source", "tcs"], "did you mean tsc"),
+        (&["watch", "--source", "boottime", "--reference", "boottime"], "both are one reading"),
+        (&["watch", "--source", "tai,gettimeofday", "--reference", "realtime"], "both are one reading"),
         (&["watch", "--source", "thread-cpu", "--duration", "1ms"], "none of these sources"),
         (&["watch", "--reference", "thread-cpu", "--duration", "1ms"], "counts no time of the whole machine"),
         (&["clocksource", "set"], "NAME"),
@@ -119,6 +167,7 @@ fn a_full_disk_is_told() {
 
 #[test]
 fn a_watch_in_which_nothing_was_compared_tells_nothing() {
+    // Less than lies between two rounds of readings: one is taken, however fast or slow the machine.
     let output = run(&["watch", "--duration", "1ms", "--no-cores"]);
     assert_eq!(code(&output), 2, "{}", stdout(&output));
     assert!(stdout(&output).contains("Nothing can be told"), "{}", stdout(&output));
@@ -131,6 +180,26 @@ fn latencies_are_printed_also_when_their_files_cannot_be_written() {
         assert_eq!((code(&output), &json(&output)["results"][0]["samples"]), (2, &5.into()), "{option:?}");
         assert!(stderr(&output).contains("cannot write /dev/full"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn arguments_of_any_bytes_are_told_in_files_on_one_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raw = folder.path().join(OsStr::from_bytes(b"odd \xff\n#name"));
+    let form = |form: &str| format!("{form}={}", folder.path().join(form).to_str().expect("UTF-8"));
+    let output = hpt()
+        .args(["latency", "timer", "--count", "5", "--write", &form("hdr"), "--write", &form("cyclictest-json")])
+        .arg("--raw")
+        .arg(&raw)
+        .output()
+        .expect("the binary was built");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&raw).expect("it was written").lines().count(), 5);
+    let log = fs::read_to_string(folder.path().join("hdr")).expect("it was written");
+    assert_eq!(log.lines().filter(|line| line.starts_with("#name")).count(), 0, "{log}");
+    assert!(log.contains("odd \u{fffd} #name"), "{log}");
+    let own = fs::read_to_string(folder.path().join("cyclictest-json")).expect("it was written");
+    assert!(own.contains("odd \u{fffd} #name"), "{own}");
 }
 
 #[test]
@@ -245,7 +314,7 @@ fn a_plain_user_gets_the_same_answers() {
         let mut words = runner();
         words.push(binary.to_str().expect("UTF-8").to_owned());
         let mut command = command(&words);
-        command.args(arguments).uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent");
+        command.args(arguments).uid(65_534).gid(65_534).current_dir("/").env("HOME", "/proc/nonexistent");
         command.env_remove("XDG_STATE_HOME");
         // A child that another test is just starting may still have the copy open for writing.
         loop {
@@ -290,6 +359,79 @@ fn without_proc_and_sys_hpt_goes_on() {
         unshared(&["calibrate", "--window", "5ms", "--source", "monotonic", "--save"]).expect("unshare is there");
     assert_eq!(code(&save), 2);
     assert!(stderr(&save).contains("mount /proc"), "{}", stderr(&save));
+}
+
+/// Whether hpt understands a command of ours, as somebody would type it: it is asked for its help in the end.
+fn is_understood(command: &str) -> bool {
+    let words = command.split('|').next().unwrap_or_default().split('>').next().unwrap_or_default();
+    // Behind `--` stands another program.
+    let words =
+        words.split_whitespace().skip_while(|word| ["sudo", "hpt"].contains(word)).take_while(|word| *word != "--");
+    let words: Vec<&str> = words.collect();
+    code(&run(&[&words[..], &["--help"]].concat())) == 0
+}
+
+#[test]
+fn commands_that_are_advised_are_understood() {
+    assert!(is_understood("sudo hpt probe | head") && !is_understood("hpt latency poll --fiffo 1"));
+    let mut advised: Vec<String> = Vec::new();
+    for page in ["under-3-us.md", "doctor.md"] {
+        let text = fs::read_to_string(docs(page)).expect("the page is there");
+        let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
+        let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().to_owned());
+        advised.extend(lines);
+    }
+    for name in hosts() {
+        let rules = json(&run(&["doctor", "--host", &host(&name), "--format", "json"]));
+        let rules = rules["rules"].as_array().expect("rules").clone();
+        let remedies = rules.iter().flat_map(|rule| rule["remedies"].as_array().expect("remedies").clone());
+        let commands = remedies.flat_map(|remedy| remedy["commands"].as_array().expect("commands").clone());
+        advised.extend(commands.map(|command| command.as_str().expect("text").to_owned()));
+    }
+    advised.sort();
+    advised.dedup();
+    advised.retain(|command| command.starts_with("hpt ") || command.starts_with("sudo hpt "));
+    assert!(advised.len() > 20, "{advised:?}");
+    for command in advised {
+        assert!(is_understood(&command), "{command}");
+    }
+}
+
+/// What it answers depends on the machine; that it does, and how, does not.
+#[test]
+fn a_doctor_answers_to_whom_it_may_be() {
+    let first_line = format!("{} doctor | head -n 1; exit ${{PIPESTATUS[0]}}", words().join(" "));
+    let nobody_reads = format!("{} doctor >&-", words().join(" "));
+    for script in [first_line, nobody_reads] {
+        let output = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
+        assert!((0..=2).contains(&code(&output)) && stderr(&output).is_empty(), "{script}: {}", stderr(&output));
+    }
+    let document = json(&run(&["doctor", "--format", "json"]));
+    let answer = match &document["in_the_way"] {
+        serde_json::Value::Bool(true) => 1,
+        serde_json::Value::Bool(false) => 0,
+        _ => 2,
+    };
+    assert_eq!(code(&run(&["doctor"])), answer);
+    // Where nothing can be mounted, the live run above is all.
+    let script = r#"mount -t tmpfs none /sys && mount -t tmpfs none /proc && exec "$@""#;
+    let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
+    let without = |words: &[String], arguments: &[&str]| {
+        Command::new("unshare")
+            .args(user)
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .args(words)
+            .args(arguments)
+            .output()
+    };
+    match without(&words(), &["--version"]) {
+        Ok(output) if output.status.success() => {}
+        other => return println!("skipped: no mount namespace of our own: {other:?}"),
+    }
+    let output = without(&words(), &["doctor", "--format", "json"]).expect("unshare is there");
+    let document = json(&output);
+    let told = document["rules"].as_array().expect("rules").iter().filter(|rule| rule["verdict"] == "untold").count();
+    assert!(told > 5 && code(&output) > 0, "{document:#}");
 }
 
 #[test]
@@ -340,6 +482,19 @@ fn a_damaged_capture_is_refused() {
 }
 
 #[test]
+fn a_capture_into_a_folder_that_is_used_is_refused_and_changes_nothing_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_str().expect("UTF-8");
+    std::fs::write(folder.path().join("of-another-machine"), "").expect("ours");
+    for command in ["probe", "doctor"] {
+        let output = run(&[command, "--capture", path]);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("is not empty"), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(path).expect("ours").count(), 1);
+    }
+}
+
+#[test]
 fn a_capture_that_cannot_be_written_is_told() {
     let output = run(&["probe", "--capture", "/proc/nowhere"]);
     assert_eq!(code(&output), 2);
@@ -386,7 +541,8 @@ fn a_path_that_is_not_text_is_no_trouble() {
         let save = ["calibrate", "--window", "5ms", "--source", "monotonic", "--save", "--format", format, "--store"];
         let output = hpt().args(save).arg(&odd).output().expect("built");
         assert_eq!(code(&output), 0, "{}", stderr(&output));
-        let output = hpt().args(["probe", "--format", format, "--capture"]).arg(&odd).output().expect("built");
+        let output =
+            hpt().args(["probe", "--format", format, "--capture"]).arg(odd.join(format)).output().expect("built");
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
 }
@@ -418,6 +574,16 @@ fn a_pipe_or_a_device_in_place_of_a_file_is_refused_at_once() {
 
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("facts.json")).expect("ours");
     assert_eq!(code(&run(&["probe", "--host", store])), 2);
+}
+
+#[test]
+fn a_folder_in_place_of_a_textfile_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("hpt.prom");
+    std::fs::create_dir(&path).expect("ours");
+    let output = run(&["watch", "--duration", "1day", "--textfile", path.to_str().expect("UTF-8")]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
+    assert!(stderr(&output).contains("hpt.prom: is a directory"), "{}", stderr(&output));
 }
 
 #[test]
@@ -499,6 +665,50 @@ fn a_damaged_journal_is_told_and_left_alone() {
 }
 
 #[test]
+fn a_journal_that_is_not_where_it_was_said_to_be_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mistyped = folder.path().join("mistyped");
+    let store = folder.path().to_str().expect("UTF-8");
+    for list in [&["--list"][..], &[]] {
+        let restore = |store: &str| run(&[&["restore", "--store", store], list].concat());
+        let output = restore(mistyped.to_str().expect("UTF-8"));
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("there is no folder"), "{}", stderr(&output));
+        assert_eq!(code(&restore(store)), 0, "a folder without a journal has nothing to restore");
+        std::os::unix::fs::symlink("/proc/nonexistent/journal", folder.path().join("journal")).expect("ours");
+        let output = restore(store);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("a symbolic link to what is not there"), "{}", stderr(&output));
+        fs::remove_file(folder.path().join("journal")).expect("ours");
+    }
+    assert!(!mistyped.exists(), "nothing is made");
+}
+
+#[test]
+fn a_journal_of_another_boot_is_void_and_one_of_another_processor_counts() {
+    let boot = match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        Ok(boot) => boot,
+        Err(error) => return println!("skipped: nobody tells the boot: {error}"),
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let journal = |boot: &str| {
+        // FNV-1a of nothing.
+        let head = "hpt-state 1\npurpose journal\nboot ";
+        fs::write(
+            folder.path().join("journal"),
+            format!("{head}{}\nprocessor a/b/c\nchecksum cbf29ce484222325\n", boot.trim()),
+        )
+        .expect("ours");
+        stdout(&run(&["restore", "--list", "--store", store])).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = journal("00000000-3b44-4a4f-8a43-0c3a7f4c2a10");
+    assert!(said.contains("of another boot") && !said.contains("processor a/b/c"), "{said}");
+    let said = journal(&boot);
+    assert!(said.contains("was written on processor a/b/c") && !said.contains("another boot"), "{said}");
+}
+
+#[test]
 fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |path: &str, content: &[u8]| {
@@ -528,4 +738,60 @@ fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
     let output = run(&["clocksource", "--host", &machine]);
     let words = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("there is no /dev/kmsg"), "{words}");
+}
+
+/// Lines that no machine has, in any order with any other option: hpt says something, and drives nothing.
+#[test]
+fn no_options_of_gpio_end_in_a_panic_or_a_signal() {
+    const SEED: u64 = 0x6770_696f;
+    const VALUES: [&str; 16] = [
+        "",
+        "0s",
+        "1us",
+        "-1",
+        "1",
+        "1ms",
+        "18446744073709551616",
+        "gpiochip99999:1",
+        "/dev/null:1",
+        "/dev/full",
+        "\u{fffd}",
+        "a=b",
+        "hdr=/dev/null",
+        "spin",
+        "whole",
+        "99",
+    ];
+    const OPTIONS: [&str; 13] = [
+        "--chip",
+        "--listen",
+        "--timeout",
+        "--interval",
+        "--duration",
+        "--count",
+        "--figure",
+        "--break-above",
+        "--write",
+        "--cpu",
+        "--fifo",
+        "--out",
+        "--in",
+    ];
+    let mut state = SEED;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % below
+    };
+    for _ in 0..60 {
+        let mut arguments = vec!["latency", "gpio"];
+        if next(2) == 0 {
+            arguments.extend(["--out", "gpiochip99999:0", "--in", "no such line"]);
+        }
+        for _ in 0..=next(4) {
+            arguments.extend([OPTIONS[next(OPTIONS.len())], VALUES[next(VALUES.len())]]);
+        }
+        let output = run(&arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}, seed {SEED:#x}");
+        assert!(!stderr(&output).is_empty() && stdout(&output).is_empty(), "{arguments:?}");
+    }
 }

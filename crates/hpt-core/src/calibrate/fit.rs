@@ -7,6 +7,7 @@ use crate::{source::Pair, units::Frequency};
 
 /// A frequency and the limits that the pairs leave to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fit {
     /// The middle between the limits.
     pub frequency: Frequency,

@@ -28,6 +28,7 @@ const CLOSING_ROUNDS: u64 = 8;
 /// How a frequency was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Method {
     /// Somebody states it.
     Stated,

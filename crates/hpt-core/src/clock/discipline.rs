@@ -7,6 +7,7 @@ use crate::sys::adjtime::{self, Timex};
 
 /// How the kernel bends its clocks, and what it believes of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Discipline {
     /// Whether the kernel takes its wall time for synchronised: a daemon says so, and has said something lately.
     pub synchronised: bool,
@@ -33,7 +34,7 @@ pub fn discipline() -> io::Result<Discipline> {
 
 impl Discipline {
     #[expect(clippy::cast_precision_loss, reason = "the kernel keeps these far below 2^53")]
-    fn of(read: Timex) -> Self {
+    pub(crate) fn of(read: Timex) -> Self {
         // Linux, include/uapi/linux/timex.h.
         const STA_UNSYNC: u32 = 0x40;
         // The kernel's frequency has 16 bits behind the point. adjtimex(2).

@@ -420,6 +420,22 @@ mod tests {
     }
 
     #[test]
+    fn a_core_that_is_behind_reads_a_segment_that_has_just_begun() {
+        const BEHIND_NS: f64 = 800.0;
+        let machine = Machine::new();
+        let mut worst_ns = 0;
+        for _ in 0..1_000 {
+            machine.wait(150_000.0);
+            // One core makes all segments, and the other comes at once.
+            machine.core_is_ahead_by.set(0.0);
+            machine.look();
+            machine.core_is_ahead_by.set(-BEHIND_NS * machine.hertz.get() / 1e9);
+            worst_ns = worst_ns.max(machine.look().1);
+        }
+        assert!(worst_ns <= 900, "{worst_ns} ns, by a core that is 800 ns behind");
+    }
+
+    #[test]
     fn a_steady_clock_is_followed_within_nanoseconds() {
         for ppm in [0.0, 500.0, -500.0] {
             let machine = Machine::new();

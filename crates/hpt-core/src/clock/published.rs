@@ -91,9 +91,9 @@ pub(crate) struct InForce {
 }
 
 impl InForce {
-    /// The nanoseconds at `ticks`, where the segment has them and is not closed.
+    /// The nanoseconds at `ticks`, where the segment has them, or has just begun, and is not closed.
     pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
-        if self.state.is_closed() { None } else { self.line.at(ticks) }
+        if self.state.is_closed() { None } else { self.line.at_or_just_before(ticks) }
     }
 }
 

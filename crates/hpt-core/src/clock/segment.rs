@@ -44,6 +44,8 @@ pub(crate) const OLDEST_NS: u64 = 20_000;
 const BUDGET_NS: u64 = 10;
 /// The reference's rate changes by no more than this between two segments: twice 500 ppm, and as much again for a counter that follows the temperature.
 pub(crate) const LARGEST_CHANGE_PPB: u64 = 1_100_000;
+/// Counters of cores that a kernel trusts are closer together than this, and none that is stepped is stepped by as little.
+const CORES_APART_NS: u64 = 1_000;
 const BILLION: u64 = 1_000_000_000;
 
 impl Segment {
@@ -66,6 +68,13 @@ impl Segment {
         }
         let past = low.wrapping_sub(self.base_ticks as u32) as u64;
         Some(self.base_ns + ((past * self.slope) >> 32))
+    }
+
+    /// As `at`, and its beginning to who comes from shortly before it: a core whose counter is behind that of the core where it was made.
+    pub(crate) const fn at_or_just_before(&self, ticks: u64) -> Option<u64> {
+        let behind = self.base_ticks.wrapping_sub(ticks);
+        let is_just_before = behind < 1 << 20 && (behind * self.slope) >> 32 <= CORES_APART_NS;
+        if is_just_before && self.ticks > 0 { Some(self.base_ns) } else { self.at(ticks) }
     }
 
     /// What no reading of it exceeds.
@@ -147,7 +156,7 @@ impl Rate {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use proptest::prelude::{prop_assert, proptest};
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     use super::{LONGEST_NS, Point, Rate, SHORTEST_NS, Segment};
 
@@ -176,6 +185,12 @@ mod tests {
                 prop_assert!(later >= ns);
             }
             prop_assert!(segment.at(base_ticks.wrapping_sub(1)).is_none());
+            // From before: the beginning within a microsecond of it, and nothing else.
+            let microsecond = (1_000_u64 << 32) / segment.slope;
+            prop_assert_eq!(segment.at_or_just_before(base_ticks.wrapping_sub(microsecond)), Some(segment.base_ns));
+            let earlier = base_ticks.wrapping_sub(microsecond + 2 + (1 << 32) / segment.slope);
+            prop_assert_eq!(segment.at_or_just_before(earlier), None);
+            prop_assert_eq!(segment.at_or_just_before(base_ticks.wrapping_add(past)), Some(ns));
             prop_assert!(segment.at(base_ticks.wrapping_add(segment.ticks)).is_none());
             prop_assert!(segment.end_ns() - base_ns <= LONGEST_NS + 1_001);
             prop_assert!(segment.extended_to(base_ticks.wrapping_add(past)) == ns);

@@ -71,6 +71,8 @@ pub struct Expectation {
     /// The same as long as the kernel's tick is the usual one.
     usually_bent_ppm: f64,
     pub(super) patience_ns: u64,
+    /// How far off the stated rate may be because it was only measured.
+    measured_within_ppm: f64,
 }
 
 impl Expectation {
@@ -92,6 +94,7 @@ impl Expectation {
             bent_ppm,
             usually_bent_ppm: bent_ppm,
             patience_ns: patience_ns.max(granule_ns.saturating_mul(PATIENCE_GRANULES)),
+            measured_within_ppm: 0.0,
         })
     }
 
@@ -101,6 +104,21 @@ impl Expectation {
         if self.nature != Nature::Steady {
             self.bent_ppm = self.usually_bent_ppm + tick_ppm.abs();
         }
+        self
+    }
+
+    /// The same where what is stated of the source's rate is what the reference itself goes by, to so many parts per million: the kernel's clock beside the
+    /// counter that it counts by.
+    #[must_use]
+    pub fn counted_by_the_reference(mut self, within_ppm: f64) -> Self {
+        self.tolerance_ppm = within_ppm;
+        self
+    }
+
+    /// The same where nobody states the source's rate, and it was measured to so many parts per million instead.
+    #[must_use]
+    pub fn measured_within(mut self, ppm: f64) -> Self {
+        self.measured_within_ppm = ppm;
         self
     }
 
@@ -116,7 +134,7 @@ impl Expectation {
     /// How far its rate may be from the stated one.
     pub(super) fn accepted_ppm(&self, limits: &Limits) -> f64 {
         let tolerance = if limits.statements_may_be_wrong { self.tolerance_ppm } else { 0.0 };
-        limits.rate_ppm + tolerance + self.bent_ppm
+        limits.rate_ppm + tolerance + self.bent_ppm + self.measured_within_ppm
     }
 
     /// The time after which it may have wrapped unseen, in nanoseconds.
@@ -155,7 +173,7 @@ fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
         // A quartz.
         StatedBy::Cpuid | StatedBy::DeviceTree | StatedBy::Cntfrq | StatedBy::Device => 100.0,
         // The kernel's, or the host's, calibration at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within 500 ppm.
-        StatedBy::Definition | StatedBy::Hypervisor => 500.0,
+        StatedBy::Definition | StatedBy::Hypervisor | StatedBy::Kernel => 500.0,
         // Written down before the rate was refined, which changes it by a hundredth at most: tsc_refine_calibration_work.
         StatedBy::BogoMips => 10_000.0,
         StatedBy::Program => 0.0,
@@ -195,6 +213,22 @@ mod tests {
         let raw = || info(StatedBy::Definition, false);
         assert_eq!(accepted(info(StatedBy::BogoMips, false), raw()), 10_550.0);
         assert_eq!(accepted(info(StatedBy::Definition, true), raw()), 1_050.0);
+    }
+
+    #[test]
+    fn the_kernels_clock_and_the_counter_that_it_counts_by_must_agree() {
+        let expected = Expectation::of(&info(StatedBy::BogoMips, false), &info(StatedBy::Definition, false), EXACT);
+        let expected = expected.expect("stated").counted_by_the_reference(3.0);
+        assert_eq!(expected.accepted_ppm(&Limits::default()), 53.0);
+    }
+
+    #[test]
+    fn what_was_only_measured_is_held_to_no_more_than_that() {
+        let expected = Expectation::of(&info(StatedBy::Program, false), &info(StatedBy::Program, false), EXACT);
+        let expected = expected.expect("stated").measured_within(120.0);
+        assert_eq!(expected.accepted_ppm(&Limits::default()), 170.0);
+        let strict = Limits { rate_ppm: 1.0, statements_may_be_wrong: false, ..Limits::default() };
+        assert_eq!(expected.accepted_ppm(&strict), 121.0);
     }
 
     #[test]

@@ -313,6 +313,11 @@ impl Watched {
         self.most_bent_ppm = self.most_bent_ppm.max(self.expectation.bent_ppm);
     }
 
+    pub(super) fn expect(&mut self, expectation: Expectation) {
+        self.expectation = expectation;
+        self.most_bent_ppm = self.most_bent_ppm.max(expectation.bent_ppm);
+    }
+
     /// What came before is not compared with what comes: the machine was suspended, or moved.
     pub(super) fn restart(&mut self) {
         self.stretch = None;

@@ -28,6 +28,7 @@ pub struct Watch {
 
 /// What was seen until now.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct WatchSummary {
     /// Rounds of readings.
     pub rounds: u64,
@@ -54,6 +55,18 @@ impl Watch {
     pub fn set_tick_off_by(&mut self, tick_ppm: f64) {
         for source in &mut self.sources {
             source.set_tick_off_by(tick_ppm);
+        }
+    }
+
+    /// From the next round on this is expected of the sources: what the reference counts by has changed.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many expectations as sources.
+    pub fn expect(&mut self, expectations: &[Expectation]) {
+        assert_eq!(expectations.len(), self.sources.len(), "one expectation for each source");
+        for (source, &expectation) in self.sources.iter_mut().zip(expectations) {
+            source.expect(expectation);
         }
     }
 
@@ -281,6 +294,32 @@ mod tests {
         for fault in found {
             let Fault::RateOff { least_ppm, most_ppm, .. } = fault else { panic!("{fault:?}") };
             assert!((99.0..=100.0).contains(&least_ppm) && most_ppm >= 100.0, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_runs_a_hundred_ppm_beside_the_clock_that_counts_by_it_is_caught_by_default() {
+        let stated = |stated_by| {
+            let mut info = steady(1_000_000_000);
+            info.nominal = info.nominal.map(|nominal| Nominal { stated_by, ..nominal });
+            info
+        };
+        let (tsc, raw) = (stated(StatedBy::BogoMips), stated(StatedBy::Definition));
+        let expectation = Expectation::of(&tsc, &raw, GRANULES).expect("its rate is stated");
+        let tight = expectation.counted_by_the_reference(3.0);
+        for (first, then, faults) in [(tight, tight, 3), (expectation, expectation, 0), (tight, expectation, 1)] {
+            let mut watch = Watch::over(&[first], Limits::default());
+            let mut found = Vec::new();
+            for round in 1..=3 * ROUNDS_IN_AN_INTERVAL {
+                let bursts = [burst(&at_rate(1_000_100_000.0), round * ROUND_NS, (30, 30))];
+                watch.take(Round { bursts: &bursts, interrupted: false });
+                if round % ROUNDS_IN_AN_INTERVAL == 0 {
+                    found.extend(watch.end_interval().0.remove(0).faults);
+                    watch.expect(&[then]);
+                }
+            }
+            assert_eq!(found.len(), faults, "{found:?}");
+            assert!(found.iter().all(|fault| matches!(fault, Fault::RateOff { .. })), "{found:?}");
         }
     }
 

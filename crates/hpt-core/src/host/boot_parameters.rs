@@ -5,6 +5,7 @@ use super::Architecture;
 
 /// A parameter that the kernel was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BootParameter {
     /// Its name, with `-` for `_`, as the kernel takes both for the same.
     pub name: String,
@@ -113,6 +114,12 @@ const KNOWN: [KnownParameter; 19] = [
     x86("pmtmr=PORT", "states the I/O port of the ACPI timer", "where the firmware states a wrong one"),
 ];
 
+/// What emulates the machine, as whoever started the emulator says on the kernel's command line.
+pub(super) fn emulator(parameters: &[BootParameter]) -> Option<String> {
+    let said = parameters.iter().find(|parameter| parameter.name == EMULATED)?;
+    Some(said.value.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "an emulator".to_owned()))
+}
+
 impl BootParameter {
     /// The parameters of a command line, up to `--`, behind which stands what is meant for the first program.
     #[must_use]
@@ -158,9 +165,44 @@ impl KnownParameter {
     }
 }
 
-/// Of a command line, what bears on clock sources, for a capture: nothing else in it leaves the machine.
-pub(super) fn only_on_clock_sources(command_line: &str) -> String {
-    let kept = BootParameter::all(command_line).into_iter().filter(BootParameter::bears_on_clock_sources);
+/// Those that bear on latency, with `-` for `_`. Linux, Documentation/admin-guide/kernel-parameters.txt.
+const ON_LATENCY: [&str; 26] = [
+    "isolcpus",
+    "nohz",
+    "nohz-full",
+    "rcu-nocbs",
+    "rcu-nocb-poll",
+    "irqaffinity",
+    "threadirqs",
+    "preempt",
+    "skew-tick",
+    "nosmt",
+    "mitigations",
+    "nmi-watchdog",
+    "nowatchdog",
+    "nosoftlockup",
+    "intel-pstate",
+    "amd-pstate",
+    "cpufreq.default-governor",
+    "idle",
+    "transparent-hugepage",
+    "kthread-cpus",
+    "maxcpus",
+    "nr-cpus",
+    "acpi-irq-nobalance",
+    "numa-balancing",
+    "highres",
+    "cpuidle.off",
+];
+
+/// By this one, who starts an emulator tells the programs in it so; the kernel takes it for a module's and passes it over.
+const EMULATED: &str = "hpt.emulated";
+
+/// Of a command line, what bears on clock sources and latency, for a capture: nothing else in it leaves the machine.
+pub(super) fn only_what_matters(command_line: &str) -> String {
+    let kept = BootParameter::all(command_line)
+        .into_iter()
+        .filter(|known| known.bears_on_clock_sources() || known.name == EMULATED || ON_LATENCY.contains(&&*known.name));
     let mut kept = kept.map(|parameter| parameter.text).collect::<Vec<_>>().join(" ");
     kept.push('\n');
     kept
@@ -185,7 +227,7 @@ fn words(line: &str) -> Vec<String> {
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{Architecture, BootParameter, KNOWN, KnownParameter, only_on_clock_sources};
+    use super::{Architecture, BootParameter, KNOWN, KnownParameter, only_what_matters};
 
     #[test]
     fn parameters_are_words_and_quotes_hold_blanks_together() {
@@ -217,8 +259,21 @@ mod tests {
 
     #[test]
     fn a_capture_keeps_no_other_parameter() {
-        let kept = only_on_clock_sources("root=UUID=1234 tsc=reliable password=\"x tsc=y\" idle=poll -- hpet=force");
-        assert_eq!(kept, "tsc=reliable idle=poll\n");
+        let kept = only_what_matters(
+            "root=UUID=1234 tsc=reliable password=\"x tsc=y\" idle=poll nohz_full=1-3 hpt.emulated=QEMU -- hpet=force",
+        );
+        assert_eq!(kept, "tsc=reliable idle=poll nohz_full=1-3 hpt.emulated=QEMU\n");
+    }
+
+    #[test]
+    fn what_emulates_the_machine_is_what_the_command_line_says() {
+        let emulator = |line| super::emulator(&BootParameter::all(line));
+        assert_eq!(emulator("quiet hpt.emulated=QEMU panic=-1").as_deref(), Some("QEMU"));
+        assert_eq!(emulator("hpt.emulated=\"QEMU 7.2\"").as_deref(), Some("QEMU 7.2"));
+        for unnamed in ["hpt.emulated", "hpt.emulated="] {
+            assert_eq!(emulator(unnamed).as_deref(), Some("an emulator"), "{unnamed}");
+        }
+        assert_eq!(["quiet", "emulated=QEMU", "quiet -- hpt.emulated=QEMU"].map(emulator), [None, None, None]);
     }
 
     proptest! {

@@ -1,12 +1,12 @@
 //! Copies what hpt reads of a machine into a folder, so that others can explain it elsewhere.
-//! Takes nothing private: no serial number, no boot identity, no host name, no address.
+//! Takes nothing private: no serial number, no boot identity, no host name, no address, nobody's name, and of other programs nothing at all.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use super::{COMMAND_LINE, Host, KERNEL_LOG, boot_parameters, kernel_log, soc};
+use super::{COMMAND_LINE, Facts, Host, KERNEL_LOG, Told, boot_parameters, interrupts, kernel_log, settings, soc};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
 const PATHS: [&str; 6] = [
@@ -29,11 +29,14 @@ const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
 /// What a capture wrote and what the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Captured {
     /// The paths copied, as they are on the machine.
     pub copied: Vec<String>,
     /// The paths that could not be read.
     pub missing: Vec<String>,
+    /// Those among them that are there, and take more rights.
+    pub refused: Vec<String>,
 }
 
 /// The folder could not be written.
@@ -47,15 +50,18 @@ pub struct CaptureError {
 }
 
 impl Host {
-    /// Copies the files that hpt reads of this machine below `folder`; the facts are the caller's to add.
+    /// Copies the files that hpt reads of this machine below `folder`; [`facts_of`](Self::facts_of) are the caller's to add.
     ///
     /// # Errors
     ///
     /// When `folder` cannot be written. A file the machine does not have is not an error.
     pub fn capture(&self, folder: &Path) -> Result<Captured, CaptureError> {
-        let mut captured = Captured { copied: Vec::new(), missing: Vec::new() };
+        let mut captured = Captured { copied: Vec::new(), missing: Vec::new(), refused: Vec::new() };
         for path in self.files_read() {
             let Some(content) = self.without_what_is_private(&path) else {
+                if self.told(&path) == Told::NotAllowed {
+                    captured.refused.push(path.clone());
+                }
                 captured.missing.push(path);
                 continue;
             };
@@ -68,15 +74,31 @@ impl Host {
         Ok(captured)
     }
 
-    /// What of a file may leave the machine: of the command line and the log, what bears on clock sources.
+    /// The facts that belong to what was captured: what no file holds, and what may not be read.
+    #[must_use]
+    pub fn facts_of(&self, captured: &Captured) -> Facts {
+        let mut situation = self.situation().without_what_is_private();
+        situation.refused.extend(captured.refused.iter().cloned());
+        situation.refused.sort();
+        situation.refused.dedup();
+        Facts { situation: Some(situation), ..self.facts().clone() }
+    }
+
+    /// What of a file may leave the machine: of the command line and the log, what bears on time and latency.
     fn without_what_is_private(&self, path: &str) -> Option<Vec<u8>> {
         match path {
-            COMMAND_LINE => Some(boot_parameters::only_on_clock_sources(&self.text(path)?).into_bytes()),
+            COMMAND_LINE => Some(boot_parameters::only_what_matters(&self.text(path)?).into_bytes()),
             KERNEL_LOG => {
                 let records = kernel_log::records(&self.locate(path)).ok()?;
                 Some(kernel_log::only_on_clock_sources(&records))
             }
-            _ => self.read(path).ok().map(|content| without_private_lines(&content)),
+            _ => {
+                let content = self.read(path).ok()?;
+                let text = String::from_utf8_lossy(&content);
+                let kept =
+                    settings::without_what_is_private(path, &text).or_else(|| interrupts::without_names(path, &text));
+                Some(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
+            }
         }
     }
 
@@ -84,6 +106,9 @@ impl Host {
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());
+        files.extend(self.core_files());
+        files.extend(self.interrupt_files());
+        files.extend(self.setting_files());
         files.extend(self.arch_timer_files());
         files.extend(self.pm_timer_files());
         for (class, file) in NAMES {

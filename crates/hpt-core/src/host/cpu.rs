@@ -50,6 +50,7 @@ pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidL
 
 /// Who states how fast the TSC ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TscStatement {
     /// CPUID leaf 0x15: the crystal and the TSC's ratio to it.
     Crystal,
@@ -63,6 +64,7 @@ pub enum TscStatement {
 
 /// A stated TSC frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct TscFrequency {
     /// The rate.
     pub frequency: Frequency,
@@ -137,7 +139,7 @@ impl Cpu {
         self.flags.contains(flag)
     }
 
-    /// The hypervisor's name for itself (CPUID leaf `0x4000_0000`); `None` on bare hardware.
+    /// The hypervisor's signature (CPUID leaf `0x4000_0000`), for which [`hypervisor_name`](Self::hypervisor_name) has a name; `None` on bare hardware.
     #[must_use]
     pub fn hypervisor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.leaf(HYPERVISOR)?;
@@ -145,6 +147,22 @@ impl Cpu {
             [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).filter(u8::is_ascii_graphic).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         Some(if name.is_empty() { "unnamed".to_owned() } else { name })
+    }
+
+    /// What people call the hypervisor with that `signature`, as [`hypervisor`](Self::hypervisor) gives it; one that is not known is called by it.
+    #[must_use]
+    pub fn hypervisor_name(signature: &str) -> &str {
+        match signature {
+            "KVMKVMKVM" | "LinuxKVMHv" => "KVM",
+            "TCGTCGTCGTCG" => "QEMU (TCG)",
+            "VMwareVMware" => "VMware",
+            "MicrosoftHv" => "Hyper-V",
+            "XenVMMXenVMM" => "Xen",
+            "VBoxVBoxVBox" => "VirtualBox",
+            "ACRNACRNACRN" => "ACRN",
+            "bhyvebhyve" => "bhyve",
+            other => other,
+        }
     }
 
     /// CPUID's word that the TSC's rate does not change; `None` where the leaf is missing.
@@ -207,7 +225,7 @@ impl Cpu {
     }
 
     /// Half of `BogoMIPS` in MHz: with a constant TSC the kernel sets `loops_per_jiffy` from it (arch/x86/kernel/tsc.c, `tsc_init`).
-    fn bogomips_frequency(&self) -> Option<Frequency> {
+    pub(super) fn bogomips_frequency(&self) -> Option<Frequency> {
         let hundredths = self.bogomips_hundredths?;
         self.has_flag("constant_tsc").then(|| Frequency::from_hertz(hundredths.checked_mul(5_000)?)).flatten()
     }

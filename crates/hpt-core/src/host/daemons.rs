@@ -21,16 +21,28 @@ fn daemon(process_name: &str) -> Option<&'static str> {
     DAEMONS.into_iter().find(|&(name, _)| name == process_name.trim_end()).map(|(_, daemon)| daemon)
 }
 
+/// What moves interrupts between CPUs calls itself so.
+pub(super) const IRQBALANCE: &str = "irqbalance";
+
 impl Host {
     /// The programs that run and keep time, each once; `None` where /proc shows no processes. Those of other process namespaces are not seen.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
-        let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        let names: Vec<String> = processes.filter_map(|number| self.text(&format!("/proc/{number}/comm"))).collect();
+        let names = self.process_names();
         let mut daemons: Vec<_> = names.iter().filter_map(|name| daemon(name)).collect();
         daemons.sort_unstable();
         daemons.dedup();
         (!names.is_empty()).then_some(daemons)
+    }
+
+    /// Whether a process is called so.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        self.process_names().iter().any(|process| process == name)
+    }
+
+    fn process_names(&self) -> Vec<String> {
+        let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        processes.filter_map(|number| self.text(&format!("/proc/{number}/comm"))).collect()
     }
 }
 

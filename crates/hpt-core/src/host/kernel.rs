@@ -5,6 +5,7 @@ use std::fmt;
 
 /// The kernel's clock sources, as sysfs lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClockSources {
     /// The one in use; `None` when sysfs does not tell.
     pub current: Option<String>,

@@ -4,10 +4,12 @@
 use std::{
     fmt,
     fs::File,
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind, Read, Seek, SeekFrom},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::Path,
 };
+
+use crate::units::Frequency;
 
 /// No record of /dev/kmsg is longer; a shorter buffer is refused by EINVAL. Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
@@ -16,6 +18,7 @@ const LARGEST_LOG: usize = 32 << 20;
 
 /// One line of the kernel's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// When it was written, in microseconds since the kernel began.
     pub at_us: u64,
@@ -25,6 +28,7 @@ pub struct LogLine {
 
 /// The kernel's log, as far as it was handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KernelLog {
     /// The lines, oldest first.
     pub lines: Vec<LogLine>,
@@ -101,27 +105,91 @@ impl KernelLog {
         log
     }
 
+    /// The rate that the kernel takes the TSC to have, by what it said last: refined beside another timer or, where it was told the rate, what it found first.
+    pub(super) fn tsc_frequency(&self, was_told: bool) -> Option<Frequency> {
+        let by =
+            |wanted: fn(&str) -> Option<&str>| self.lines.iter().rev().find_map(|line| megahertz(wanted(&line.text)?));
+        let refined = by(|text| text.strip_prefix("tsc: Refined TSC clocksource calibration: "));
+        // Where the processor's rate is another one, a line with that of the TSC follows it.
+        let detected = || by(|text| text.strip_prefix("tsc: Detected "));
+        refined.or_else(|| was_told.then(detected).flatten())
+    }
+
     /// The lines that speak of the kernel's clock sources.
     pub fn on_clock_sources(&self) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(|line| is_on_clock_sources(&line.text))
     }
 }
 
+impl LogLine {
+    /// The clock source that the kernel turned to here. Linux, kernel/time/clocksource.c, `__clocksource_select`.
+    #[must_use]
+    pub fn turned_to_clock_source(&self) -> Option<&str> {
+        self.text.strip_prefix("clocksource: Switched to clocksource ").map(str::trim)
+    }
+}
+
+/// `2596.127 MHz`, and what follows.
+fn megahertz(text: &str) -> Option<Frequency> {
+    let (whole, thousandths) = text.split_once(" MHz")?.0.split_once('.')?;
+    let is_kilohertz = thousandths.len() == 3 && thousandths.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, thousandths): (u64, u64) = (whole.parse().ok()?, thousandths.parse().ok().filter(|_| is_kilohertz)?);
+    Frequency::from_hertz(whole.checked_mul(1_000_000)?.checked_add(thousandths * 1_000)?)
+}
+
+/// What the kernel adds to its log from now on. Waits for nothing.
+#[derive(Debug)]
+pub struct NewLogLines {
+    file: File,
+    record: Vec<u8>,
+}
+
+impl NewLogLines {
+    pub(super) fn from_the_end_of(path: &Path) -> io::Result<Self> {
+        let mut file = open(path)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, record: vec![0; LONGEST_RECORD] })
+    }
+
+    /// The lines since the last look, oldest first. What the ring forgot meanwhile is missing.
+    pub fn take(&mut self) -> Vec<LogLine> {
+        let mut records = Vec::new();
+        while records.len() < LARGEST_LOG {
+            match self.file.read(&mut self.record) {
+                Ok(length) if length > 0 => records.extend_from_slice(&self.record[..length]),
+                Err(error) if goes_on(&error) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        KernelLog::parse(&records).lines
+    }
+}
+
+/// Whether another record may follow what reading one answered. EPIPE: the next record was overwritten meanwhile; the one after it comes next.
+fn goes_on(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // O_NONBLOCK: at its end the device answers EAGAIN instead of waiting for the next record.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_char_device() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a device nor a regular file"))
+    }
+}
+
 /// The records of /dev/kmsg, or of a captured machine's file in its place.
 pub(super) fn records(path: &Path) -> io::Result<Vec<u8>> {
-    // O_NONBLOCK: at its end the device answers EAGAIN instead of waiting for the next record.
-    let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let kind = file.metadata()?.file_type();
-    if !kind.is_file() && !kind.is_char_device() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a device nor a regular file"));
-    }
+    let mut file = open(path)?;
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
     while content.len() < LARGEST_LOG {
         match file.read(&mut record) {
             Ok(0) => break,
             Ok(length) => content.extend_from_slice(&record[..length]),
-            // EPIPE: the next record was overwritten meanwhile; the one after it comes next.
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
+            Err(error) if goes_on(&error) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),
         }
@@ -129,7 +197,7 @@ pub(super) fn records(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Those records that speak of clock sources, for a capture; and the first one, without what it says, because it tells that the log begins there.
+/// Those records of the kernel's own that speak of clock sources, for a capture; and the first one, without what it says, because it tells that the log begins there.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for line in records.split(|&byte| byte == b'\n') {
@@ -137,7 +205,7 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
         let Some((head, said)) = text.split_once(';').filter(|_| !text.starts_with(' ')) else {
             continue;
         };
-        if is_on_clock_sources(said) {
+        if is_of_the_kernel(head) && is_on_clock_sources(said) {
             kept.extend_from_slice(line);
         } else if head.split(',').nth(1) == Some("0") {
             kept.extend_from_slice(head.as_bytes());
@@ -148,6 +216,12 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
         kept.push(b'\n');
     }
     kept
+}
+
+/// Whether the kernel itself wrote a record: who writes to /dev/kmsg is marked by a facility, the bits above the three of the level, and cannot take the
+/// kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
+fn is_of_the_kernel(head: &str) -> bool {
+    head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
 
 /// What such lines have in them, in lower case. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c,
@@ -189,7 +263,9 @@ mod tests {
         prelude::{any, prop_assert, proptest},
     };
 
-    use super::{KernelLog, LogLine, only_on_clock_sources};
+    use std::io::Write;
+
+    use super::{Frequency, KernelLog, LogLine, NewLogLines, only_on_clock_sources};
 
     const RECORDS: &[u8] =
         b"5,0,0,-;Linux version 6.1.0\n6,7,1234567,-;tsc: Marking TSC unstable due to clocksource watchdog\n \
@@ -220,6 +296,48 @@ mod tests {
         assert!(KernelLog::parse(kept.as_bytes()).from_the_beginning);
     }
 
+    #[test]
+    fn a_capture_keeps_nothing_that_programs_wrote_into_the_log() {
+        let records = b"12,0,0,-;hpet of root@a-host\n14,3,4,-;tsc: token\n6,4,5,-;hpet0: at MMIO\nx,5,6,-;tsc\n";
+        let kept = String::from_utf8(only_on_clock_sources(records)).expect("as the records");
+        assert_eq!(kept, "12,0,0,-;\n6,4,5,-;hpet0: at MMIO\n");
+    }
+
+    #[test]
+    fn only_what_is_written_from_now_on_is_new() {
+        let mut log = tempfile::NamedTempFile::new().expect("a temporary file");
+        log.write_all(RECORDS).expect("ours");
+        let mut new = NewLogLines::from_the_end_of(log.path()).expect("it is there");
+        assert_eq!(new.take(), []);
+        log.write_all(b"6,9,7,-;clocksource: Switched to clocksource acpi_pm\n6,10,8,-;other\n").expect("ours");
+        let lines = new.take();
+        let names: Vec<Option<&str>> = lines.iter().map(LogLine::turned_to_clock_source).collect();
+        assert_eq!(names, [Some("acpi_pm"), None]);
+        assert_eq!(new.take(), []);
+    }
+
+    #[test]
+    fn the_kernels_own_rate_of_the_tsc_is_what_it_refined_or_was_told() {
+        let rate = |text: &str, was_told| {
+            let records: Vec<String> = text.lines().map(|line| format!("6,1,2,-;tsc: {line}\n")).collect();
+            KernelLog::parse(records.concat().as_bytes()).tsc_frequency(was_told).map(Frequency::hertz)
+        };
+        let (detected, refined) =
+            ("Detected 2596.154 MHz processor", "Refined TSC clocksource calibration: 2600.001 MHz");
+        assert_eq!((rate(detected, true), rate(detected, false)), (Some(2_596_154_000), None));
+        assert_eq!(rate(&format!("{detected}\n{refined}"), false), Some(2_600_001_000));
+        assert_eq!(rate(&format!("{detected}\nDetected 2500.000 MHz TSC"), true), Some(2_500_000_000));
+        for wrong in [
+            "Detected 2596 MHz processor",
+            "Detected 2596.1 MHz",
+            "Detected x.000 MHz",
+            "Detected 99999999999999.000 MHz",
+            "",
+        ] {
+            assert_eq!(rate(wrong, true), None, "{wrong}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(records in vec(any::<u8>(), 0..400)) {
@@ -230,8 +348,9 @@ mod tests {
 
         #[test]
         fn any_text_in_a_record_is_read_without_a_panic(text in "\\PC*", escaped in "(\\\\x[0-9a-g]{0,3}){0,5}") {
-            let log = KernelLog::parse(format!("6,1,2,-;{text}{escaped}\n").as_bytes());
+            let log = KernelLog::parse(format!("6,1,2,-;tsc: Detected {text}{escaped}\n").as_bytes());
             prop_assert!(log.lines.len() <= 1);
+            let _ = log.tsc_frequency(true);
         }
     }
 }

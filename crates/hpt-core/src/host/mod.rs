@@ -2,15 +2,25 @@
 //! Opens no counter. A captured host opens and tries nothing at all.
 
 mod acpi;
+mod boot_loader;
 mod boot_parameters;
 mod capture;
+mod control_groups;
+mod cores;
 mod cpu;
+mod cpu_counts;
+mod cpu_list;
 mod daemons;
 mod device_tree;
+mod interrupts;
 mod kernel;
 mod kernel_log;
+mod kernel_threads;
 mod perf;
+mod settings;
+mod situation;
 mod soc;
+mod told;
 mod uio;
 
 use std::{
@@ -21,24 +31,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use self::settings::STAT;
 pub use self::{
     acpi::PmTimer,
+    boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
     capture::{CaptureError, Captured},
+    control_groups::{ControlGroups, CpuQuota},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
+    cpu_counts::{CountLine, count_lines, stolen_hundredths, waited_ns},
+    cpu_list::CpuList,
     device_tree::{DeviceNode, Region},
     kernel::{BootId, ClockSources},
-    kernel_log::{KernelLog, LogLine, LogUnreadable},
+    kernel_log::{KernelLog, LogLine, LogUnreadable, NewLogLines},
+    kernel_threads::KernelThread,
     perf::PerfEvents,
+    situation::{DeviceFile, Situation},
     soc::ArchTimer,
     uio::UioWindow,
 };
 pub(crate) use self::{
     acpi::{FADT, Latch, NoPmTimer},
+    cores::{Core, Cores, IdleState},
+    interrupts::Interrupt,
     perf::PARANOID,
+    settings::{BOOST, FAIR_SERVER, NO_TURBO, RT_PERIOD, RT_RUNTIME, Stolen, Supply, Zone},
     soc::SYSTEM_TIMER,
+    told::Told,
 };
-use crate::sys::{arch, clock::ClockId, process};
+use crate::{
+    sys::{arch, clock::ClockId, process},
+    units::Frequency,
+};
 
 /// No file that hpt reads is larger; a longer one is cut off here.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -141,6 +165,9 @@ pub struct Facts {
     pub hwcap2: u64,
     /// The CPUID leaves that bear on time; empty where there is no CPUID.
     pub cpuid: Vec<CpuidLeaf>,
+    /// How a captured machine was when it was captured; `None` for the machine at hand, which is looked at when that is asked for.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub situation: Option<Situation>,
 }
 
 impl Facts {
@@ -160,6 +187,7 @@ impl Facts {
                 .collect(),
             hwcap2: process::hwcap2(),
             cpuid: cpu::leaves(arch::cpuid),
+            situation: None,
         }
     }
 }
@@ -211,6 +239,10 @@ impl Host {
     ///
     /// Whatever opening or reading it answers; anything but a regular file is refused.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let situation = self.facts.situation.as_ref().filter(|_| !self.live);
+        if situation.is_some_and(|situation| situation.refused.iter().any(|refused| refused == path)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         read_regular_file(&self.locate(path))
     }
 
@@ -219,6 +251,13 @@ impl Host {
         let content = self.read(path).ok()?;
         let text = String::from_utf8_lossy(&content);
         Some(text.trim_end_matches(['\n', '\0', ' ']).to_owned())
+    }
+
+    /// What a file says, as text without what ends it, or why it says nothing.
+    pub(crate) fn told(&self, path: &str) -> Told<String> {
+        let text =
+            |content: Vec<u8>| Some(String::from_utf8_lossy(&content).trim_end_matches(['\n', '\0', ' ']).to_owned());
+        Told::of(self.read(path)).parsed(text)
     }
 
     /// The names of what is in a folder, sorted; none where there is no such folder.
@@ -296,6 +335,15 @@ impl Host {
         self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
     }
 
+    /// What emulates the machine, as far as it is told: by whoever started the emulator, with `hpt.emulated=NAME` on the kernel's command line, or by a hypervisor that is
+    /// QEMU without KVM. `None` also for an emulated board that is told by neither, because its device tree is a real one's, or QEMU's for guests of KVM as well.
+    #[must_use]
+    pub fn emulator(&self) -> Option<String> {
+        let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
+        let said = self.boot_parameters().as_deref().and_then(boot_parameters::emulator);
+        said.or_else(|| is_tcg().then(|| "QEMU".to_owned()))
+    }
+
     /// The kernel's log.
     ///
     /// # Errors
@@ -304,6 +352,34 @@ impl Host {
     pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
         let records = kernel_log::records(&self.locate(KERNEL_LOG)).map_err(|cause| LogUnreadable::of(&cause))?;
         Ok(KernelLog::parse(&records))
+    }
+
+    /// What the kernel adds to its log from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`kernel_log`](Self::kernel_log).
+    pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
+        NewLogLines::from_the_end_of(&self.locate(KERNEL_LOG)).map_err(|cause| LogUnreadable::of(&cause))
+    }
+
+    /// The rate by which the kernel itself turns readings of the TSC into time, and how far off that figure may be in parts per million: by what its log says,
+    /// else by `BogoMIPS` where the kernel was told the rate and so never refined it. `None` where neither tells.
+    ///
+    /// # References
+    ///
+    /// Linux, arch/x86/kernel/tsc.c: `tsc_refine_calibration_work`, `X86_FEATURE_TSC_KNOWN_FREQ`.
+    #[must_use]
+    pub fn kernels_tsc_frequency(&self) -> Option<(Frequency, f64)> {
+        // Its clock's multiplier is rounded as well.
+        #[expect(clippy::cast_precision_loss, reason = "a bound, for comparing")]
+        let within_ppm = |frequency: Frequency, cut_off_hz: f64| 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6;
+        let cpu = self.cpu();
+        let was_told = cpu.has_flag("tsc_known_freq");
+        let logged = self.kernel_log().ok().and_then(|log| log.tsc_frequency(was_told));
+        let logged = logged.map(|frequency| (frequency, within_ppm(frequency, 1e3)));
+        let by_bogomips = || cpu.bogomips_frequency().map(|frequency| (frequency, within_ppm(frequency, 5e3)));
+        logged.or_else(|| was_told.then(by_bogomips).flatten())
     }
 
     /// The identity of this boot; `None` where /proc does not tell it.

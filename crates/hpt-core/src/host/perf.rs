@@ -14,6 +14,7 @@ const SOFTWARE: &str = "software";
 
 /// Who may count what on this machine. `None` is what no file tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PerfEvents {
     /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count themselves in user mode only; from 3 on, on kernels that know it,
     /// nothing.

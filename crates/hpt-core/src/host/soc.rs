@@ -7,6 +7,7 @@
 ///
 /// Linux, Documentation/devicetree/bindings/timer/arm,arch_timer.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ArchTimer {
     /// `clock-frequency` in hertz, for firmware that does not write CNTFRQ.
     pub clock_frequency_hz: Option<u32>,

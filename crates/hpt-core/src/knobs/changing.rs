@@ -3,14 +3,13 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line};
+use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line, journal::Locks};
 
-/// The right to change settings, which one process has at a time: several of them at once, in any order. It is had as long as this or one of the changes
-/// lives.
+/// The right to change settings, which one process of the machine has at a time, whatever its journal: several of them at once, in any order. It is had as long
+/// as this or one of the changes lives.
 #[derive(Clone, Debug)]
 pub struct Changing {
     journal: Journal,
@@ -20,7 +19,7 @@ pub struct Changing {
 
 #[derive(Debug)]
 struct Held {
-    _lock: File,
+    locks: Locks,
     /// The files of the settings that are being changed. Who reads and writes the journal holds it.
     being_changed: Mutex<BTreeSet<String>>,
 }
@@ -32,7 +31,7 @@ impl Journal {
     ///
     /// [`JournalError::Busy`] when another process has it, and whatever else keeps the journal from being used.
     pub fn changing(&self, by: &str) -> Result<Changing, JournalError> {
-        let held = Held { _lock: self.lock()?, being_changed: Mutex::default() };
+        let held = Held { locks: self.lock()?, being_changed: Mutex::default() };
         Ok(Changing { journal: self.clone(), by: by.to_owned(), held: Arc::new(held) })
     }
 }
@@ -48,6 +47,9 @@ impl Changing {
         let mut being_changed = self.being_changed();
         if being_changed.contains(&knob.path) {
             return Err(KnobError::BeingChanged { path: knob.path().to_owned() });
+        }
+        for journal in &self.held.locks.elsewhere {
+            journal.refuse_what_is_left(knob, &before)?;
         }
         self.journal.refuse_what_was_left(knob, &before)?;
         being_changed.insert(knob.path.clone());
@@ -103,7 +105,17 @@ impl Change {
             self.entry.set_to.push(value.to_owned());
             self.right.in_journal(|journal| journal.write_down(&self.entry))?;
         }
-        self.knob.set(value)
+        let set = self.knob.set(value);
+        if let Err(KnobError::Overridden { is, .. }) = &set
+            && is_a_line(is)
+            && *is != self.entry.before
+            && !self.entry.set_to.contains(is)
+        {
+            // What the kernel made of the wish came from here as well.
+            self.entry.set_to.push(is.clone());
+            self.right.in_journal(|journal| journal.write_down(&self.entry))?;
+        }
+        set
     }
 
     /// Leaves it as it is now. The journal keeps what was before, for [`Journal::restore`].
@@ -122,7 +134,8 @@ impl Change {
     ///
     /// # Errors
     ///
-    /// [`KnobError`]; what was before is in the journal then.
+    /// [`KnobError::ChangedSince`] where somebody else has set it meanwhile: it is left alone, and the journal forgets it. Whatever else it is, what was before
+    /// is in the journal then.
     pub fn restore(mut self) -> Result<(), KnobError> {
         self.put_back()
     }
@@ -136,8 +149,15 @@ impl Change {
     fn put_back(&mut self) -> Result<(), KnobError> {
         self.is_over = true;
         if !self.entry.set_to.is_empty() {
-            self.knob.set(&self.entry.before)?;
+            let is = self.knob.value()?;
+            let is_from_here = is == self.entry.before || self.entry.set_to.contains(&is);
+            if is_from_here {
+                self.knob.set(&self.entry.before)?;
+            }
             self.right.in_journal(|journal| journal.strike_out(&self.entry))?;
+            if !is_from_here {
+                return Err(KnobError::ChangedSince { path: self.knob.path().to_owned(), is });
+            }
         }
         Ok(())
     }

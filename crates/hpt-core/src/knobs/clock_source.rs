@@ -5,6 +5,7 @@ use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
 /// A clock source that the kernel may have, as its drivers make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KnownClockSource {
     /// The kernel's name for it.
     pub name: &'static str,
@@ -119,6 +120,7 @@ impl KnownClockSource {
 
 /// A clock source that the kernel would take.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListedClockSource {
     /// The kernel's name for it.
     pub name: String,
@@ -130,6 +132,7 @@ pub struct ListedClockSource {
 
 /// A clock source that the machine has or had, and that the kernel would not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AbsentClockSource {
     /// The kernel's name for it.
     pub name: String,
@@ -143,6 +146,7 @@ pub struct AbsentClockSource {
 
 /// The kernel's clock sources, with what its log says of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClockSourceOutline {
     /// Those that the kernel would take, best first; empty where sysfs does not tell.
     pub listed: Vec<ListedClockSource>,

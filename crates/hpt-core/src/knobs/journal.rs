@@ -2,24 +2,29 @@
 //! Changes a setting only to put it back.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    io::{self, ErrorKind, Read, Seek, Write},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    path::{Path, PathBuf},
 };
 
 use super::{Knob, KnobError, is_a_line};
 use crate::{
-    host::Host,
-    state::{Binding, StateError, Store},
+    host::{Host, read_regular_file},
+    state::{Binding, Saved, StateError, Store},
     sys::file_lock::try_lock,
 };
 
 /// The journal's file in its folder, and the one that is locked.
 const PURPOSE: &str = "journal";
 const LOCK: &str = "lock";
+/// What is locked besides in the folder of [`Journal::FOLDER`], wherever the journal lies: the settings are the machine's.
+const LOCK_OF_THE_MACHINE: &str = "lock-of-the-machine";
 
 /// Changes of one setting by one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The setting's name.
     pub kind: String,
@@ -40,7 +45,7 @@ pub struct Entry {
 pub enum Contents {
     /// There is none, or nothing in it.
     Nothing,
-    /// It is of an earlier boot, whose settings are gone.
+    /// It is of another boot, whose settings are gone.
     OfAnotherBoot,
     /// Changes, the oldest first.
     Entries(Vec<Entry>),
@@ -60,16 +65,18 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// A process was killed while it had the setting changed.
-    #[error("{path} was left at {is:?} by {by:?}, which was killed; `hpt restore` puts {before:?} back")]
+    #[error("{path} was left at {is:?} by {by:?}, which was killed; `{remedy}` puts {before:?} back")]
     LeftBehind {
         /// The setting's file.
-        path: String,
+        path: Box<str>,
         /// What it is set to.
         is: String,
         /// What it was set to before.
         before: String,
         /// Who left it.
-        by: String,
+        by: Box<str>,
+        /// The command that puts it back.
+        remedy: Box<str>,
     },
     /// The journal's file is not one, or damaged.
     #[error("the journal {path} is damaged: {what}; look at it, set by hand what it names, and remove it")]
@@ -92,6 +99,7 @@ pub enum JournalError {
 
 /// What became of one setting that was to be put back.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The setting's name.
     pub kind: String,
@@ -124,11 +132,16 @@ pub enum Restored {
     Failed(KnobError),
 }
 
+/// The note of the journals in use is of some paths; who reads more reads something else.
+const LONGEST_NOTE: u64 = 64 << 10;
+
 /// A journal of changed settings, bound to this boot.
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
     folder: PathBuf,
+    /// Where the machine's own lock is, for whoever may write there.
+    machine: Option<PathBuf>,
     binding: Binding,
 }
 
@@ -142,12 +155,25 @@ impl Journal {
     ///
     /// [`JournalError::NoBootId`].
     pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
-        Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)
+        let journal = Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
+        Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER))
     }
 
+    /// A journal of settings that are nobody else's: without the machine's own lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
         let folder = folder.into();
-        Self { store: Store::new(&folder), folder, binding }
+        Self { store: Store::new(&folder), folder, machine: None, binding }
+    }
+
+    pub(super) fn with_a_lock_of_the_machine_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.machine = Some(folder.into());
+        self
+    }
+
+    /// Its folder, which may not be there yet.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Its file.
@@ -156,24 +182,79 @@ impl Journal {
         self.store.path(PURPOSE)
     }
 
+    /// The folders of other journals by which settings of this machine are changed in this boot, as the machine's lock notes them; none where it may not
+    /// be read.
+    #[must_use]
+    pub fn elsewhere(&self) -> Vec<PathBuf> {
+        let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
+        let others = note.and_then(Result::ok).map(|note| self.others_in(&note)).unwrap_or_default();
+        others.into_iter().map(|journal| journal.folder).collect()
+    }
+
+    /// The other journals that a note names, as far as something is in them.
+    fn others_in(&self, note: &[u8]) -> Vec<Self> {
+        let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
+        let others = folders.filter(|folder| folder.is_absolute() && *folder != own);
+        let journals = others.map(|folder| Self::bound_to(folder, self.binding.clone()));
+        let is_in_use =
+            |journal: &Self| matches!(journal.contents(), Ok(Contents::Entries(_)) | Err(JournalError::Corrupt { .. }));
+        journals.filter(is_in_use).collect()
+    }
+
+    /// Adds this journal to those that the machine's lock notes, without those in which nothing is any more; the others.
+    fn note_in(&self, lock: &mut File) -> io::Result<Vec<Self>> {
+        let mut before = Vec::new();
+        lock.take(LONGEST_NOTE).read_to_end(&mut before)?;
+        let others = self.others_in(&before);
+        let own = fs::canonicalize(&self.folder)?;
+        let mut note = Vec::new();
+        for folder in others.iter().map(|journal| journal.folder.as_path()).chain([own.as_path()]) {
+            let path = folder.as_os_str().as_bytes();
+            // One with a line break cannot be noted.
+            if !path.contains(&b'\n') {
+                note.extend_from_slice(path);
+                note.push(b'\n');
+            }
+        }
+        if note != before {
+            lock.rewind()?;
+            lock.write_all(&note)?;
+            lock.set_len(note.len() as u64)?;
+        }
+        Ok(others)
+    }
+
     /// What it says.
     ///
     /// # Errors
     ///
     /// [`JournalError`] when it cannot be read or is damaged.
     pub fn contents(&self) -> Result<Contents, JournalError> {
-        match self.store.load(PURPOSE, &self.binding) {
-            Ok(payload) => {
-                let entries = decode(&payload).map_err(|what| JournalError::Corrupt { path: self.path(), what })?;
-                Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
-            }
-            Err(StateError::Missing { .. }) => Ok(Contents::Nothing),
-            // Of this boot on another processor there can be none; of another boot it says nothing of this one.
-            Err(StateError::Stale { .. } | StateError::Foreign { .. }) => Ok(Contents::OfAnotherBoot),
-            Err(StateError::Corrupt { path, what }) => Err(JournalError::Corrupt { path, what }),
-            Err(StateError::Unreadable { path, cause } | StateError::Unwritable { path, cause }) => {
-                Err(JournalError::Unusable { path, cause })
-            }
+        let Some(saved) = self.saved()? else { return Ok(Contents::Nothing) };
+        if saved.boot != self.binding.boot {
+            return Ok(Contents::OfAnotherBoot);
+        }
+        let entries = decode(&saved.payload).map_err(|what| JournalError::Corrupt { path: self.path(), what })?;
+        Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
+    }
+
+    /// The processor that it was written on in this boot, where that is not this one: a virtual machine was moved since. Its settings moved with it, so the
+    /// journal counts.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`] when it cannot be read or is damaged.
+    pub fn written_on_another_processor(&self) -> Result<Option<String>, JournalError> {
+        let saved = self.saved()?.filter(|saved| saved.boot == self.binding.boot);
+        Ok(saved.map(|saved| saved.processor).filter(|processor| *processor != self.binding.processor))
+    }
+
+    fn saved(&self) -> Result<Option<Saved>, JournalError> {
+        match self.store.saved(PURPOSE) {
+            Ok(saved) => Ok(Some(saved)),
+            Err(StateError::Missing { .. }) => Ok(None),
+            Err(error) => Err(unusable(error)),
         }
     }
 
@@ -210,30 +291,55 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// The only one that changes settings, for as long as the file is open.
-    pub(super) fn lock(&self) -> Result<File, JournalError> {
-        let path = self.folder.join(LOCK);
-        let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
-        fs::create_dir_all(&self.folder).map_err(unusable)?;
-        // Who can open it can lock it: nobody else.
-        let file =
-            File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(unusable)?;
-        if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
+    /// The only one that changes settings, for as long as the files are open: by this journal, and on this machine.
+    pub(super) fn lock(&self) -> Result<Locks, JournalError> {
+        let own = locked(&self.folder, LOCK)?;
+        let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
+            // Who may not write there is not root, and is let at settings of the machine by nobody but its owner.
+            Err(JournalError::Unusable { cause, .. })
+                if matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                None
+            }
+            other => other?,
+        };
+        let note = |lock| {
+            let path = || self.machine.as_deref().unwrap_or(&self.folder).join(LOCK_OF_THE_MACHINE);
+            self.note_in(lock).map_err(|cause| JournalError::Unusable { path: path(), cause })
+        };
+        let elsewhere = machine.as_mut().map(note).transpose()?.unwrap_or_default();
+        Ok(Locks { _own: own, _machine: machine, elsewhere })
     }
 
     /// Refuses to change a setting that a killed process left changed: what was before would be lost. What was put right since is struck out.
     pub(super) fn refuse_what_was_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
+        self.refuse_what_is_left(knob, is)?;
         let mut entries = self.entries()?;
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path;
-        if let Some(entry) = entries.iter().find(|entry| left(entry) && entry.before != is && entry.has_set(is)) {
-            let Entry { path, before, by, .. } = entry.clone();
-            return Err(JournalError::LeftBehind { path, is: is.to_owned(), before, by });
-        }
         if entries.iter().any(left) {
             entries.retain(|entry| !left(entry));
             self.save(&entries)?;
         }
         Ok(())
+    }
+
+    /// The same, without a change of the journal: it may be another one's.
+    pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
+        let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
+        let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
+        let remedy = if self.folder == Path::new(Self::FOLDER) {
+            "hpt restore".to_owned()
+        } else {
+            format!("hpt restore --store {}", self.folder.display())
+        };
+        let Entry { path, before, by, .. } = entry;
+        Err(JournalError::LeftBehind {
+            path: path.into(),
+            is: is.to_owned(),
+            before,
+            by: by.into(),
+            remedy: remedy.into(),
+        })
     }
 
     /// Writes an entry down, or replaces it. What came back to where it began is struck out.
@@ -281,15 +387,48 @@ impl Journal {
         } else {
             self.store.save(PURPOSE, &self.binding, encode(entries).as_bytes())
         };
-        saved.map_err(|error| match error {
-            StateError::Unwritable { path, cause } | StateError::Unreadable { path, cause } => {
-                JournalError::Unusable { path, cause }
-            }
-            StateError::Missing { path } | StateError::Stale { path } | StateError::Foreign { path, .. } => {
-                JournalError::Corrupt { path, what: "it changed while it was written" }
-            }
-            StateError::Corrupt { path, what } => JournalError::Corrupt { path, what },
-        })
+        saved.map_err(unusable)
+    }
+}
+
+/// The locks of whoever changes settings.
+#[derive(Debug)]
+pub(super) struct Locks {
+    _own: File,
+    _machine: Option<File>,
+    /// Other journals by which settings are changed, which the machine's lock noted.
+    pub(super) elsewhere: Vec<Journal>,
+}
+
+fn locked(folder: &Path, name: &str) -> Result<File, JournalError> {
+    let path = folder.join(name);
+    let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
+    fs::create_dir_all(folder).map_err(unusable)?;
+    // Who can open it can lock it: nobody else. O_NONBLOCK: a device or a FIFO might make it wait; O_NOFOLLOW: a link leads to a file of somebody else.
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(&path)
+        .map_err(unusable)?;
+    if !file.metadata().map_err(unusable)?.is_file() {
+        return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; remove it")));
+    }
+    if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
+}
+
+fn unusable(error: StateError) -> JournalError {
+    match error {
+        StateError::Unwritable { path, cause } | StateError::Unreadable { path, cause } => {
+            JournalError::Unusable { path, cause }
+        }
+        StateError::Missing { path } | StateError::Stale { path } | StateError::Foreign { path, .. } => {
+            JournalError::Corrupt { path, what: "it changed while it was written" }
+        }
+        StateError::Corrupt { path, what } => JournalError::Corrupt { path, what },
     }
 }
 

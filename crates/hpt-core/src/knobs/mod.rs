@@ -76,6 +76,14 @@ pub enum KnobError {
         /// The file.
         path: PathBuf,
     },
+    /// Somebody else set it while this program had it changed.
+    #[error("{path} was set to {is:?} by somebody else meanwhile: it is left alone, and the journal forgets it")]
+    ChangedSince {
+        /// The file.
+        path: PathBuf,
+        /// The value it has.
+        is: String,
+    },
     /// A value of several lines, or none.
     #[error("{value:?} is no value of a setting: it must be one line")]
     NotALine {
@@ -205,6 +213,13 @@ mod tests {
             self.journal_of("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10")
         }
 
+        /// In a folder of its own, beside others of the same machine.
+        fn journal_in(&self, folder: &str) -> Journal {
+            let journal =
+                Journal::bound_to(self.folder.path().join(folder), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
+            journal.with_a_lock_of_the_machine_in(self.folder.path().join("run"))
+        }
+
         fn journal_of(&self, boot: &str) -> Journal {
             Journal::bound_to(self.folder.path().join("state"), binding(boot))
         }
@@ -312,6 +327,56 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_else_sets_during_a_change_is_left_alone_and_told() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        change.set("hpet").expect("a file takes anything");
+        fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
+        let told = change.restore().expect_err("it is somebody else's now");
+        assert!(matches!(&told, KnobError::ChangedSince { is, .. } if is == "kvm-clock"), "{told}");
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("kvm-clock", 0));
+        // So it is where nobody can be told.
+        let mut change = room.knob.begin(&journal, "a test").expect("nothing is left");
+        change.set("hpet").expect("a file takes anything");
+        fs::write(room.knob.path(), "acpi_pm\n").expect("ours");
+        drop(change);
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("acpi_pm", 0));
+    }
+
+    #[test]
+    fn what_somebody_else_has_put_back_already_is_over() {
+        let room = Room::new("tsc");
+        let journal = room.journal();
+        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        change.set("hpet").expect("a file takes anything");
+        fs::write(room.knob.path(), "tsc\n").expect("ours");
+        change.restore().expect("it is as it was");
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
+    }
+
+    #[test]
+    fn a_lock_that_is_no_regular_file_is_refused_without_waiting() {
+        let room = Room::new("tsc");
+        let state = room.folder.path().join("state");
+        fs::create_dir(&state).expect("ours");
+        let lock = state.join("lock");
+        let refused = || {
+            let refused = room.knob.begin(&room.journal(), "a test").expect_err("it is no lock");
+            assert!(matches!(refused, KnobError::Journal(JournalError::Unusable { .. })), "{refused}");
+            fs::remove_file(&lock).expect("ours");
+        };
+        let made = std::process::Command::new("mkfifo").arg(&lock).status().expect("coreutils");
+        assert!(made.success());
+        refused();
+        let elsewhere = room.folder.path().join("elsewhere");
+        std::os::unix::fs::symlink(&elsewhere, &lock).expect("ours");
+        refused();
+        assert!(!elsewhere.exists(), "nothing was made behind the link");
+        drop(room.knob.begin(&room.journal(), "a test").expect("a lock of its own"));
+    }
+
+    #[test]
     fn a_setting_that_cannot_be_put_back_stays_in_the_journal() {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
@@ -330,6 +395,69 @@ mod tests {
         assert!(rebooted.restore().expect("void").is_empty());
         assert!(matches!(rebooted.contents(), Ok(Contents::Nothing)), "it is removed");
         assert_eq!(room.is(), "hpet");
+    }
+
+    #[test]
+    fn a_journal_of_this_boot_counts_on_another_processor_and_says_so() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet"]);
+        let moved = Binding { processor: "another".to_owned(), ..binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10") };
+        let moved = Journal::bound_to(room.folder.path().join("state"), moved);
+        assert_eq!(moved.written_on_another_processor().expect("readable").as_deref(), Some("any"));
+        assert_eq!(room.journal().written_on_another_processor().expect("readable"), None);
+        let refused = room.knob.begin(&moved, "a test").expect_err("left behind");
+        assert!(matches!(refused, KnobError::Journal(JournalError::LeftBehind { .. })), "{refused}");
+        assert!(matches!(moved.restore().expect("it counts")[0].came, Restored::PutBack { .. }));
+        assert_eq!(room.is(), "tsc");
+    }
+
+    #[test]
+    fn two_at_once_are_refused_also_with_journals_in_different_folders() {
+        let room = Room::new("tsc");
+        let journal = |folder: &str| room.journal_in(folder);
+        let (one, other) = (journal("one"), journal("other"));
+        let mut first = room.knob.begin(&one, "a test").expect("nobody else");
+        first.set("hpet").expect("a file takes anything");
+        let second = room.knob.begin(&other, "a test").expect_err("the first is not over");
+        assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
+        drop(first);
+        drop(room.knob.begin(&other, "a test").expect("the first is over"));
+        // The machine's folder may be the journal's own.
+        drop(room.knob.begin(&journal("run"), "a test").expect("two locks, not one twice"));
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_refused_also_by_a_journal_in_another_folder_which_is_told_where() {
+        let room = Room::new("tsc");
+        let journal = |folder: &str| room.journal_in(folder);
+        let (one, other) = (journal("one"), journal("other"));
+        let mut change = room.knob.begin(&one, "a test").expect("nobody else");
+        change.set("hpet").expect("a file takes anything");
+        change.leave();
+        let one_is_at = fs::canonicalize(one.folder()).expect("it is there");
+        assert_eq!((other.elsewhere(), one.elsewhere()), (vec![one_is_at.clone()], Vec::new()));
+        // Also a second time, when the other one is noted as well, and by a third one.
+        for journal in [&other, &other, &journal("run")] {
+            let refused = room.knob.begin(journal, "a test").expect_err("left behind");
+            let remedy = format!("hpt restore --store {}", one_is_at.display());
+            assert!(
+                matches!(&refused, KnobError::Journal(JournalError::LeftBehind { remedy: told, .. }) if **told == *remedy),
+                "{refused}"
+            );
+        }
+        assert!(matches!(one.restore().expect("the journal can be read")[0].came, Restored::PutBack { .. }));
+        assert_eq!((room.is().as_str(), other.elsewhere().len()), ("tsc", 0));
+        drop(room.knob.begin(&other, "a test").expect("nothing is left"));
+        let note = fs::read_to_string(room.folder.path().join("run/lock-of-the-machine")).expect("a note");
+        assert_eq!(note.lines().count(), 1, "what is over is not noted: {note}");
+    }
+
+    #[test]
+    fn who_may_not_write_to_the_machines_folder_has_the_journals_lock_alone() {
+        let room = Room::new("tsc");
+        // Root is refused there as well, and so is everybody else.
+        let journal = room.journal().with_a_lock_of_the_machine_in("/sys/kernel");
+        drop(room.knob.begin(&journal, "a test").expect("its own lock does"));
     }
 
     #[test]

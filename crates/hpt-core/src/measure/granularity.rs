@@ -18,6 +18,7 @@ const READS: u32 = 64;
 
 /// What the steps of a source showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Granularity {
     /// The smallest non-zero step, in ticks. No smaller than what the counter moves by while it is read.
     pub smallest_ticks: u64,

@@ -11,7 +11,7 @@ use crate::{
     stats::Spread,
     sys::{
         clock::{Clock, ClockId, Route},
-        wait,
+        wait::{self, Till},
     },
 };
 
@@ -135,7 +135,7 @@ pub fn sleep_miss(
 }
 
 fn kernel_sleep(deadline: Instant) {
-    wait::sleep_until_monotonic(Duration::from_nanos(deadline.as_nanoseconds()));
+    wait::sleep_until(Till::Monotonic, Duration::from_nanos(deadline.as_nanoseconds()));
 }
 
 fn cpu_time_ns() -> u64 {

@@ -1,17 +1,23 @@
 //! How long after a moment a thread knows that it has come: parked in the kernel until then, or looking at the clock all the time.
 //! Pins nothing and draws nothing: the caller does.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use crate::{
     clock::Instant,
     realtime::NoSlack,
-    sleep::{Sleeper, Strategy},
+    sleep::{Interrupter, Sleeper, Strategy, WallOffset},
     stats::{Histogram, median},
-    sys::wait,
+    sys::{
+        signals::{self, SignalSet},
+        wait::{self, Till},
+    },
 };
 
-/// A longer wait is made in pieces, so that somebody can end it.
+/// Who looks all the time asks so often whether to go on.
 const PIECE: Duration = Duration::from_millis(100);
 /// Lateness is counted in whole microseconds up to here.
 const MICROSECONDS: usize = 10_000;
@@ -41,50 +47,120 @@ pub struct Wake {
     pub late_ns: u64,
     /// How many moments after it had passed by then, and were left out.
     pub missed: u64,
+    /// The wall clock, which it was told by, was set since the wake-up before: then it says nothing of the thread, and `missed` is zero.
+    pub clock_was_set: bool,
 }
 
 impl Wake {
     /// One that was late by so much, of which nothing was missed.
     #[must_use]
     pub const fn new(deadline: Instant, late_ns: u64) -> Self {
-        Self { deadline, late_ns, missed: 0 }
+        Self { deadline, late_ns, missed: 0, clock_was_set: false }
+    }
+}
+
+/// Makes a thread in [`wakes`] or [`wakes_by_wall`] ask at once whether it is to go on, also while it sleeps.
+///
+/// The thread is sent SIGURG, for which it has a handler that does nothing, unless the program has one of its own.
+///
+/// # Examples
+///
+/// ```
+/// use std::{sync::atomic::{AtomicBool, Ordering}, thread, time::Duration};
+/// use hpt_core::{Instant, measure::{Rouser, Waiting, wakes}};
+///
+/// let (rouser, goes_on) = (Rouser::default(), AtomicBool::new(true));
+/// let tomorrow = Instant::now() + Duration::from_secs(86_400);
+/// let go_on = || goes_on.load(Ordering::Relaxed);
+/// thread::scope(|scope| {
+///     let sleeping = scope.spawn(|| wakes(tomorrow, Duration::from_secs(1), Waiting::Parked, &rouser, go_on, |_| true));
+///     goes_on.store(false, Ordering::Relaxed);
+///     while !sleeping.is_finished() {
+///         rouser.rouse();
+///         thread::sleep(Duration::from_millis(1));
+///     }
+/// });
+/// ```
+#[derive(Debug, Default)]
+pub struct Rouser(Mutex<Option<Roused>>);
+
+/// The thread that waits.
+#[derive(Debug)]
+struct Roused {
+    thread: i32,
+    interrupter: Interrupter,
+}
+
+/// The time in which it can be roused.
+struct Rousable<'a> {
+    rouser: &'a Rouser,
+    held_back: Option<SignalSet>,
+}
+
+impl Rouser {
+    /// Rouses the thread. What comes in the moment before it goes to sleep is lost on it: do it again while it has not ended.
+    pub fn rouse(&self) {
+        if let Some(roused) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            roused.interrupter.interrupt();
+            signals::rouse(roused.thread);
+        }
+    }
+
+    fn set(&self, roused: Option<Roused>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = roused;
+    }
+
+    fn rouses(&self, sleeper: &Sleeper) -> Rousable<'_> {
+        let held_back = signals::heed_rousing().ok();
+        self.set(Some(Roused { thread: signals::this_thread(), interrupter: sleeper.interrupter() }));
+        Rousable { rouser: self, held_back }
+    }
+}
+
+impl Drop for Rousable<'_> {
+    fn drop(&mut self) {
+        self.rouser.set(None);
+        let _ = self.held_back.map(|before| before.apply());
     }
 }
 
 /// Waits for `first`, and then for one moment after the other, each `period` after the last (a microsecond at least), and hands every wake-up to `each`, until that
-/// says no. `go_on` is asked in waits of more than a tenth of a second.
+/// says no. A thread sleeps as a whole until each moment; `go_on` is asked when it is roused before that, and every tenth of a second by one that looks.
 pub fn wakes(
     first: Instant,
     period: Duration,
     waiting: Waiting,
+    rouser: &Rouser,
     go_on: impl Fn() -> bool,
     mut each: impl FnMut(Wake) -> bool,
 ) {
     let period = period.max(Duration::from_micros(1));
     let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
     let mut deadline = first;
-    let mut sleeper = Sleeper::new().with_strategy(match waiting {
-        Waiting::Precise => Strategy::Precise,
-        Waiting::Parked | Waiting::Polling => Strategy::SpinOnly,
-    });
+    let mut sleeper = sleeper(waiting);
+    let _rousable = rouser.rouses(&sleeper);
     let _slack = NoSlack::hold();
     loop {
-        while deadline.saturating_duration_since(Instant::now()) > 2 * PIECE {
-            wait::sleep_until_monotonic(Duration::from_nanos((Instant::now() + PIECE).as_nanoseconds()));
+        let now = loop {
+            let woken = match waiting {
+                Waiting::Parked => {
+                    let moment = Duration::from_nanos(deadline.as_nanoseconds());
+                    wait::sleep_once(Till::Monotonic, moment).then(Instant::now)
+                }
+                Waiting::Polling => look_for_a_piece(deadline),
+                Waiting::Precise => sleeper.sleep_until(deadline).is_in_time().then(Instant::now),
+            };
+            if let Some(now) = woken {
+                break now;
+            }
             if !go_on() {
                 return;
             }
-        }
-        if waiting == Waiting::Parked {
-            wait::sleep_until_monotonic(Duration::from_nanos(deadline.as_nanoseconds()));
-        } else {
-            let _ = sleeper.sleep_until(deadline);
-        }
-        let now = Instant::now();
+        };
         // The kernel keeps to its own clock, which this one may be behind by its bound: what came at once is not late.
         let late_ns = now.nanoseconds_since(deadline);
         let missed = late_ns / period_ns;
-        if !each(Wake { deadline, late_ns, missed }) {
+        if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
             return;
         }
         deadline = deadline.saturating_add(period.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)));
@@ -92,9 +168,157 @@ pub fn wakes(
     }
 }
 
+/// The same by the wall clock: moments are times of day, and `CLOCK_REALTIME` tells when they come and how late each wake-up was. Where it is set meanwhile, the wake-up
+/// says so.
+///
+/// The first moment is that time of day however the clock comes there: it is waited for longer where the clock is set back, and comes at once where it is set beyond. The
+/// others go on where they stand in the day: none is made up for. A thread that sleeps looks whether the clock was set when it is woken or roused: until then it waits for
+/// the moment that it waited for.
+pub fn wakes_by_wall(
+    first: SystemTime,
+    period: Duration,
+    waiting: Waiting,
+    rouser: &Rouser,
+    go_on: impl Fn() -> bool,
+    each: impl FnMut(Wake) -> bool,
+) {
+    let sleeper = sleeper(waiting);
+    let _rousable = rouser.rouses(&sleeper);
+    let _slack = NoSlack::hold();
+    moments_of_the_day(&mut LiveDay { waiting, sleeper, offset: WallOffset::now() }, (first, period), go_on, each);
+}
+
+/// The wall clock, and a thread that waits by it.
+trait Day {
+    fn wall(&self) -> SystemTime;
+    fn instant(&self) -> Instant;
+    /// Whether the clock was set since this was asked last.
+    fn was_set(&mut self) -> bool;
+    /// Waits until the clock shows `moment`, or less long.
+    fn wait_for(&mut self, moment: SystemTime);
+}
+
+struct LiveDay {
+    waiting: Waiting,
+    sleeper: Sleeper,
+    offset: WallOffset,
+}
+
+impl Day for LiveDay {
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn was_set(&mut self) -> bool {
+        let now = WallOffset::now();
+        std::mem::replace(&mut self.offset, now).differs_from(now)
+    }
+
+    fn wait_for(&mut self, moment: SystemTime) {
+        match self.waiting {
+            Waiting::Parked => {
+                let _ =
+                    wait::sleep_once(Till::Realtime, moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+            }
+            Waiting::Polling => {
+                let begun = SystemTime::now();
+                let mut now = begun;
+                // Until it shows more than that, or less than before.
+                let until = moment.min(begun + PIECE);
+                while now >= begun && now < until {
+                    now = SystemTime::now();
+                }
+            }
+            Waiting::Precise => {
+                let _ = self.sleeper.sleep_until_wall(moment);
+            }
+        }
+    }
+}
+
+fn moments_of_the_day(
+    day: &mut impl Day,
+    (first, period): (SystemTime, Duration),
+    go_on: impl Fn() -> bool,
+    mut each: impl FnMut(Wake) -> bool,
+) {
+    let period = period.max(Duration::from_micros(1));
+    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    let (mut deadline, mut has_begun) = (first, false);
+    loop {
+        let mut clock_was_set = false;
+        let (woken, now) = loop {
+            day.wait_for(deadline);
+            let (woken, now) = (day.wall(), day.instant());
+            let is_another_day = day.was_set();
+            clock_was_set |= is_another_day;
+            if woken >= deadline {
+                break (woken, now);
+            }
+            if !go_on() {
+                return;
+            }
+            if is_another_day && has_begun {
+                deadline = on_the_grid(first, period, woken);
+            }
+        };
+        has_begun = true;
+        let late = woken.duration_since(deadline).unwrap_or_default();
+        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        let missed = if clock_was_set { 0 } else { late_ns / period_ns };
+        let due = Instant::from_nanoseconds(now.as_nanoseconds().saturating_sub(late_ns));
+        if !each(Wake { missed, clock_was_set, ..Wake::new(due, late_ns) }) {
+            return;
+        }
+        deadline = if clock_was_set {
+            on_the_grid(first, period, woken)
+        } else {
+            let passed = u32::try_from(missed).unwrap_or(u32::MAX);
+            deadline + period.saturating_mul(passed).saturating_add(period)
+        };
+    }
+}
+
+/// The first moment after `now` that is a whole number of periods from `first`.
+fn on_the_grid(first: SystemTime, period: Duration, now: SystemTime) -> SystemTime {
+    let period_ns = period.as_nanos().max(1);
+    let part = |ns: u128| Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+    match now.duration_since(first) {
+        Ok(since) => now + part(period_ns - since.as_nanos() % period_ns),
+        Err(until) => {
+            let left = until.duration().as_nanos() % period_ns;
+            now + part(if left == 0 { period_ns } else { left })
+        }
+    }
+}
+
+fn sleeper(waiting: Waiting) -> Sleeper {
+    Sleeper::new().with_strategy(match waiting {
+        Waiting::Precise => Strategy::Precise,
+        Waiting::Parked | Waiting::Polling => Strategy::SpinOnly,
+    })
+}
+
+/// Looks at the clock until `deadline`, and says what it showed then; `None` where that has not come after a tenth of a second.
+fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
+    let until = deadline.min(Instant::now() + PIECE);
+    loop {
+        let now = Instant::now();
+        if now >= until {
+            return (now >= deadline).then_some(now);
+        }
+        std::hint::spin_loop();
+    }
+}
+
 /// How late a thread was, many times: in bounded memory, however often.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lateness {
+    clock_was_set: u64,
     counts: Histogram,
     microseconds: Vec<u64>,
     beyond: u64,
@@ -114,6 +338,7 @@ impl Lateness {
     #[must_use]
     pub fn new() -> Self {
         Self {
+            clock_was_set: 0,
             counts: Histogram::new(),
             microseconds: vec![0; MICROSECONDS],
             beyond: 0,
@@ -123,8 +348,12 @@ impl Lateness {
         }
     }
 
-    /// Adds one.
+    /// Adds one. Those at which the wall clock was set are only counted.
     pub fn record(&mut self, wake: Wake) {
+        if wake.clock_was_set {
+            self.clock_was_set += 1;
+            return;
+        }
         self.counts.record(wake.late_ns);
         let us = usize::try_from(wake.late_ns / 1_000).unwrap_or(usize::MAX);
         match self.microseconds.get_mut(us) {
@@ -144,6 +373,7 @@ impl Lateness {
         for (count, others) in self.microseconds.iter_mut().zip(&other.microseconds) {
             *count += others;
         }
+        self.clock_was_set += other.clock_was_set;
         self.beyond += other.beyond;
         self.missed += other.missed;
         self.sum_ns += other.sum_ns;
@@ -184,6 +414,12 @@ impl Lateness {
         self.missed
     }
 
+    /// How many saw that the wall clock was set, and are not among the others.
+    #[must_use]
+    pub const fn clock_was_set(&self) -> u64 {
+        self.clock_was_set
+    }
+
     /// The latest one.
     #[must_use]
     pub const fn latest(&self) -> Option<Wake> {
@@ -194,22 +430,47 @@ impl Lateness {
 /// What looking at [`Instant`] adds to every figure here, in nanoseconds: the median of what two readings in a row differ by, and the smallest step seen.
 #[must_use]
 pub fn cost_of_looking() -> (u64, Option<u64>) {
-    let mut readings = [Instant::from_nanoseconds(0); READINGS];
-    readings.fill_with(Instant::now);
-    let mut differences: Vec<_> = readings.windows(2).map(|two| two[1].nanoseconds_since(two[0])).collect();
+    cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
+}
+
+/// The same for the wall clock and [`wakes_by_wall`].
+#[must_use]
+pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
+    cost_of(SystemTime::now, |earlier, later| {
+        let difference = later.duration_since(earlier).unwrap_or_default();
+        u64::try_from(difference.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// The same for any clock.
+pub(super) fn cost_of<T: Copy>(mut look: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> (u64, Option<u64>) {
+    let mut readings = [look(); READINGS];
+    readings.fill_with(look);
+    let mut differences: Vec<_> = readings.windows(2).map(|two| difference(two[0], two[1])).collect();
     let step = differences.iter().copied().filter(|&difference| difference > 0).min();
     (median(&mut differences).unwrap_or(0), step)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, time::Duration};
+    use std::{
+        cell::Cell,
+        collections::VecDeque,
+        rc::Rc,
+        sync::atomic::{AtomicU32, Ordering},
+        time::{Duration, SystemTime},
+    };
 
-    use super::{Lateness, MICROSECONDS, Waiting, Wake, cost_of_looking, wakes};
+    use proptest::prelude::*;
+
+    use super::{
+        Day, Lateness, MICROSECONDS, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall,
+        moments_of_the_day, on_the_grid, wakes, wakes_by_wall,
+    };
     use crate::clock::Instant;
 
     fn wake(late_ns: u64, missed: u64) -> Wake {
-        Wake { deadline: Instant::from_nanoseconds(late_ns), late_ns, missed }
+        Wake { missed, ..Wake::new(Instant::from_nanoseconds(late_ns), late_ns) }
     }
 
     #[test]
@@ -222,6 +483,7 @@ mod tests {
                 first,
                 period,
                 waiting,
+                &Rouser::default(),
                 || true,
                 |wake| {
                     seen.push(wake);
@@ -247,6 +509,7 @@ mod tests {
             first,
             Duration::from_millis(1),
             Waiting::Parked,
+            &Rouser::default(),
             || true,
             |wake| {
                 seen.push(wake);
@@ -258,15 +521,233 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_ended() {
-        let asked = Cell::new(0);
-        let never = Instant::from_nanoseconds(u64::MAX);
-        let go_on = || {
-            asked.set(asked.get() + 1);
-            asked.get() < 2
-        };
-        wakes(never, Duration::from_secs(1), Waiting::Parked, go_on, |_| panic!("it did not come"));
-        assert_eq!(asked.get(), 2);
+    fn moments_of_the_day_are_a_period_apart_and_none_is_early() {
+        for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
+            let period = Duration::from_millis(2);
+            let first = SystemTime::now() + Duration::from_millis(3);
+            let (mut seen, mut clock_was_set) = (Vec::new(), false);
+            wakes_by_wall(
+                first,
+                period,
+                waiting,
+                &Rouser::default(),
+                || true,
+                |wake| {
+                    clock_was_set |= wake.clock_was_set;
+                    seen.push((wake, SystemTime::now()));
+                    seen.len() < 10
+                },
+            );
+            if clock_was_set {
+                println!("skipped: somebody set the wall clock meanwhile");
+                continue;
+            }
+            let mut due = first;
+            for (wake, knew) in seen {
+                let woken = due + Duration::from_nanos(wake.late_ns);
+                assert!(due <= knew && woken <= knew, "{waiting:?}: {wake:?} was known of at {knew:?}, due at {due:?}");
+                assert_eq!(wake.missed, wake.late_ns / 2_000_000);
+                due += period * u32::try_from(wake.missed + 1).expect("few");
+            }
+        }
+    }
+
+    /// What a thread does that waits by either clock for what does not come: asks once for each time that it is roused, and ends.
+    fn is_ended(waiting: Waiting, wait: impl Fn(&Rouser, &(dyn Fn() -> bool + Sync)) + Sync) {
+        let (rouser, asked) = (Rouser::default(), AtomicU32::new(0));
+        let go_on = || asked.fetch_add(1, Ordering::Relaxed) == 0;
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| wait(&rouser, &go_on));
+            while !waits.is_finished() {
+                rouser.rouse();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "{waiting:?}");
+    }
+
+    #[test]
+    fn a_long_sleep_is_one_sleep_and_is_ended() {
+        for waiting in [Waiting::Parked, Waiting::Polling, Waiting::Precise] {
+            let (never, tomorrow) =
+                (Instant::from_nanoseconds(u64::MAX), SystemTime::now() + Duration::from_secs(86_400));
+            let second = Duration::from_secs(1);
+            is_ended(waiting, |rouser, go_on| {
+                wakes(never, second, waiting, rouser, go_on, |_| panic!("it did not come"));
+            });
+            is_ended(waiting, |rouser, go_on| {
+                wakes_by_wall(tomorrow, second, waiting, rouser, go_on, |_| panic!("it did not come"));
+            });
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_while_a_thread_sleeps_undisturbed() {
+        for waiting in [Waiting::Parked, Waiting::Precise] {
+            let moment = Duration::from_millis(300);
+            let asked = || panic!("it was woken before");
+            wakes(Instant::now() + moment, moment, waiting, &Rouser::default(), asked, |_| false);
+        }
+    }
+
+    #[test]
+    fn who_does_not_wait_any_more_is_not_roused() {
+        let rouser = Rouser::default();
+        wakes(Instant::now(), Duration::from_secs(1), Waiting::Parked, &rouser, || true, |_| false);
+        rouser.rouse();
+        assert!(rouser.0.lock().expect("nobody panicked").is_none());
+    }
+
+    const NOON_S: u64 = 43_200;
+    const HOUR: u64 = 3_600;
+
+    fn at_s(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    /// A wall clock that somebody sets: so many seconds after the beginning to this time. Whoever waits is late by a microsecond.
+    struct ScriptedDay {
+        /// Since the beginning, and by the wall clock.
+        now: Rc<Cell<(Duration, SystemTime)>>,
+        sets: VecDeque<(u64, SystemTime)>,
+        rouses: bool,
+        was_set: bool,
+    }
+
+    impl ScriptedDay {
+        fn new(sets: &[(u64, u64)], rouses: bool) -> Self {
+            let sets = sets.iter().map(|&(after_s, to_s)| (after_s, at_s(to_s))).collect();
+            Self { now: Rc::new(Cell::new((Duration::ZERO, at_s(NOON_S)))), sets, rouses, was_set: false }
+        }
+
+        /// Moments every ten seconds from ten past twelve on: for each, the seconds since the beginning and those of the day, and whether it counts.
+        fn moments(mut self, how_many: usize) -> Vec<(u64, u64, bool)> {
+            let (mut seen, now) = (Vec::new(), Rc::clone(&self.now));
+            let when = (at_s(NOON_S + 600), Duration::from_secs(10));
+            moments_of_the_day(
+                &mut self,
+                when,
+                || true,
+                |wake| {
+                    let (since, wall) = now.get();
+                    assert!(wake.clock_was_set || wake.late_ns == 1_000, "{wake:?}");
+                    assert_eq!(wake.missed, 0);
+                    let of_day = wall.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch");
+                    seen.push((since.as_secs(), of_day.as_secs(), !wake.clock_was_set));
+                    seen.len() < how_many
+                },
+            );
+            seen
+        }
+    }
+
+    impl Day for ScriptedDay {
+        fn wall(&self) -> SystemTime {
+            self.now.get().1
+        }
+
+        fn instant(&self) -> Instant {
+            Instant::from_nanoseconds(u64::try_from(self.now.get().0.as_nanos()).expect("a short script"))
+        }
+
+        fn was_set(&mut self) -> bool {
+            std::mem::take(&mut self.was_set)
+        }
+
+        fn wait_for(&mut self, moment: SystemTime) {
+            loop {
+                let (since, wall) = self.now.get();
+                let left = moment.duration_since(wall).unwrap_or_default() + Duration::from_micros(1);
+                let set =
+                    self.sets.front().copied().filter(|&(after_s, _)| Duration::from_secs(after_s) <= since + left);
+                let Some((after_s, to)) = set else { return self.now.set((since + left, wall + left)) };
+                self.sets.pop_front();
+                self.was_set = true;
+                self.now.set((Duration::from_secs(after_s), to));
+                if self.rouses {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_beginning_that_the_clock_moves_away_from_is_waited_for() {
+        // After a minute, back by an hour: ten past twelve is an hour later than it was.
+        for rouses in [true, false] {
+            let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], rouses).moments(3);
+            let begins = 600 + HOUR;
+            let expected =
+                [(begins, NOON_S + 600, false), (begins + 10, NOON_S + 610, true), (begins + 20, NOON_S + 620, true)];
+            assert_eq!(back, expected, "{rouses}");
+        }
+        // After a minute, to ten minutes before it.
+        let nearer = ScriptedDay::new(&[(60, NOON_S + 590)], true).moments(2);
+        assert_eq!(nearer, [(70, NOON_S + 600, false), (80, NOON_S + 610, true)]);
+    }
+
+    #[test]
+    fn a_beginning_that_the_clock_is_set_beyond_comes_at_once() {
+        let beyond = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
+        assert_eq!(beyond[0], (60, NOON_S + HOUR + 3, false));
+        // And the others where they stand in the day.
+        assert_eq!(beyond[1..], [(67, NOON_S + HOUR + 10, true), (77, NOON_S + HOUR + 20, true)]);
+    }
+
+    #[test]
+    fn moments_go_on_where_they_stand_in_the_day_when_the_clock_is_set_in_between() {
+        // Between the second moment and the third, back to seven seconds past a full ten of an hour before: not the hour is waited for.
+        let back = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], true).moments(4);
+        let hour_before = NOON_S + 600 - HOUR;
+        assert_eq!(
+            back,
+            [
+                (600, NOON_S + 600, true),
+                (610, NOON_S + 610, true),
+                (618, hour_before + 10, false),
+                (628, hour_before + 20, true)
+            ]
+        );
+        // A sleep that nobody ends is as long as the clock takes.
+        let asleep = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], false).moments(3);
+        assert_eq!(asleep[2], (615 + HOUR + 13, NOON_S + 620, false));
+        // Forwards by an hour: none is made up for.
+        let forwards = ScriptedDay::new(&[(615, NOON_S + 615 + HOUR)], true).moments(4);
+        assert_eq!(forwards[2..], [(615, NOON_S + 615 + HOUR, false), (620, NOON_S + 620 + HOUR, true)]);
+    }
+
+    #[test]
+    fn who_is_to_end_while_the_clock_stands_back_ends() {
+        let mut day = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], true);
+        let first = at_s(NOON_S + 600);
+        moments_of_the_day(&mut day, (first, Duration::from_secs(10)), || false, |_| panic!("it did not come"));
+        assert_eq!(day.now.get().0.as_secs(), 60);
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_moment_is_on_the_grid_and_not_a_period_away(
+            first_ns in 0_u64..4_000_000_000_000_000_000,
+            now_ns in 0_u64..4_000_000_000_000_000_000,
+            period_ns in 1_000_u64..7_200_000_000_000,
+        ) {
+            let at = |ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns);
+            let next = on_the_grid(at(first_ns), Duration::from_nanos(period_ns), at(now_ns));
+            let next_ns = next.duration_since(SystemTime::UNIX_EPOCH).expect("after the epoch").as_nanos();
+            prop_assert!(next_ns > now_ns.into() && next_ns <= u128::from(now_ns) + u128::from(period_ns));
+            prop_assert_eq!(next_ns.abs_diff(first_ns.into()) % u128::from(period_ns), 0);
+        }
+    }
+
+    #[test]
+    fn where_the_clock_was_set_nothing_is_said_of_the_thread() {
+        let mut lateness = Lateness::new();
+        lateness.record(wake(5, 0));
+        lateness.record(Wake { clock_was_set: true, ..wake(u64::MAX, 0) });
+        assert_eq!((lateness.counts().samples(), lateness.clock_was_set()), (1, 1));
+        let mut both = lateness.clone();
+        both.add(&lateness);
+        assert_eq!((both.counts().samples(), both.clock_was_set()), (2, 2));
     }
 
     #[test]
@@ -291,7 +772,8 @@ mod tests {
 
     #[test]
     fn looking_costs_something_or_less_than_a_nanosecond() {
-        let (cost_ns, step_ns) = cost_of_looking();
-        assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
+        for (cost_ns, step_ns) in [cost_of_looking(), cost_of_looking_at_the_wall()] {
+            assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
+        }
     }
 }

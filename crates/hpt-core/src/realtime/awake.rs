@@ -65,11 +65,11 @@ mod tests {
     fn a_promise_is_kept_while_it_is_held() {
         let host = Host::live();
         let (short, long) = (Duration::from_micros(20), Duration::from_micros(4_000_000));
-        let (Some(before), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
+        let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
             return println!("skipped: /dev/cpu_dma_latency takes root");
         };
-        // Others may promise as well: the shortest counts.
-        assert!(promised(&host).is_some_and(|promised| promised <= long.min(before)));
+        // Others may promise as well, and let go at any time: the shortest counts.
+        assert!(promised(&host).is_some_and(|promised| promised <= long));
         let shorter = AwakeCpus::waking_within(short).expect("it is allowed");
         assert!(promised(&host).is_some_and(|promised| promised <= short));
         let none = AwakeCpus::hold().expect("it is allowed");

@@ -14,6 +14,7 @@ use crate::{
 
 /// A real-time class of the scheduler. sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Class {
     /// `SCHED_FIFO`: before all of lower priority, until it waits.
     Fifo {
@@ -61,7 +62,7 @@ impl Class {
         }
     }
 
-    fn scheduling(self, before: Scheduling) -> Scheduling {
+    pub(super) fn scheduling(self, before: Scheduling) -> Scheduling {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let none = Scheduling { runtime: 0, deadline: 0, period: 0, priority: 0, ..before };
         match self {
@@ -77,6 +78,12 @@ impl Class {
                 ..none
             },
         }
+    }
+
+    /// The kernel refused it to the calling thread, or to a child of it.
+    pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
+        let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
+        RealtimeError::Class { class: self, remedy, cause }
     }
 
     /// What is missing where the kernel refuses, and what helps.
@@ -132,10 +139,7 @@ impl InClass {
     ///
     /// [`RealtimeError::Class`] when the kernel refuses.
     pub fn of(class: Class) -> Result<Self, RealtimeError> {
-        let refused = |cause| {
-            let remedy = class.remedy(&cause, Limits::of_this_thread(&Host::live()));
-            RealtimeError::Class { class, remedy, cause }
-        };
+        let refused = |cause| class.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
         let slack_before = wait::timer_slack();
         class.scheduling(before).apply().map_err(refused)?;

@@ -1,7 +1,7 @@
 //! Why a thread or a machine was not put into a state for real-time work: what is missing, and what helps.
 //! Tries nothing.
 
-use std::io;
+use std::{io, time::Duration};
 
 use super::{Class, KeptBack, PinError};
 use crate::knobs::{JournalError, KnobError};
@@ -34,6 +34,16 @@ pub enum RealtimeError {
         /// What the kernel keeps back for others.
         kept_back: KeptBack,
     },
+    /// The kernel would end the program for a thread of that class, if it never waits.
+    #[error(
+        "a thread that never waits may go on by {class} for {limit:?}, and is killed then (RLIMIT_RTTIME); lift that limit first, as prlimit --rttime=unlimited does"
+    )]
+    Timeout {
+        /// The class asked for.
+        class: Class,
+        /// How long it may go on.
+        limit: Duration,
+    },
     /// The process's memory was not locked.
     #[error("the kernel refused to lock this process's memory; {remedy}")]
     Memory {
@@ -64,9 +74,7 @@ pub enum RealtimeError {
         room: usize,
     },
     /// The kernel's file for it cannot be written.
-    #[error(
-        "cannot hold /dev/cpu_dma_latency at {microseconds} µs; it takes root, or a rule that lets a group write it"
-    )]
+    #[error("cannot hold /dev/cpu_dma_latency at {microseconds} µs; {}", what_it_takes(cause))]
     Latency {
         /// The latency asked for.
         microseconds: u32,
@@ -109,4 +117,13 @@ pub enum RealtimeError {
     /// It is not the machine at hand.
     #[error("a captured machine is looked at, and nothing of it is changed")]
     Captured,
+}
+/// Linux, kernel/power/qos.c: the device is there where the kernel can put CPUs to sleep.
+fn what_it_takes(cause: &std::io::Error) -> &'static str {
+    match cause.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such device: this kernel was built without CPU idle states, or /dev is not its own"
+        }
+        _ => "it takes root, or a rule that lets a group write it",
+    }
 }

@@ -4,24 +4,26 @@
 use crate::host::Host;
 
 /// Capabilities by their bits. Linux, include/uapi/linux/capability.h.
-pub(super) const CAP_IPC_LOCK: u32 = 14;
-pub(super) const CAP_SYS_NICE: u32 = 23;
+pub(crate) const CAP_IPC_LOCK: u32 = 14;
+pub(crate) const CAP_SYS_NICE: u32 = 23;
 
 /// What /proc/thread-self/status and limits say; what they do not say is `None`. proc_pid_status(5), proc_pid_limits(5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
-    pub(super) capabilities: Option<u64>,
+pub(crate) struct Limits {
+    pub(crate) capabilities: Option<u64>,
     /// All that is mapped, in bytes.
-    pub(super) size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// What of it is locked, in bytes.
-    pub(super) locked: Option<u64>,
+    pub(crate) locked: Option<u64>,
     /// `u64::MAX` is no limit.
-    pub(super) may_lock: Option<u64>,
-    pub(super) realtime_priority: Option<u64>,
+    pub(crate) may_lock: Option<u64>,
+    pub(crate) realtime_priority: Option<u64>,
+    /// How long a real-time thread may go on without a wait, in microseconds; `u64::MAX` is no limit.
+    pub(crate) realtime_timeout_us: Option<u64>,
 }
 
 impl Limits {
-    pub(super) fn of_this_thread(host: &Host) -> Self {
+    pub(crate) fn of_this_thread(host: &Host) -> Self {
         let file = |name: &str| host.text(&format!("/proc/thread-self/{name}")).unwrap_or_default();
         Self::parse(&file("status"), &file("limits"))
     }
@@ -43,11 +45,12 @@ impl Limits {
             locked: bytes("VmLck"),
             may_lock: limit("Max locked memory"),
             realtime_priority: limit("Max realtime priority"),
+            realtime_timeout_us: limit("Max realtime timeout"),
         }
     }
 
     /// Whether the thread has a capability; `None` where that is not told.
-    pub(super) fn has(&self, capability: u32) -> Option<bool> {
+    pub(crate) fn has(&self, capability: u32) -> Option<bool> {
         Some(self.capabilities? >> capability & 1 == 1)
     }
 }
@@ -63,10 +66,11 @@ mod tests {
     fn capabilities_sizes_and_limits_are_read() {
         let status = "Name:\thpt\nVmSize:\t    3060 kB\nVmLck:\t       0 kB\nCapEff:\t0000000000800000\n";
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         8388608     unlimited   bytes\n\
-                      Max realtime priority     unlimited            0\n";
+                      Max realtime priority     unlimited            0\nMax realtime timeout      200000               unlimited            us\n";
         let read = Limits::parse(status, limits);
         assert_eq!((read.size, read.locked), (Some(3060 * 1024), Some(0)));
         assert_eq!((read.may_lock, read.realtime_priority), (Some(8_388_608), Some(u64::MAX)));
+        assert_eq!(read.realtime_timeout_us, Some(200_000));
         assert_eq!((read.has(CAP_SYS_NICE), read.has(CAP_IPC_LOCK)), (Some(true), Some(false)));
         assert_eq!(Limits::parse("", ""), Limits::default());
         assert_eq!(Limits::default().has(CAP_SYS_NICE), None);

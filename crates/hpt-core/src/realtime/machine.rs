@@ -7,15 +7,11 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use super::RealtimeError;
 use crate::{host::Host, knobs::Knob};
 
-/// How much of each period all real-time threads may have. Linux, Documentation/scheduler/sched-rt-group.rst.
-pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-pub(super) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
-/// What the kernel keeps back for ordinary threads since 6.12, for each CPU. Linux 6.12, kernel/sched/debug.c.
-pub(super) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
-/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+use crate::host::{BOOST, NO_TURBO};
+pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
+
+/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
-const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
-const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 
 /// What the thread does that asks for a real-time class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +154,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
 }
 
 /// Whether frequencies above the nominal one are on; `None` where there is no such switch.
-pub(super) fn turbo(host: &Host) -> Option<bool> {
+pub(crate) fn turbo(host: &Host) -> Option<bool> {
     let switch = |path: &str| match host.text(path)?.trim() {
         "0" => Some(false),
         "1" => Some(true),

@@ -25,10 +25,10 @@ mod limits;
 mod machine;
 mod memory;
 mod pinned;
+mod program;
 mod setup;
 mod slack;
 
-pub(crate) use self::slack::NoSlack;
 pub use self::{
     awake::AwakeCpus,
     class::{Class, Fifo, InClass},
@@ -37,5 +37,11 @@ pub use self::{
     machine::{Conduct, KeptBack},
     memory::{LockedMemory, prefault_stack},
     pinned::{PinError, Pinned, allowed_cpus},
+    program::{Ended, Program, Signals, StartError},
     setup::{Held, Refused, Setup},
+};
+pub(crate) use self::{
+    limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},
+    machine::turbo,
+    slack::NoSlack,
 };

@@ -5,6 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use super::{
     AwakeCpus, Class, Conduct, InClass, InForce, LockedMemory, NoSlack, Pinned, RealtimeError, allowed_cpus,
+    limits::Limits,
     machine::{self, Wanted},
     prefault_stack,
 };
@@ -206,11 +207,22 @@ impl Setup {
         }
         if let Some(class) = self.class {
             self.step(&mut held, "policy", |host| {
+                self.refuse_what_a_limit_would_end(host, class)?;
                 self.refuse_what_throttling_would_bite(host, class, &cpus)?;
                 Ok(Step::Class(InClass::of(class)?))
             })?;
         }
         Ok(held)
+    }
+
+    fn refuse_what_a_limit_would_end(&self, host: &Host, class: Class) -> Result<(), RealtimeError> {
+        if self.conduct == Conduct::Waits || !class.is_throttled() {
+            return Ok(());
+        }
+        match Limits::of_this_thread(host).realtime_timeout_us {
+            None | Some(u64::MAX) => Ok(()),
+            Some(us) => Err(RealtimeError::Timeout { class, limit: Duration::from_micros(us) }),
+        }
     }
 
     fn refuse_what_throttling_would_bite(
@@ -479,6 +491,24 @@ mod tests {
         assert!(matches!(wanted.put_in_force(&machine.host), Err(RealtimeError::Cpu(_))));
         let held = wanted.best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
         assert_eq!((names(&held), held.cpu()), (vec!["cpu"], None));
+    }
+
+    #[test]
+    fn a_class_that_a_limit_would_end_the_program_by_is_refused_to_a_thread_that_never_waits() {
+        let machine = Machine::new("-1");
+        machine
+            .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
+        let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::Fifo { priority: 1 });
+        // Accepting one thing is not accepting the other.
+        for setup in [spins.clone(), spins.clone().accepting_throttling()] {
+            let refused = setup.put_in_force(&machine.host).expect_err("it would be killed");
+            assert!(matches!(refused, RealtimeError::Timeout { limit, .. } if limit.as_millis() == 200), "{refused}");
+            assert!(refused.to_string().contains("prlimit --rttime=unlimited"), "{refused}");
+        }
+        machine
+            .write("proc/thread-self/limits", "Max realtime timeout      unlimited            unlimited            us");
+        let refused = spins.put_in_force(&machine.host).err();
+        assert!(!matches!(refused, Some(RealtimeError::Timeout { .. })), "{refused:?}");
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Woken {
 /// How a sleep until a moment of the wall clock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an interrupted sleep did not reach its deadline"]
+#[non_exhaustive]
 pub struct WokenByWall {
     /// As any other sleep. `late` and `left` are by the wall clock.
     pub woken: Woken,
@@ -412,15 +413,26 @@ impl fmt::Debug for Interrupter {
 }
 
 /// The wall clock beside `CLOCK_MONOTONIC`: it was read between two instants.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::sleep::WallOffset;
+///
+/// let before = WallOffset::now();
+/// println!("somebody set the clock: {}", before.differs_from(WallOffset::now()));
+/// ```
 #[derive(Clone, Copy, Debug)]
-struct WallOffset {
+pub struct WallOffset {
     earliest: Instant,
     wall: SystemTime,
     latest: Instant,
 }
 
 impl WallOffset {
-    fn now() -> Self {
+    /// As it is now.
+    #[must_use]
+    pub fn now() -> Self {
         let read = || {
             let (earliest, wall, latest) = (Instant::now(), SystemTime::now(), Instant::now());
             Self { earliest, wall, latest }
@@ -429,8 +441,10 @@ impl WallOffset {
         (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// Whether the wall clock was set until `later`. Whatever bends one of the two clocks bends the other as much: what is between them changes only when one is set.
-    fn differs_from(self, later: Self) -> bool {
+    /// Whether the wall clock was set until `later`, by 0.2 ms or more. Whatever bends one of the two clocks bends the other as much: what is between them changes only
+    /// when one is set, or the machine was suspended.
+    #[must_use]
+    pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);
         later.wall + LEAST_STEP < self.wall + least || later.wall > self.wall + most + LEAST_STEP
     }

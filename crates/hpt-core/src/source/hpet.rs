@@ -406,7 +406,7 @@ mod tests {
     };
     use crate::{
         host::{Facts, Host},
-        source::{SelfTestFailure, SourceInfo, TimeSource, Unavailable, self_test},
+        source::{SelfTestFailure, SourceInfo, TimeSource, Unavailable, Widened, self_test},
         testing::ManualSource,
         units::Frequency,
     };
@@ -540,12 +540,32 @@ mod tests {
         let now_ns = AtomicU64::new(0);
         test(intel(&now_ns)).expect("as fast as it states");
         // Across a wrap of the low word.
-        now_ns.store(299_966_000_000, Ordering::Relaxed);
+        now_ns.store(299_968_600_000, Ordering::Relaxed);
         test(intel(&now_ns)).expect("as fast as it states");
+        assert!(now_ns.load(Ordering::Relaxed) > 299_969_700_000, "it came after it");
         let stopped = test(Moving { ticks_per_ms: 0, ..intel(&now_ns) });
         assert!(matches!(stopped, Err(SelfTestFailure::StandsStill { .. })), "{stopped:?}");
         let another = test(Moving { ticks_per_ms: 100_000, ..intel(&now_ns) });
         assert!(matches!(another, Err(SelfTestFailure::WrongRate { .. })), "{another:?}");
+    }
+
+    #[test]
+    fn a_narrow_counter_of_14_mhz_passes_its_self_test_across_a_wrap_and_is_widened() {
+        // A millisecond before the wrap.
+        let now_ns = AtomicU64::new(299_968_600_000);
+        let page = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
+        let narrow = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
+        self_test(&narrow, &clock(&now_ns)).expect("as fast as it states");
+        // What it counts in five minutes, at its stated rate, is more than it can show.
+        assert!(narrow.ticks() < 1 << 24, "it has wrapped");
+        let wide = Widened::by(narrow, clock(&now_ns)).expect("a steady counter");
+        let first = wide.ticks();
+        for _ in 0..10 {
+            now_ns.fetch_add(100_000_000_000, Ordering::Relaxed);
+            wide.ticks();
+        }
+        let ticks = wide.ticks() - first;
+        assert!((14_317_000_000..14_319_000_000).contains(&ticks), "{ticks}");
     }
 
     #[test]

@@ -114,6 +114,8 @@ pub enum StatedBy {
     Hypervisor,
     /// The kernel's `BogoMIPS`, with a granularity of 5 kHz.
     BogoMips,
+    /// The kernel, by what it counts time by itself.
+    Kernel,
     /// The device tree's `clock-frequency`.
     DeviceTree,
     /// The ARM register CNTFRQ, as the firmware wrote it.
@@ -133,6 +135,7 @@ impl StatedBy {
             Self::Cpuid => "cpuid",
             Self::Hypervisor => "hypervisor",
             Self::BogoMips => "bogomips",
+            Self::Kernel => "kernel",
             Self::DeviceTree => "device-tree",
             Self::Cntfrq => "cntfrq",
             Self::Device => "device",

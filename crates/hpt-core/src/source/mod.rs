@@ -11,6 +11,7 @@ mod bracket;
 mod cycle_rate;
 mod hpet;
 mod info;
+mod kinship;
 mod native;
 mod numbered;
 mod on_its_cpu;
@@ -44,6 +45,7 @@ pub use self::{
     cycle_rate::busy_rate,
     hpet::{Hpet, HpetLow},
     info::{Nominal, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
+    kinship::{are_one_reading, counter_of_clock_source},
     perf_cycles::PerfCycles,
     perf_time::PerfTime,
     posix::{PosixClock, PosixId, ThreadCpuClock},

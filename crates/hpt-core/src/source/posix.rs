@@ -15,6 +15,7 @@ use crate::{
 
 /// One of the kernel's clocks that the whole system, or the whole process, shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PosixId {
     /// `CLOCK_REALTIME`: wall time, stepped and steered.
     Realtime,
@@ -54,6 +55,11 @@ const THREAD_CPU: SourceId = SourceId::new("thread-cpu");
 const THREAD_CPU_DESCRIPTION: &str = "CPU time of the reading thread, CLOCK_THREAD_CPUTIME_ID";
 
 impl PosixId {
+    /// All of them.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        ORDER.into_iter().flatten()
+    }
+
     /// The source's name.
     #[must_use]
     pub const fn source_id(self) -> SourceId {

@@ -30,6 +30,7 @@ const RATE_TOLERANCE: f64 = 0.05;
 
 /// What the self-test saw of a source that passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SelfTest {
     /// Time per read, in nanoseconds: the quickest of a few short runs.
     pub read_cost_ns: f64,

@@ -8,7 +8,7 @@ use super::{
     Unavailable, backend::Sealed,
 };
 use crate::{
-    host::{Architecture, CounterPermission, Host, TscStatement},
+    host::{Architecture, CounterPermission, Cpu, Host, TscStatement},
     sys::{arch::TscToken, process},
 };
 
@@ -167,7 +167,8 @@ fn evidence(host: &Host) -> Vec<String> {
         Some(_) => "CPUID 0x16: no base frequency".to_owned(),
         None => "CPUID 0x16: not there".to_owned(),
     });
-    if let Some(hypervisor) = cpu.hypervisor() {
+    if let Some(signature) = cpu.hypervisor() {
+        let hypervisor = Cpu::hypervisor_name(&signature);
         lines.push(match cpu.leaf(0x4000_0010) {
             Some([khz, ..]) if khz != 0 => format!("hypervisor {hypervisor}: CPUID 0x40000010 says {khz} kHz"),
             _ => format!("hypervisor {hypervisor}: states no TSC frequency"),

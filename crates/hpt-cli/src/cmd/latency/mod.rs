@@ -1,15 +1,20 @@
 //! `hpt latency`: how long it takes until a program knows. One file for each way to ask.
 
+pub(crate) mod gpio;
+mod keeping;
 pub(crate) mod pairs;
+pub(crate) mod stall;
+mod threads;
 pub(crate) mod wakes;
 
 use clap::{Args, Subcommand};
 
-use crate::{cli::after_help, context::Context, exit::Failure, render::Document};
+use crate::{cli::after_help, context::Context, exit::Failure, picture_option::Wanted, render::Document};
 
 const EXAMPLES: &str = "  \
   hpt latency timer --fifo 80       how late the kernel wakes a real-time thread
   hpt latency poll --cpu 3          what keeps CPU 3 from a program that only looks
+  hpt latency stall --cpu 3         what takes CPU 3 away, and for how long
   hpt latency pairs --every 0s,1s   what two reads differ by, in a row and after
                                     a second";
 
@@ -25,13 +30,41 @@ pub(crate) struct Arguments {
 enum Mode {
     Timer(wakes::TimerArguments),
     Poll(wakes::PollArguments),
+    Stall(stall::Arguments),
     Pairs(pairs::Arguments),
+    Gpio(gpio::Arguments),
+}
+
+impl Arguments {
+    /// The kind of its document.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match &self.mode {
+            Mode::Timer(_) => wakes::TIMER,
+            Mode::Poll(_) => wakes::POLL,
+            Mode::Stall(_) => stall::KIND,
+            Mode::Pairs(_) => pairs::KIND,
+            Mode::Gpio(arguments) => arguments.kind(),
+        }
+    }
+
+    /// Where a picture of the result is to be.
+    pub(crate) fn picture(&self) -> Option<Wanted<'_>> {
+        match &self.mode {
+            Mode::Timer(arguments) => arguments.picture(),
+            Mode::Poll(arguments) => arguments.picture(),
+            Mode::Stall(arguments) => arguments.picture.wanted(),
+            Mode::Pairs(arguments) => arguments.picture.wanted(),
+            Mode::Gpio(arguments) => arguments.picture.wanted(),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     match &arguments.mode {
         Mode::Timer(arguments) => wakes::timer(arguments, context),
         Mode::Poll(arguments) => wakes::poll(arguments, context),
+        Mode::Stall(arguments) => stall::run(arguments, context),
         Mode::Pairs(arguments) => pairs::run(arguments, context),
+        Mode::Gpio(arguments) => gpio::run(arguments, context),
     }
 }

@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, calibrate, measure::read_pairs, realtime::Pinned,
-    sleep::Strategy, source, stats::Histogram,
+    Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, measure::read_pairs, realtime::Pinned, sleep::Strategy,
+    source, stats::Histogram,
 };
 use serde::Serialize;
 
 use crate::{
-    cli::{CpuChoice, after_help, cpu_choice},
+    cli::{CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
     cycles::counts_cycles,
     exit::Failure,
-    machine::Machine,
+    machine::Head,
+    picture_option::PictureOption,
     progress::Progress,
+    rates::rate,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
@@ -25,8 +27,8 @@ const EXAMPLES: &str = "  \
                                           in turn (7 minutes)
   hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
 
-/// A source of unknown rate is calibrated for so long.
-const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
+/// The kind of its document.
+pub(super) const KIND: &str = "latency-pairs";
 /// Among pairs that follow one another, one in so many is followed by a look at Ctrl-C.
 const LOOK_EVERY: u64 = 1_000;
 
@@ -35,7 +37,7 @@ const LOOK_EVERY: u64 = 1_000;
 /// Between them nothing is done: the difference is what a program that times a piece of its work adds to it. In a loop that is the least. Who reads once a
 /// second finds caches cold and the processor slowed down. The sources are read one after the other, in another order each time.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Read this source; may be given several times, or with commas [default: clock_gettime's clocks and the counters]
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
@@ -49,6 +51,8 @@ pub(crate) struct Arguments {
     /// Run on this CPU; `any` does not pin [default: the highest allowed]
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
 }
 
 /// How long to wait before pairs, in turn.
@@ -99,10 +103,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     cpu: Option<usize>,
     interrupted: bool,
     results: Vec<Row>,
@@ -151,10 +153,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         );
     }
     let data = Data {
-        schema: 1,
-        kind: "latency-pairs",
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine: Machine::of(&context.host),
+        head: Head::of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
         results: rows,
@@ -174,16 +173,6 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
     // A clock of milliseconds shows nothing of this.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
-}
-
-/// How fast it ticks: as stated by definition, else measured.
-fn rate(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
-    if counts_cycles(source) {
-        return source::busy_rate(source);
-    }
-    let stated = source.info().nominal.filter(|nominal| nominal.stated_by == source::StatedBy::Definition);
-    let measured = || calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok();
-    stated.map(|nominal| nominal.frequency).or_else(|| measured().map(|calibration| calibration.frequency))
 }
 
 /// Waits, in one sleep, which Ctrl-C ends. Says no when it did.
@@ -241,7 +230,7 @@ fn page(data: &Data) -> Vec<Block> {
     let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
-        data.machine.line()
+        data.head.machine.line()
     );
     let mut blocks = vec![table, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -255,10 +244,7 @@ mod tests {
     use hpt_core::{Frequency, SourceId, stats::Histogram};
 
     use super::{Data, Waits, page, row, waits};
-    use crate::{
-        machine::Machine,
-        render::{Document, golden},
-    };
+    use crate::render::{Document, golden};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
@@ -269,10 +255,7 @@ mod tests {
         };
         let gigahertz = Some(Frequency::GIGAHERTZ);
         let data = Data {
-            schema: 1,
-            kind: "latency-pairs",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("latency-pairs"),
             cpu: Some(1),
             interrupted: true,
             results: vec![

@@ -1,14 +1,7 @@
 //! `hpt latency timer` and `hpt latency poll`: how late a thread knows that a moment has come.
 
 use std::{
-    fs::OpenOptions,
-    io::Write,
-    path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc,
-    },
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, SystemTime},
 };
@@ -16,43 +9,49 @@ use std::{
 use clap::{Args, ValueEnum};
 use hpt_core::{
     Instant, SourceId, clock,
-    measure::{Lateness, Waiting, Wake, cost_of_looking, wakes},
-    realtime::{Conduct, allowed_cpus},
+    gpio::LineName,
+    measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
+    realtime::Conduct,
 };
+use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use serde::Serialize;
+use serde_json::json;
 
+use super::{
+    keeping::Keeping,
+    threads::{Threads, name_of},
+};
 use crate::{
     cli::after_help,
     context::Context,
-    exit::{Failure, causes},
-    lateness::{About, OfThread, Wanted, bars, wanted},
-    machine::Machine,
-    progress::Progress,
-    realtime::{RealtimeOptions, Settings},
+    exit::Failure,
+    lateness::{Figures, OfThread, bars, course::Course},
+    long_run::{Backlog, Extent, Raw, Shared, Stint, watch},
+    machine::Head,
+    picture_option::{self, PictureOption},
+    pulse::Pulse,
+    realtime::Settings,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
 const TIMER_EXAMPLES: &str = "  \
   hpt latency timer                            one CPU, every millisecond, 10 s
   hpt latency timer --cpu all --fifo 80 --awake --duration 1h
+  hpt latency timer --at 23:59:50 --interval 1s --duration 20s
   hpt latency timer --fifo 80 --break-above 100us --write cyclictest=run.hist";
 const POLL_EXAMPLES: &str = "  \
   hpt latency poll                        one CPU, every millisecond, 10 s
   hpt latency poll --cpu 3 --fifo 99 --no-throttling --duration 18h --write line=counts";
-
-/// Looks at Ctrl-C and at the clock come so often.
-const LOOK: Duration = Duration::from_millis(50);
-/// What was measured until then is kept so often.
-const INTERIM: Duration = Duration::from_secs(60);
-const NOTHING_LEFT: &str = "real-time threads that never wait, on every CPU and without throttling, would stop the machine; leave out a CPU (--cpu), or --no-throttling (with \
-                            --accept-throttling the kernel keeps a part of each second for others)";
-/// Wake-ups that are not counted yet, while somebody reads the counts.
-const BACKLOG: usize = 4_096;
+/// The kinds of their documents.
+pub(super) const TIMER: &str = "latency-timer";
+pub(super) const POLL: &str = "latency-poll";
+const RAW: &str =
+    "Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds";
 
 /// How late a thread is woken at a deadline
 ///
 /// One thread on each CPU that is named sleeps until a deadline, looks at the clock, counts how late it is, and sleeps until the next one, a period after
-/// the last. What other programs call wake-up latency; beside cyclictest.
+/// the last; each in one sleep, however long. What other programs call wake-up latency; beside cyclictest.
 #[derive(Debug, Args)]
 #[command(after_help = after_help(TIMER_EXAMPLES))]
 pub(crate) struct TimerArguments {
@@ -81,64 +80,64 @@ enum By {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("raw", |raw| raw.help(RAW)))]
 struct Common {
-    /// From one deadline to the next
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = period)]
-    interval: Duration,
-    /// Measure for so long
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
-    duration: Duration,
-    /// Measure so many deadlines on each CPU, for as long as that takes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// Run on these CPUs, each with a thread of its own; `all`, or `any` for one thread that is not pinned [default: the highest allowed]
-    #[arg(long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
-    cpu: Option<Cpus>,
-    /// End as soon as one is later than this, and leave a mark in the kernel's trace
-    #[arg(long, value_name = "TIME", value_parser = long)]
-    break_above: Option<Duration>,
-    /// Also write the counts to a file: cyclictest, cyclictest-json, hdr, line. While it runs, they are written every minute
-    #[arg(long, value_name = "FORM=FILE", value_parser = wanted)]
-    write: Vec<Wanted>,
-    /// Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds
-    #[arg(long, value_name = "FILE")]
-    raw: Option<PathBuf>,
     #[command(flatten)]
-    realtime: RealtimeOptions,
+    extent: Extent,
+    /// Begin at this time of day and keep to the wall clock: 12:30, 12:30:15.5, or a date and a time like 2030-01-31T12:30:15Z. Times are the machine's own where
+    /// they name no zone. Where the clock is set, the beginning is that time all the same; --duration is as long as it is
+    #[arg(long, value_name = "TIME", value_parser = time_of_day)]
+    at: Option<TimeOfDay>,
+    /// Tell the time by this source, from the deadline to the end of the wait; a counter, or `monotonic`, the kernel's clock itself [default: `monotonic` for who sleeps by the kernel's timer, else the best]
+    #[arg(long, value_name = "NAME", conflicts_with = "at")]
+    source: Option<String>,
+    #[command(flatten)]
+    keeping: Keeping,
+    /// Drive this GPIO line to its other level at each deadline, right after the look at the clock, for a scope; GPIO17, or gpiochip0:17. With one thread only
+    #[arg(long, value_name = "LINE")]
+    pulse: Option<LineName>,
+    #[command(flatten)]
+    threads: Threads,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
 }
 
-/// The CPUs of a run.
+/// A time as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Cpus {
-    Any,
-    All,
-    These(Vec<usize>),
+enum TimeOfDay {
+    /// The next one of a day, in the machine's zone.
+    Next(civil::Time),
+    /// The one of a date.
+    Exactly(Timestamp),
 }
 
-fn cpus(text: &str) -> Result<Cpus, String> {
-    match text {
-        "any" => return Ok(Cpus::Any),
-        "all" => return Ok(Cpus::All),
-        _ => {}
+fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
+    let of_a_date = || text.parse::<Timestamp>().ok();
+    let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
+    // A time alone would be read as a date's beginning, and a date alone as midnight.
+    if text.contains(['T', 't', ' ']) {
+        of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
+    } else {
+        text.parse::<civil::Time>().ok().filter(|_| text.contains(':')).map(TimeOfDay::Next)
     }
-    let numbers: Result<Vec<_>, _> = text.split(',').map(str::parse).collect();
-    let mut numbers = numbers.map_err(|_| "numbers of CPUs with commas, `all` or `any`".to_owned())?;
-    numbers.sort_unstable();
-    numbers.dedup();
-    Ok(Cpus::These(numbers))
+    .ok_or_else(|| "a time like 12:30:15, or a date and a time like 2030-01-31T12:30:15Z".to_owned())
 }
 
-fn period(text: &str) -> Result<Duration, String> {
-    limited(text, Duration::from_micros(10), Duration::from_secs(3_600), "from 10us to 1h")
-}
-
-fn long(text: &str) -> Result<Duration, String> {
-    limited(text, Duration::from_micros(1), Duration::from_secs(365 * 24 * 3_600), "from 1us to 365days")
-}
-
-fn limited(text: &str, least: Duration, most: Duration, limits: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250us or 1h"))?;
-    if (least..=most).contains(&time) { Ok(time) } else { Err(limits.to_owned()) }
+impl TimeOfDay {
+    /// The moment that is meant; `None` where it has passed.
+    fn after(&self, now: &Zoned) -> Option<SystemTime> {
+        let timestamp = match self {
+            Self::Exactly(timestamp) => *timestamp,
+            Self::Next(time) => {
+                let today = now.date();
+                let on =
+                    |day: civil::Date| Some(day.to_datetime(*time).to_zoned(now.time_zone().clone()).ok()?.timestamp());
+                let days = [Some(today), today.tomorrow().ok()];
+                days.into_iter().flatten().filter_map(on).find(|&moment| moment > now.timestamp())?
+            }
+        };
+        (timestamp > now.timestamp()).then(|| timestamp.into())
+    }
 }
 
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
@@ -146,42 +145,47 @@ pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Doc
         By::Kernel => Waiting::Parked,
         By::Hpt => Waiting::Precise,
     };
-    run("latency-timer", waiting, &arguments.common, context)
+    run(TIMER, waiting, &arguments.common, context)
 }
 
 pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Document, Failure> {
-    run("latency-poll", Waiting::Polling, &arguments.common, context)
+    run(POLL, Waiting::Polling, &arguments.common, context)
+}
+
+impl TimerArguments {
+    /// Where a picture of the result is to be.
+    pub(crate) fn picture(&self) -> Option<picture_option::Wanted<'_>> {
+        self.common.picture.wanted()
+    }
+}
+
+impl PollArguments {
+    /// Where a picture of the result is to be.
+    pub(crate) fn picture(&self) -> Option<picture_option::Wanted<'_>> {
+        self.common.picture.wanted()
+    }
 }
 
 /// One CPU, or all of them, for programs.
 #[derive(Debug, Serialize)]
 struct Row {
     cpu: Option<usize>,
-    samples: u64,
-    missed: u64,
-    min_ns: u64,
-    mean_ns: f64,
-    p50_ns: u64,
-    p99_ns: u64,
-    p999_ns: u64,
-    p9999_ns: u64,
-    p99999_ns: u64,
-    max_ns: u64,
-    /// When the latest was due, by CLOCK_MONOTONIC.
-    max_at_ns: u64,
-    /// Whole microseconds and how many were late by so much.
-    microseconds: Vec<(u64, u64)>,
-    beyond: u64,
+    #[serde(flatten)]
+    figures: Figures,
+    clock_was_set: u64,
+    course_every_ns: u64,
+    /// Of each stretch of time: when it began after the first deadline, samples, mean and worst, all in nanoseconds.
+    course: Vec<(u64, u64, f64, u64)>,
 }
 
 #[derive(Debug, Serialize)]
 struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    machine: Machine,
+    #[serde(flatten)]
+    head: Head,
     interval_ns: u64,
+    at: Option<String>,
     by: &'static str,
+    pulse: Option<String>,
     thread: Settings,
     source: SourceId,
     look_ns: u64,
@@ -194,119 +198,171 @@ struct Data {
     notes: Vec<String>,
 }
 
-/// What the threads of a run share with the one that watches.
-struct Shared {
-    ends: AtomicBool,
-    done: AtomicU64,
-    /// The deadline of the wake-up that was too late, in nanoseconds; zero as long as none was.
-    broke_at_ns: AtomicU64,
+/// Whether a thread leaves time to others between deadlines that are so far apart.
+fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
+    // A Sleeper's reserve, or what it takes to be parked and woken: below, there is no time left to wait in.
+    let spins_below = match waiting {
+        Waiting::Polling => Duration::MAX,
+        Waiting::Precise => Duration::from_micros(500),
+        _ => Duration::from_micros(50),
+    };
+    if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
 }
 
 /// One thread's counts. The thread that measures does not wait for the one that reads.
 struct Counts {
     cpu: Option<usize>,
-    lateness: Mutex<Lateness>,
+    found: Mutex<Found>,
+}
+
+/// How late each was, and when.
+struct Found {
+    lateness: Lateness,
+    course: Course,
+}
+
+impl Found {
+    fn new() -> Self {
+        Self { lateness: Lateness::new(), course: Course::new() }
+    }
+
+    fn record(&mut self, wake: Wake) {
+        if !wake.clock_was_set {
+            self.course.record(wake.deadline.as_nanoseconds(), wake.late_ns);
+        }
+        self.lateness.record(wake);
+    }
+}
+
+/// Who sleeps by the kernel's timer looks at the kernel's clock when it is woken: the line by which a counter tells the time is a millisecond long at most, and making
+/// the next one would be in every figure.
+const KERNELS_OWN: &str = "monotonic";
+
+/// While it is there, a source tells the time; afterwards the one that did before.
+struct ToldBy<'a> {
+    before: SourceId,
+    context: &'a Context,
+}
+
+impl<'a> ToldBy<'a> {
+    fn source(name: &str, context: &'a Context) -> Result<Self, Failure> {
+        let before = clock::source().0;
+        clock::use_source(context.open(name)?).map_err(|refused| Failure::NotTheClock(name.to_owned(), refused))?;
+        Ok(Self { before, context })
+    }
+}
+
+impl Drop for ToldBy<'_> {
+    fn drop(&mut self) {
+        // What told the time before is there still; should it be refused now, the other one tells it on.
+        if let Ok(opened) = self.context.open(self.before.as_str()) {
+            let _ = clock::use_source(opened);
+        }
+    }
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    arguments.realtime.listen(context)?;
-    let cpus: Vec<Option<usize>> = match &arguments.cpu {
-        Some(Cpus::Any) => vec![None],
-        Some(Cpus::All) => allowed_cpus().into_iter().map(Some).collect(),
-        Some(Cpus::These(cpus)) => cpus.iter().copied().map(Some).collect(),
-        // The kernel does not let a thread by SCHED_DEADLINE be pinned.
-        None if arguments.realtime.is_by_deadline() => vec![None],
-        None => vec![allowed_cpus().last().copied()],
-    };
-    let conduct = if waiting == Waiting::Polling { Conduct::Spins } else { Conduct::Waits };
+    // A line that is driven is to be put back.
+    if arguments.pulse.is_some() {
+        context.listen_until_the_end()?;
+    } else {
+        arguments.threads.realtime.listen(context)?;
+    }
+    let conduct = conduct(waiting, arguments.extent.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
-    if conduct == Conduct::Spins && arguments.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
-        return Err(Failure::Usage(NOTHING_LEFT));
+    let cpus = arguments.threads.one_each(conduct)?;
+    if arguments.pulse.is_some() && cpus.len() > 1 {
+        return Err(Failure::Usage(
+            "one line cannot show what several threads do: --pulse goes with one CPU, or `any`",
+        ));
     }
-    for wanted in &arguments.write {
-        wanted.check()?;
-    }
-    let raw = arguments.raw.as_ref().map(|path| Raw::create(path)).transpose()?;
-    let whole = arguments.realtime.hold_around(context, &cpus, conduct, by)?;
-    clock::prime();
-    let (look_ns, step_ns) = cost_of_looking();
-
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let machine = Machine::of(&context.host);
-    let began = SystemTime::now();
-    let shared = Shared { ends: AtomicBool::new(false), done: AtomicU64::new(0), broke_at_ns: AtomicU64::new(0) };
-    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts { cpu, lateness: Mutex::new(Lateness::new()) }).collect();
-    let about = |ended| About {
-        command: &command,
-        began,
-        ended,
-        kernel_release: &context.host.facts().kernel_release,
-        kernel_version: &context.host.facts().kernel_version,
+    arguments.keeping.check()?;
+    let told_by = match &arguments.source {
+        Some(name) => Some(ToldBy::source(name, context)?),
+        None if waiting == Waiting::Parked && arguments.at.is_none() => ToldBy::source(KERNELS_OWN, context).ok(),
+        None => None,
     };
+    let at = match arguments.at.as_ref().map(|at| at.after(&Zoned::now())) {
+        Some(None) => return Err(Failure::Usage("that time has passed")),
+        Some(at) => at,
+        None => None,
+    };
+    let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
+    // After all that may be refused without a thread.
+    let raw = arguments.keeping.raw()?;
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
+    clock::prime();
+    let (look_ns, step_ns) = if at.is_some() { cost_of_looking_at_the_wall() } else { cost_of_looking() };
+
+    let head = Head::of(kind, &context.host);
+    let files = arguments.keeping.files(context);
+    let shared = arguments.keeping.shared(cpus.len());
+    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts { cpu, found: Mutex::new(Found::new()) }).collect();
     let write = || -> Result<(), Failure> {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
-        arguments.write.iter().try_for_each(|wanted| wanted.write(&threads, about(SystemTime::now())))
+        let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
+        files.keep_metrics(&head, &json!({ "by": waited_by(waiting), "results": results }))?;
+        files.write(&threads)
     };
-    let start = Instant::now();
     let outcome = thread::scope(|scope| {
         let threads: Vec<_> = counts
             .iter()
-            .map(|counts| {
-                scope.spawn(|| {
-                    let held = arguments.realtime.hold_thread(context, counts.cpu, conduct, by);
+            .enumerate()
+            .map(|(number, counts)| {
+                let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
+                scope.spawn(move || {
+                    let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
                     // Without one of them the others are not what was asked for.
-                    let held = held.inspect_err(|_| shared.ends.store(true, Ordering::Relaxed))?;
+                    let held = held.inspect_err(|_| shared.end())?;
                     let settings = held.settings();
-                    measure(counts, waiting, arguments, start, &shared, raw.as_ref());
+                    measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
                     Ok(settings)
                 })
             })
             .collect();
         watch(
-            arguments,
+            (arguments.extent, cpus.len(), "wake-ups"),
             context,
             &shared,
-            start,
-            cpus.len(),
             || threads.iter().all(thread::ScopedJoinHandle::is_finished),
             write,
         );
-        shared.ends.store(true, Ordering::Relaxed);
+        shared.end_all(|| threads.iter().all(thread::ScopedJoinHandle::is_finished));
         let ended = threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic"));
         ended.collect::<Result<Vec<Settings>, Failure>>()
     });
-    let elapsed = start.elapsed();
+    let elapsed = shared.elapsed();
+    let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
+    drop(told_by);
     let settings = Settings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
-    // What was measured is printed, also where it cannot be kept.
-    let kept = [raw.map_or(Ok(()), Raw::finish), write()];
-    warnings.extend(kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)));
-
+    let pulse_name = pulse.as_ref().map(Pulse::name);
+    warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
+    warnings.extend(files.finish(raw, &threads));
     let mut all = Lateness::new();
     threads.iter().for_each(|thread| all.add(&thread.lateness));
-    let results = threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness)).collect();
-    let broke_at_ns = Some(shared.broke_at_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0);
+    let results = counts.iter().filter_map(Counts::row).collect();
+    let broke_at_ns = shared.broke_at_ns();
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
-    if broke_at_ns.is_some() && mark_the_trace(broke_at_ns).is_none() {
-        notes.push("no mark was left in the kernel's trace: /sys/kernel/tracing cannot be written; it takes root, and tracefs mounted".to_owned());
+    if all.clock_was_set() > 0 {
+        notes.push(format!(
+            "the wall clock was set meanwhile; {} wake-ups that saw it are not counted",
+            all.clock_was_set()
+        ));
     }
+    notes.extend(shared.unmarked());
     let data = Data {
-        schema: 1,
-        kind,
-        hpt: env!("CARGO_PKG_VERSION"),
-        machine,
-        interval_ns: u64::try_from(arguments.interval.as_nanos()).unwrap_or(u64::MAX),
-        by: match waiting {
-            Waiting::Polling => "looking",
-            Waiting::Precise => "hpt",
-            _ => "kernel",
-        },
+        head,
+        interval_ns: u64::try_from(arguments.extent.interval.as_nanos()).unwrap_or(u64::MAX),
+        at: at.map(|at| humantime::format_rfc3339(at).to_string()),
+        by: waited_by(waiting),
+        pulse: pulse_name,
         thread: settings,
-        source: clock::source().0,
+        source: told_by_name,
         look_ns,
         step_ns,
-        began: humantime::format_rfc3339_seconds(began).to_string(),
+        began: files.began(),
         elapsed_s: rounded(elapsed.as_secs_f64()),
         broke_at_ns,
         interrupted: context.interrupted(),
@@ -322,233 +378,121 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
 }
 
+const fn waited_by(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Polling => "looking",
+        Waiting::Precise => "hpt",
+        _ => "kernel",
+    }
+}
+
 impl Counts {
     fn copy(&self) -> OfThread {
         // A thread that panicked left whole counts.
-        let lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
         OfThread { cpu: self.cpu, lateness }
+    }
+
+    fn row(&self) -> Option<Row> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        row(self.cpu, &found.lateness, &found.course)
     }
 }
 
 /// The thread of one CPU.
-fn measure(counts: &Counts, waiting: Waiting, arguments: &Common, start: Instant, shared: &Shared, raw: Option<&Raw>) {
-    // By itself: the thread that watches may not come to run before this one ends.
-    let end = if arguments.count.is_none() {
-        start.saturating_add(arguments.duration)
-    } else {
-        Instant::from_nanoseconds(u64::MAX)
-    };
-    let limit_ns = arguments.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    let mut backlog = Vec::with_capacity(BACKLOG);
+fn measure(
+    counts: &Counts,
+    (waiting, at): (Waiting, Option<SystemTime>),
+    arguments: &Common,
+    (shared, rouser): (&Shared, &Rouser),
+    (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
+) {
+    let limit_ns = arguments.keeping.limit_ns();
+    let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    let mut count = 0;
-    let first = Instant::now() + arguments.interval.min(Duration::from_millis(1));
-    let go_on = || !shared.ends.load(Ordering::Relaxed);
-    wakes(first, arguments.interval, waiting, go_on, |wake| {
-        backlog.push(wake);
-        // Somebody copies the counts: this one can wait.
-        if let Ok(mut lateness) = counts.lateness.try_lock() {
-            backlog.drain(..).for_each(|wake| lateness.record(wake));
-        } else if backlog.len() == BACKLOG {
-            let mut lateness = counts.lateness.lock().unwrap_or_else(PoisonError::into_inner);
-            backlog.drain(..).for_each(|wake| lateness.record(wake));
+    // By itself: the thread that watches may not come to run before this one ends.
+    let mut stint = Stint::of(arguments.extent);
+    let go_on = || shared.goes_on();
+    let each = |wake: Wake| {
+        if let Some(pulse) = pulse {
+            pulse.toggle();
         }
-        if let Some(lines) = &mut lines {
+        if wake.late_ns > limit_ns && !wake.clock_was_set {
+            shared.break_at(wake.deadline);
+        }
+        if let Some(began) = stint.begins(wake, Instant::now) {
+            shared.begin(began);
+        }
+        backlog.add(wake);
+        if let Some(lines) = lines.as_mut().filter(|_| !wake.clock_was_set) {
             lines.add(wake);
         }
-        count += 1;
-        shared.done.fetch_add(1, Ordering::Relaxed);
-        if wake.late_ns > limit_ns {
-            shared.broke_at_ns.store(wake.deadline.as_nanoseconds().max(1), Ordering::Relaxed);
-            shared.ends.store(true, Ordering::Relaxed);
-        }
-        go_on() && wake.deadline < end && arguments.count.is_none_or(|wanted| count < wanted)
-    });
-    let mut lateness = counts.lateness.lock().unwrap_or_else(PoisonError::into_inner);
-    backlog.drain(..).for_each(|wake| lateness.record(wake));
-}
-
-/// Shows how far the run is, keeps what was measured every minute, and comes back when it is to end.
-fn watch(
-    arguments: &Common,
-    context: &Context,
-    shared: &Shared,
-    start: Instant,
-    threads: usize,
-    all_ended: impl Fn() -> bool,
-    write: impl Fn() -> Result<(), Failure>,
-) {
-    let expected = match arguments.count {
-        Some(count) => arguments.interval.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
-        None => arguments.duration,
+        shared.count_one();
+        stint.goes_on_after(wake) && go_on()
     };
-    let progress = Progress::new(1_000, expected);
-    progress.name("wake-ups");
-    let mut kept = start;
-    loop {
-        let elapsed = start.elapsed();
-        let is_over = arguments.count.is_none() && elapsed >= arguments.duration;
-        if is_over || all_ended() || context.interrupted() || shared.ends.load(Ordering::Relaxed) {
-            return;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-        let fraction = match arguments.count {
-            Some(count) => shared.done.load(Ordering::Relaxed) as f64 / (count as f64 * threads as f64),
-            None => elapsed.as_secs_f64() / arguments.duration.as_secs_f64(),
-        };
-        progress.at_fraction(fraction);
-        if kept.elapsed() >= INTERIM {
-            kept = Instant::now();
-            // The last one tells of it.
-            let _ = write();
-        }
-        let left = if arguments.count.is_none() { arguments.duration.saturating_sub(elapsed) } else { LOOK };
-        thread::sleep(LOOK.min(left));
+    let interval = arguments.extent.interval;
+    if let Some(at) = at {
+        wakes_by_wall(at, interval, waiting, rouser, go_on, each);
+    } else {
+        let first = Instant::now() + interval.min(Duration::from_millis(1));
+        wakes(first, interval, waiting, rouser, go_on, each);
     }
 }
 
-/// A mark where it broke, and no more traces after it; `None` where there is no trace.
-fn mark_the_trace(broke_at_ns: Option<u64>) -> Option<()> {
-    let write = |name: &str, text: &str| {
-        let mut file = OpenOptions::new().write(true).open(format!("/sys/kernel/tracing/{name}")).ok()?;
-        file.write_all(text.as_bytes()).ok()
-    };
-    write("trace_marker", &format!("hpt latency: too late for {}", broke_at_ns?))?;
-    write("tracing_on", "0")
-}
-
-/// Every wake-up, written by a thread of its own.
-struct Raw {
-    lines: mpsc::Sender<String>,
-    writer: thread::JoinHandle<std::io::Result<()>>,
-    path: PathBuf,
-}
-
-/// The wake-ups of one thread on their way there.
-struct RawLines {
-    cpu: Option<usize>,
-    lines: mpsc::Sender<String>,
-    gathered: Vec<Wake>,
-}
-
-impl Raw {
-    fn create(path: &std::path::Path) -> Result<Self, Failure> {
-        let failed = |cause| Failure::Write { path: path.to_owned(), cause };
-        let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
-        let (lines, written) = mpsc::channel::<String>();
-        let writer = thread::spawn(move || {
-            for text in written {
-                file.write_all(text.as_bytes())?;
-            }
-            file.flush()
-        });
-        Ok(Self { lines, writer, path: path.to_owned() })
-    }
-
-    fn of_thread(&self, cpu: Option<usize>) -> RawLines {
-        RawLines { cpu, lines: self.lines.clone(), gathered: Vec::with_capacity(BACKLOG) }
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        drop(self.lines);
-        let written = self.writer.join().expect("the writer does not panic");
-        written.map_err(|cause| Failure::Write { path: self.path, cause })
-    }
-}
-
-impl RawLines {
-    fn add(&mut self, wake: Wake) {
-        self.gathered.push(wake);
-        if self.gathered.len() == BACKLOG {
-            self.hand_over();
-        }
-    }
-
-    fn hand_over(&mut self) {
-        let cpu = self.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-        let line = |wake: Wake| format!("{cpu} {} {}\n", wake.deadline.as_nanoseconds(), wake.late_ns);
-        // A writer that failed says so at the end.
-        let _ = self.lines.send(self.gathered.drain(..).map(line).collect());
-    }
-}
-
-impl Drop for RawLines {
-    fn drop(&mut self) {
-        self.hand_over();
-    }
-}
-
-fn row(cpu: Option<usize>, lateness: &Lateness) -> Option<Row> {
-    let counts = lateness.counts();
-    let latest = lateness.latest()?;
-    let quantile = |part| counts.quantile(part).unwrap_or(0);
-    let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
+fn row(cpu: Option<usize>, lateness: &Lateness, course: &Course) -> Option<Row> {
     Some(Row {
         cpu,
-        samples: counts.samples(),
-        missed: lateness.missed(),
-        min_ns: quantile(0.0),
-        mean_ns: rounded(lateness.mean_ns()?),
-        p50_ns: quantile(0.5),
-        p99_ns: quantile(0.99),
-        p999_ns: quantile(0.999),
-        p9999_ns: quantile(0.9999),
-        p99999_ns: quantile(0.99999),
-        max_ns: latest.late_ns,
-        max_at_ns: latest.deadline.as_nanoseconds(),
-        microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
-        beyond: lateness.beyond(),
+        figures: Figures::of(lateness)?,
+        clock_was_set: lateness.clock_was_set(),
+        course_every_ns: course.every_ns(),
+        course: course.rows(),
     })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn page(data: &Data, all: &Lateness) -> Vec<Block> {
-    let columns = ["CPU", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max", "missed"];
-    let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
-    let cells = |name: String, row: &Row| {
-        let time = |ns: u64| Cell::plain(short_time(ns as f64));
-        vec![
-            Cell::plain(name),
-            Cell::plain(row.samples.to_string()),
-            time(row.min_ns),
-            Cell::plain(short_time(row.mean_ns)),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.p999_ns),
-            time(row.p9999_ns),
-            time(row.max_ns),
-            Cell::plain(row.missed.to_string()),
-        ]
-    };
-    let name = |cpu: Option<usize>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    let mut rows: Vec<_> = data.results.iter().map(|row| cells(name(row.cpu), row)).collect();
+    let columns = [&["CPU"][..], &Figures::COLUMNS].concat();
+    let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
+    let cells = |name: String, figures: &Figures| [vec![Cell::plain(name)], figures.cells()].concat();
+    let mut rows: Vec<_> = data.results.iter().map(|row| cells(name_of(row.cpu), &row.figures)).collect();
     if data.results.len() > 1 {
-        rows.extend(row(None, all).map(|row| cells("all".to_owned(), &row)));
+        rows.extend(Figures::of(all).map(|figures| cells("all".to_owned(), &figures)));
     }
     let mut blocks = vec![Block::Table(Table { columns, rows })];
-    blocks.extend(bars(all));
+    blocks.extend(bars(all, ("late by", "samples")));
     let how = match data.by {
         "looking" => "a thread that looks at the clock all the time knew of deadlines",
         "hpt" => "a thread was there at deadlines, by hpt's Sleeper,",
         _ => "the kernel woke a thread at deadlines",
     };
-    let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    // Of a run that ended before its first deadline the kernel's word is left.
+    let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    if data.results.is_empty() {
+        cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
+    }
     let thread = match cpus.as_slice() {
         [] => data.thread.words(None),
         [cpu] => data.thread.words(Some(*cpu)),
         _ => data.thread.words(None).replacen("Not pinned", "A thread on each CPU", 1),
     };
+    let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
-        "How late {how} {} apart, for {:.1} s from {} on. {thread}. missed: deadlines that had passed before they were waited for. \
+        "How late {how} {} apart, for {:.1} s from {} on{wall}. {thread}. missed: deadlines that had passed before they were waited for. \
+         Quantiles have ten samples beyond them at least. \
          Time by {}: a look at it takes {}{step}, and is in every figure. {}",
         short_time(data.interval_ns as f64),
         data.elapsed_s,
-        data.began,
+        data.at.as_ref().unwrap_or(&data.began),
         data.source,
         short_time(data.look_ns as f64),
-        data.machine.line()
+        data.head.machine.line()
     )));
+    if let Some(line) = &data.pulse {
+        blocks.push(Block::Text(format!(
+            "{line} was driven to its other level at each deadline, right after the look at the clock."
+        )));
+    }
     if let Some(ns) = data.broke_at_ns {
         blocks.push(Block::Text(format!(
             "Ended by the first that was too late: it was due at {ns} ns of CLOCK_MONOTONIC."
@@ -560,14 +504,12 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hpt_core::{SourceId, measure::Lateness};
+    use jiff::{Zoned, civil, tz::TimeZone};
 
-    use super::{Cpus, Data, cpus, long, page, period, row};
+    use super::{Course, Data, TimeOfDay, page, row, time_of_day};
     use crate::{
         lateness,
-        machine::Machine,
         realtime::tests::example,
         render::{Document, golden},
     };
@@ -577,13 +519,14 @@ mod tests {
         let threads = lateness::tests::threads();
         let mut all = Lateness::new();
         threads.iter().for_each(|thread| all.add(&thread.lateness));
+        let mut course = Course::new();
+        [(0, 500), (12_000_000, 25_000_000)].into_iter().for_each(|(at_ns, late_ns)| course.record(at_ns, late_ns));
         let data = Data {
-            schema: 1,
-            kind: "latency-timer",
-            hpt: "0.0.0",
-            machine: Machine::of(&golden::host()),
+            head: golden::head("latency-timer"),
             interval_ns: 1_000_000,
+            at: None,
             by: "kernel",
+            pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
             thread: example(),
             source: SourceId::new("tsc"),
             look_ns: 21,
@@ -592,20 +535,28 @@ mod tests {
             elapsed_s: 60.0,
             broke_at_ns: Some(1_000_000_000),
             interrupted: true,
-            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness)).collect(),
+            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
             notes: vec!["a note".to_owned()],
         };
         golden::assert("latency-timer", &Document::new(&data, "results", page(&data, &all)));
     }
 
     #[test]
-    fn cpus_and_times_are_read_or_refused() {
-        assert_eq!(
-            (cpus("all"), cpus("any"), cpus("2,0,2")),
-            (Ok(Cpus::All), Ok(Cpus::Any), Ok(Cpus::These(vec![0, 2])))
-        );
-        assert_eq!((period("10us"), long("18h")), (Ok(Duration::from_micros(10)), Ok(Duration::from_secs(18 * 3_600))));
-        assert!(["", "a", "-1", "1,", "0-3"].iter().all(|wrong| cpus(wrong).is_err()));
-        assert!(["1us", "2h", "1"].iter().all(|wrong| period(wrong).is_err()) && long("2years").is_err());
+    fn a_time_of_day_is_the_next_one_and_a_date_is_that_date() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let now: Zoned = civil::datetime(2030, 1, 31, 12, 0, 0, 0).to_zoned(zone).expect("a moment");
+        let at =
+            |text| time_of_day(text).map(|time| time.after(&now).map(|at| humantime::format_rfc3339(at).to_string()));
+        let some = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(at("12:00:00.5"), some("2030-01-31T10:00:00.500000000Z"));
+        assert_eq!(at("12:00"), some("2030-02-01T10:00:00Z"));
+        assert_eq!(at("00:00:01"), some("2030-01-31T22:00:01Z"));
+        assert_eq!(at("2030-01-31T10:00:01Z"), some("2030-01-31T10:00:01Z"));
+        assert_eq!(at("2030-01-31T12:00:01+02:00"), some("2030-01-31T10:00:01Z"));
+        assert_eq!(at("2030-01-31T09:59:59Z"), Ok(None));
+        assert!(matches!(time_of_day("2031-05-06 07:08:09"), Ok(TimeOfDay::Exactly(_))));
+        for wrong in ["", "25:00", "noon", "12", "2030-01-31", "12:00Z", "2030-02-30T00:00:00Z"] {
+            assert!(at(wrong).is_err(), "{wrong}: {:?}", at(wrong));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What the tests share: running hpt, its streams as text, captured machines.
 
+pub(crate) mod pages;
 pub(crate) mod unsafe_calls;
 
 use std::{
@@ -17,6 +18,7 @@ pub(crate) fn runner() -> Vec<String> {
 
 /// The words that run the built command.
 pub(crate) fn words() -> Vec<String> {
+    unsafe_calls::heed_the_terminal();
     let mut words = runner();
     words.push(env!("CARGO_BIN_EXE_hpt").to_owned());
     words
@@ -32,7 +34,7 @@ pub(crate) fn command(program: &[String]) -> Command {
 /// The built command, with an environment that does not reach the user's own state.
 pub(crate) fn hpt() -> Command {
     let mut command = command(&words());
-    command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/nonexistent/state");
+    command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/proc/nonexistent/state");
     command
 }
 

@@ -1,7 +1,12 @@
-//! The one file of these tests that may use `unsafe`: starting hpt with the counter forbidden.
+//! The one file of these tests that may use `unsafe`: starting hpt with the counter forbidden, signals, locks.
 #![expect(unsafe_code, reason = "what happens between fork and exec has no safe form")]
 
-use std::{io, os::unix::process::CommandExt, process::Command};
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::Command,
+};
 
 /// Starts the command with PR_TSC_SIGSEGV in force: it outlives exec.
 pub(crate) fn forbid_the_counter(command: &mut Command) -> &mut Command {
@@ -16,9 +21,43 @@ pub(crate) fn forbid_the_counter(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(forbid) }
 }
 
+/// Starts the command with a limit on how long a real-time thread of it may run without waiting: then none of them spins.
+pub(crate) fn limit_realtime(command: &mut Command) -> &mut Command {
+    let limit = || {
+        let second = libc::rlimit { rlim_cur: 1_000_000, rlim_max: 1_000_000 };
+        // SAFETY: setrlimit reads a struct that is there, and is async-signal-safe. setrlimit(2).
+        match unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const second) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: `limit` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
+    unsafe { command.pre_exec(limit) }
+}
+
+/// From here on what the tests start is ended by Ctrl-C and by the end of its terminal, as at a terminal: who started the tests in the background, or by nohup, may have
+/// had these signals ignored, and that is inherited.
+pub(crate) fn heed_the_terminal() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            // SAFETY: the default is no function of ours. signal(2).
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    });
+}
+
 /// Asks a process to end as Ctrl-C does.
 pub(crate) fn interrupt(process: u32) {
     send(process, libc::SIGINT);
+}
+
+/// Asks all processes of a group to end, as a terminal does when Ctrl-C is pressed.
+pub(crate) fn interrupt_group(leader: u32) {
+    let group = libc::pid_t::try_from(leader).expect("process numbers fit");
+    // SAFETY: killpg takes two numbers; the group's leader is a child of the test, not yet waited for. killpg(3).
+    let answer = unsafe { libc::killpg(group, libc::SIGINT) };
+    assert_eq!(answer, 0, "killpg: {}", io::Error::last_os_error());
 }
 
 /// Asks a process to end as an orderly shutdown does.
@@ -26,7 +65,25 @@ pub(crate) fn ask_to_end(process: u32) {
     send(process, libc::SIGTERM);
 }
 
-fn send(process: u32, signal: libc::c_int) {
+/// Waits until no other process has the file locked, and locks it for as long as it is open.
+pub(crate) fn lock(file: &File) {
+    // SAFETY: takes a file that is open and a flag. flock(2).
+    let answer = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+    assert_eq!(answer, 0, "flock: {}", io::Error::last_os_error());
+}
+
+/// Stops a process, whatever it does.
+pub(crate) fn stop(process: u32) {
+    send(process, libc::SIGSTOP);
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn go_on(process: u32) {
+    send(process, libc::SIGCONT);
+}
+
+/// Sends a signal to a process that the test started.
+pub(crate) fn send(process: u32, signal: libc::c_int) {
     let process = libc::pid_t::try_from(process).expect("process numbers fit");
     // SAFETY: kill takes two numbers; the process is a child of the test, not yet waited for. kill(2).
     let answer = unsafe { libc::kill(process, signal) };

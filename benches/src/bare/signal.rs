@@ -1,0 +1,49 @@
+//! Signals that stop another process and let it go on.
+//! Waits for nothing.
+#![expect(unsafe_code, reason = "kill, which the C library declares")]
+
+use std::io;
+
+/// Stops a process by a signal to one of its threads, which runs on until it reaches that. One to the process would go to its first thread, and wait until that comes to
+/// run.
+///
+/// # Errors
+///
+/// When there is no such process or thread, or it belongs to somebody else.
+pub fn stop(process: u32, thread: u32) -> io::Result<()> {
+    let number = |number: u32| {
+        let number = libc::pid_t::try_from(number).ok().filter(|&number| number > 1);
+        number.ok_or(io::Error::from(io::ErrorKind::InvalidInput))
+    };
+    let (process, thread) = (number(process)?, number(thread)?);
+    // SAFETY: tgkill takes three numbers. tgkill(2).
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGSTOP) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a stopped process go on.
+///
+/// # Errors
+///
+/// When there is no such process, or it belongs to somebody else.
+pub fn go_on(process: u32) -> io::Result<()> {
+    send(process, libc::SIGCONT)
+}
+
+/// Asks a process to end, as Ctrl-C does.
+///
+/// # Errors
+///
+/// When there is no such process, or it belongs to somebody else.
+pub fn interrupt(process: u32) -> io::Result<()> {
+    send(process, libc::SIGINT)
+}
+
+fn send(process: u32, signal: libc::c_int) -> io::Result<()> {
+    // Zero and negative numbers mean groups of processes.
+    let process = libc::pid_t::try_from(process).ok().filter(|&process| process > 1);
+    let process = process.ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: kill takes two numbers. kill(2).
+    let answer = unsafe { libc::kill(process, signal) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,329 @@
+//! Does `hpt latency stall` find every stall that is made for it, when and as long as it was made?
+//! Stops it by signals from another CPU, and takes its CPU away by a thread of a higher priority; hpt does the finding.
+
+use std::{
+    error::Error,
+    fs,
+    path::PathBuf,
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::Duration,
+};
+
+use clap::Parser;
+use hpt_benches::{
+    bare::signal,
+    programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, exit_code, table},
+};
+use hpt_core::{
+    Instant, Sleeper,
+    realtime::{Fifo, Pinned, allowed_cpus},
+};
+use serde::Serialize;
+
+const EXAMPLES: &str = "\
+Examples:
+  stalls --no-throttling            a hundred, as root
+  stalls --count 20 --hpt ./hpt     another build of hpt";
+
+/// hpt's priority; the injector's are above it.
+const PRIORITY: u8 = 50;
+/// What was found may begin and end so much after the injector's own stamps.
+const SLACK_NS: u64 = 100_000;
+/// Two processes read the clock: each is within its bound.
+const CLOCKS_NS: u64 = 2_000;
+/// hpt is in its loop so long after it has its class.
+const SETTLED: Duration = Duration::from_millis(1_500);
+
+/// Make stalls for `hpt latency stall`, and compare what it finds with what was made.
+#[derive(Debug, Parser)]
+#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+struct Args {
+    /// The command hpt [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    hpt: Option<PathBuf>,
+    /// Make so many stalls, half of them by SIGSTOP and SIGCONT, half by a thread of a higher priority on the same CPU
+    #[arg(long, value_name = "N", default_value = "100", value_parser = count)]
+    count: u64,
+    /// Let hpt turn off the throttling of real-time threads meanwhile, which makes stalls of its own
+    #[arg(long)]
+    no_throttling: bool,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+/// A stall as it was made: it began between the first two stamps, and ended after the third and not before; all by CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Made {
+    kind: &'static str,
+    begins_from_ns: u64,
+    begins_until_ns: u64,
+    ends_from_ns: u64,
+    ends_until_ns: u64,
+}
+
+/// A stall as hpt found it.
+#[derive(Clone, Debug, Serialize)]
+struct Found {
+    start_ns: u64,
+    length_ns: u64,
+    uncertain_ns: u64,
+    cause: String,
+}
+
+/// One that was made, and what was found of it.
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    made: Made,
+    found: Option<Found>,
+    is_within: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Outcomes {
+    made: usize,
+    found: usize,
+    within: usize,
+    others: usize,
+    interrupted: bool,
+    lines: Vec<Line>,
+}
+
+fn main() -> ExitCode {
+    exit_code("stalls", run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
+    let interrupt = Interrupt::listen()?;
+    let allowed = allowed_cpus();
+    let [here, .., there] = allowed[..] else {
+        return Err("skipped: it takes two CPUs, one to be stalled and one to do it from".into());
+    };
+    drop(Fifo::at(PRIORITY).map_err(|error| format!("skipped: {error}"))?);
+    let raw = std::env::temp_dir().join(format!("hpt-stalls-{}", std::process::id()));
+    let beside = std::env::current_exe()?.with_file_name("hpt");
+    let mut command = Command::new(args.hpt.unwrap_or(beside));
+    command.args(["latency", "stall", "--duration", "1h", "--above", "50us", "--format", "json"]);
+    command.args(["--cpu", &there.to_string(), "--fifo", &PRIORITY.to_string(), "--raw"]).arg(&raw);
+    command.arg(if args.no_throttling { "--no-throttling" } else { "--accept-throttling" });
+    let mut watching = Watching(command.stdout(Stdio::null()).spawn()?);
+    let process = watching.0.id();
+    let thread = loop {
+        if let Some(status) = watching.0.try_wait()? {
+            return Err(format!("hpt ended by itself: {status}").into());
+        }
+        if let Some(thread) = real_time_thread(process) {
+            break thread;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    thread::sleep(SETTLED);
+    let made = make((process, thread), args.count, (here, there), &interrupt);
+    // Whatever became of it, hpt is not left behind.
+    signal::interrupt(watching.0.id())?;
+    watching.0.wait()?;
+    let made = made?;
+    let found = parse(&fs::read_to_string(&raw)?)?;
+    let _ = fs::remove_file(&raw);
+    let outcomes = compare(&made, &found, interrupt.came());
+    args.keep.publish("stalls", Some(there), &outcomes, &text(&outcomes, &found))?;
+    Ok(match (outcomes.made, outcomes.within == outcomes.made) {
+        (0, _) => Outcome::Unknown,
+        (_, true) => Outcome::Kept,
+        (_, false) => Outcome::Broken,
+    })
+}
+
+/// Ended with the program, whatever ends that.
+struct Watching(Child);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The one of the process's threads that runs by SCHED_FIFO: the one that watches.
+fn real_time_thread(process: u32) -> Option<u32> {
+    // proc_pid_stat(5): the policy is the 41st, the state behind the name in parentheses the third.
+    const POLICY: usize = 41 - 3;
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let is_fifo = |stat: &str| {
+        let policy = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(POLICY));
+        policy == Some("1")
+    };
+    let mut fifo = tasks.filter(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| is_fifo(&stat)));
+    fifo.next()?.file_name().to_str()?.parse().ok()
+}
+
+fn make(
+    process: (u32, u32),
+    count: u64,
+    cpus: (usize, usize),
+    interrupt: &Interrupt,
+) -> Result<Vec<Made>, Box<dyn Error>> {
+    let mut made = Vec::new();
+    // The same in every run: lengths from one to ten milliseconds, pauses from five to fifty.
+    let mut seed = 1_u64;
+    let mut random = |from_us: u64, to_us: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_micros(from_us + (seed >> 33) % (to_us - from_us))
+    };
+    for number in 0..count {
+        if interrupt.came() {
+            break;
+        }
+        let (pause, length) = (random(5_000, 50_000), random(1_000, 10_000));
+        thread::sleep(pause);
+        made.push(if number % 2 == 0 { by_signal(process, cpus.0, length)? } else { by_hog(cpus, length)? });
+    }
+    // The last one is over, and hpt has seen it.
+    thread::sleep(Duration::from_millis(50));
+    Ok(made)
+}
+
+/// Stops the process from another CPU.
+fn by_signal((process, thread): (u32, u32), cpu: usize, length: Duration) -> Result<Made, Box<dyn Error>> {
+    let _there = Pinned::to(cpu)?;
+    let _first = Fifo::at(PRIORITY + 20)?;
+    let begins_from = Instant::now();
+    signal::stop(process, thread)?;
+    let begins_until = Instant::now();
+    let mut sleeper = Sleeper::new();
+    let _ = sleeper.sleep_until(begins_until + length);
+    let ends_from = Instant::now();
+    signal::go_on(process)?;
+    let ends_until = Instant::now();
+    Ok(Made::new("SIGSTOP", [begins_from, begins_until, ends_from, ends_until]))
+}
+
+/// Takes the CPU away by a thread that does not give it up.
+fn by_hog(cpus: (usize, usize), length: Duration) -> Result<Made, Box<dyn Error>> {
+    let hog = thread::spawn(move || -> Result<Made, Box<dyn Error + Send + Sync>> {
+        // The class first: an ordinary thread would not come to run on that CPU.
+        let first = Fifo::at(PRIORITY + 10)?;
+        let begins_from = Instant::now();
+        let there = Pinned::to(cpus.1)?;
+        let begins_until = Instant::now();
+        let end = begins_until + length;
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        let ends_from = Instant::now();
+        drop(there);
+        let away = Pinned::to(cpus.0)?;
+        let ends_until = Instant::now();
+        drop((away, first));
+        Ok(Made::new("hog", [begins_from, begins_until, ends_from, ends_until]))
+    });
+    let made = hog.join().map_err(|_| "the hog panicked")?;
+    Ok(made.map_err(|error| error.to_string())?)
+}
+
+impl Made {
+    fn new(kind: &'static str, stamps: [Instant; 4]) -> Self {
+        let [begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns] = stamps.map(Instant::as_nanoseconds);
+        Self { kind, begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns }
+    }
+
+    /// Whether it is the same, by its middle.
+    const fn is(&self, found: &Found) -> bool {
+        let middle = self.begins_until_ns / 2 + self.ends_from_ns / 2;
+        found.start_ns <= middle && middle <= found.start_ns + found.length_ns
+    }
+
+    /// Whether it began and ended where it was made to.
+    const fn is_within(&self, found: &Found) -> bool {
+        let end_ns = found.start_ns + found.length_ns;
+        found.start_ns + CLOCKS_NS + found.uncertain_ns >= self.begins_from_ns
+            && found.start_ns <= self.begins_until_ns + SLACK_NS
+            && end_ns + CLOCKS_NS >= self.ends_from_ns
+            && end_ns <= self.ends_until_ns + SLACK_NS
+    }
+}
+
+/// The lines of `--raw`.
+fn parse(text: &str) -> Result<Vec<Found>, Box<dyn Error>> {
+    let line = |line: &str| -> Result<Found, Box<dyn Error>> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let &[_, start, length, uncertain, cause, ..] = words.as_slice() else {
+            return Err(format!("hpt wrote a line that is none: {line}").into());
+        };
+        let (start_ns, length_ns, uncertain_ns) = (start.parse()?, length.parse()?, uncertain.parse()?);
+        Ok(Found { start_ns, length_ns, uncertain_ns, cause: cause.to_owned() })
+    };
+    text.lines().map(line).collect()
+}
+
+fn compare(made: &[Made], found: &[Found], interrupted: bool) -> Outcomes {
+    let line = |made: &Made| {
+        let found = found.iter().find(|found| made.is(found)).cloned();
+        Line { made: *made, is_within: found.as_ref().is_some_and(|found| made.is_within(found)), found }
+    };
+    let lines: Vec<Line> = made.iter().map(line).collect();
+    let all_found = lines.iter().filter(|line| line.found.is_some()).count();
+    Outcomes {
+        made: made.len(),
+        found: all_found,
+        within: lines.iter().filter(|line| line.is_within).count(),
+        others: found.iter().filter(|found| !made.iter().any(|made| made.is(found))).count(),
+        interrupted,
+        lines,
+    }
+}
+
+/// In microseconds, by how much `a` is after `b`.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn us_after(a: u64, b: u64) -> String {
+    format!("{:+.1}", a.cast_signed().wrapping_sub(b.cast_signed()) as f64 / 1_000.0)
+}
+
+fn text(outcomes: &Outcomes, found: &[Found]) -> String {
+    let rows = outcomes.lines.iter().enumerate().map(|(number, line)| {
+        let Line { made, found, is_within } = line;
+        let length = us_after(made.ends_until_ns, made.begins_from_ns);
+        let [start, end, length_found, cause] = match found {
+            Some(found) => {
+                let end_ns = found.start_ns + found.length_ns;
+                [
+                    us_after(found.start_ns, made.begins_from_ns),
+                    us_after(end_ns, made.ends_from_ns),
+                    us_after(end_ns, found.start_ns),
+                    found.cause.clone(),
+                ]
+            }
+            None => ["-", "-", "-", "not found"].map(str::to_owned),
+        };
+        let verdict = if *is_within { "yes" } else { "NO" };
+        let stamps =
+            [us_after(made.begins_until_ns, made.begins_from_ns), us_after(made.ends_until_ns, made.ends_from_ns)];
+        let [begins, ends] = stamps;
+        let at = format!("{:.6}", Duration::from_nanos(made.begins_from_ns).as_secs_f64());
+        [
+            (number + 1).to_string(),
+            made.kind.to_owned(),
+            at,
+            length,
+            length_found,
+            begins,
+            start,
+            ends,
+            end,
+            cause,
+            verdict.to_owned(),
+        ]
+    });
+    let head = ["#", "made by", "at, s", "made", "found", "began ≤", "found", "ended ≤", "found", "cause", "within"];
+    let longest = found.iter().map(|found| found.length_ns).max().unwrap_or(0);
+    format!(
+        "{}\n\n{} made, {} found, {} within the stamps and 100 µs; {} others, which were not made. In microseconds. began, ended: how long after the \
+         first stamp the second was taken, and how long after it hpt found the beginning and the end. The longest of all that hpt found: {} µs.\n",
+        table(head, rows),
+        outcomes.made,
+        outcomes.found,
+        outcomes.within,
+        outcomes.others,
+        longest / 1_000
+    )
+}

@@ -1,0 +1,33 @@
+//! `hpt completions`: the lines that make a shell complete hpt's command lines.
+
+use clap::{Args, builder::PossibleValuesParser};
+
+use crate::{
+    cli::{after_help, without_documents},
+    complete,
+    exit::Failure,
+    render::{self, Answer},
+};
+
+const EXAMPLES: &str = "  \
+  hpt completions bash > ~/.local/share/bash-completion/completions/hpt
+  hpt completions zsh > ~/.zfunc/_hpt        with `fpath+=~/.zfunc` before compinit
+  hpt completions fish > ~/.config/fish/completions/hpt.fish";
+
+/// Print what makes a shell complete hpt's command lines
+///
+/// Subcommands, options and formats are completed by their definitions; sources, CPUs and the kernel's clock sources by what this machine has when the
+/// key is pressed. Debian's package brings all three.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), args(without_documents()))]
+pub(crate) struct Arguments {
+    /// The shell
+    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(complete::SHELLS))]
+    shell: String,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+    let script = complete::script(&arguments.shell).map_err(Failure::Print)?;
+    render::print_as_it_is(&script).map_err(Failure::Print)?;
+    Ok(Answer::Yes)
+}

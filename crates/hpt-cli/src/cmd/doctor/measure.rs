@@ -1,0 +1,158 @@
+//! What a short measurement says of what was found: what a reading costs, whether the kernel keeps a real-time thread back, how late one is woken.
+//! Judges nothing: `diagnose` does.
+
+use std::{fs, time::Duration};
+
+use hpt_core::{
+    Host, Instant, PosixClock, PosixId, TimeSource,
+    diagnose::{Examined, Hole, Holes, MachineFacts, Verdict, prove},
+    host::waited_ns,
+    measure::{Lateness, Rouser, Waiting, wakes},
+    realtime::{AwakeCpus, Fifo, Pinned},
+    source::{ReadPath, self_test},
+};
+use serde::Serialize;
+
+use crate::{context::Context, render::short_time};
+
+/// Three whole periods of a second, wherever in one of them it begins.
+const LOOK: Duration = Duration::from_millis(4_300);
+/// Looked at the clock so often; a hole is as long as a deadline in it was late.
+const STEP: Duration = Duration::from_micros(100);
+/// A shorter time is not worth mentioning here: `hpt latency poll` counts them all.
+const HOLE: Duration = Duration::from_millis(5);
+const WAKES: usize = 500;
+const PERIOD: Duration = Duration::from_millis(1);
+/// Before ordinary threads, and behind the kernel's own.
+const PRIORITY: u8 = 40;
+
+/// What was measured, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) what: &'static str,
+    pub(super) rules: &'static [&'static str],
+    pub(super) result: String,
+}
+
+/// Measures, for some seconds, on the CPU of `pinned`, and makes certain what that proves.
+pub(super) fn measure(
+    host: &Host,
+    facts: &MachineFacts,
+    examined: &mut [Examined],
+    pinned: &Pinned,
+    context: &Context,
+) -> Vec<Measured> {
+    let cpu = pinned.cpu();
+    let mut measured = Vec::new();
+    measured.extend(reading(host));
+    let is_found = |rules: &[&str]| {
+        examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Found(_)))
+    };
+    // Where nothing is kept for others, a thread that does not wait would stop them all; and where there is a limit, hpt would be killed.
+    let may_go_on = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
+    let fifo = if may_go_on { Fifo::at(PRIORITY).ok() } else { None };
+    let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
+    let holes = look(context);
+    if fifo.is_some() && !context.interrupted() {
+        prove(examined, facts, cpu, &holes);
+    }
+    let longest = holes.holes.iter().map(|hole| hole.length).max();
+    let longest = longest.map_or_else(String::new, |longest| format!(", the longest of {}", time(longest)));
+    measured.push(Measured {
+        what: "times in which a thread that never waits did not run",
+        rules: &["throttling", "fair-server", "stolen-time", "isolated-cpus"],
+        result: format!(
+            "{} of {} and more in {} on CPU {cpu} {by}{longest}",
+            holes.holes.len(),
+            time(HOLE),
+            time(holes.window)
+        ),
+    });
+    drop(fifo);
+    // One that waits is in nobody's way.
+    let fifo = Fifo::at(PRIORITY).ok();
+    let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
+    measured.extend(woken(context).map(|late| Measured {
+        what: "how late a thread was woken",
+        rules: &["preemption", "governor", "idle-states", "interrupts", "kernel-threads"],
+        result: format!("{late} on CPU {cpu} {by}"),
+    }));
+    if let Ok(_awake) = AwakeCpus::hold() {
+        measured.extend(woken(context).map(|late| Measured {
+            what: "the same with all CPUs kept awake",
+            rules: &["idle-states"],
+            result: format!("{late} on CPU {cpu} {by}"),
+        }));
+    }
+    measured
+}
+
+fn time(duration: Duration) -> String {
+    short_time(duration.as_secs_f64() * 1e9)
+}
+
+/// What a reading of the kernel's clock costs, and what it passes through.
+fn reading(host: &Host) -> Option<Measured> {
+    let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
+    let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;
+    let cost = self_test(&clock, &reference).ok()?.read_cost_ns;
+    let path = if clock.info().read_path == ReadPath::Vdso { "by the vDSO" } else { "by system call" };
+    Some(Measured {
+        what: "what a reading of CLOCK_MONOTONIC costs",
+        rules: &["clock-source", "clock-by-system-call"],
+        result: format!("{}, {path}", short_time(cost)),
+    })
+}
+
+/// How long this thread has waited for a CPU since it began; `None` where the kernel does not count that.
+fn waited() -> Option<Duration> {
+    waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?).map(Duration::from_nanos)
+}
+
+/// Looks at the clock all the time.
+fn look(context: &Context) -> Holes {
+    let begun = Instant::now();
+    let end = begun + LOOK;
+    let mut holes = Vec::new();
+    let mut waited_before = waited();
+    wakes(
+        begun + STEP,
+        STEP,
+        Waiting::Polling,
+        &Rouser::default(),
+        || !context.interrupted(),
+        |wake| {
+            let length = Duration::from_nanos(wake.late_ns);
+            if length >= HOLE {
+                let waited_by_now = waited();
+                let waited = waited_by_now.zip(waited_before).map(|(now, before)| now.saturating_sub(before));
+                waited_before = waited_by_now;
+                let began = wake.deadline.saturating_duration_since(begun);
+                holes.push(Hole { began, length, waited });
+            }
+            !context.interrupted() && wake.deadline < end
+        },
+    );
+    Holes { holes, window: Instant::now().saturating_duration_since(begun) }
+}
+
+/// Sleeps again and again, by the kernel's timer; `None` where nothing was measured.
+fn woken(context: &Context) -> Option<String> {
+    let mut lateness = Lateness::new();
+    let mut left = WAKES;
+    wakes(
+        Instant::now() + PERIOD,
+        PERIOD,
+        Waiting::Parked,
+        &Rouser::default(),
+        || !context.interrupted(),
+        |wake| {
+            lateness.record(wake);
+            left -= 1;
+            left > 0 && !context.interrupted()
+        },
+    );
+    let late = lateness.counts().spread(1.0)?;
+    let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(short_time);
+    Some(format!("p50 {p50}, p99 {p99}, max {max} of {} wake-ups", late.samples))
+}

@@ -1,0 +1,330 @@
+//! `hpt doctor`: what of a machine is in the way of low latency and good time.
+
+mod measure;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hpt_core::{
+    Host,
+    diagnose::{Examined, Finding, MachineFacts, Severity, Verdict, examine},
+};
+use serde::Serialize;
+
+use self::measure::{Measured, measure};
+use crate::{
+    capture::capture,
+    cli::{CpuChoice, after_help},
+    context::Context,
+    exit::Failure,
+    machine::Head,
+    render::{Answer, Block, Cell, Document, Tone, remarks},
+};
+
+const EXAMPLES: &str = "  \
+  hpt doctor                        what is in the way on this machine
+  hpt doctor --cpu 3                for a thread that is to have CPU 3
+  sudo hpt doctor --cpu 3 --measure what a few seconds show of it
+  hpt doctor --capture my-machine   save what it goes by, for a report";
+
+/// Say what is in the way of low latency and good time, why it matters, and what helps
+///
+/// Looks at the kernel's clock source, at who keeps wall time, real-time rights and throttling, CPUs that are kept free and what still comes to them, frequency and
+/// sleep, memory, the host of a virtual machine, a board's supply, and rights to counters. Nothing is changed, and no rights are needed; what root would be
+/// told besides is said once. With --measure a thread looks at the clock for some seconds, and shows what of it bites now. Exits with 1 when something is in the way, with 0 when nothing is, and with 2 when that cannot be told.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES))]
+pub(crate) struct Arguments {
+    /// Ask for one thread that is to have this CPU [default: the isolated ones, and all for what concerns all]
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// Measure as well, for five seconds: what a reading of a clock costs, whether a real-time thread is kept back, how late one is woken
+    #[arg(long)]
+    measure: bool,
+    /// Judge a captured machine instead of this one
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    host: Option<PathBuf>,
+    /// Save what is looked at into a folder that is new or empty, as hpt probe does: nothing private is in it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "cpu", "measure"])]
+    capture: Option<PathBuf>,
+}
+
+/// What one rule says, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    rule: &'static str,
+    theme: &'static str,
+    about: &'static str,
+    verdict: &'static str,
+    severity: Option<&'static str>,
+    certain: Option<bool>,
+    seen: String,
+    why: &'static str,
+    bites: &'static str,
+    remedies: Vec<Help>,
+    references: &'static [&'static str],
+}
+
+/// What helps.
+#[derive(Debug, Serialize)]
+struct Help {
+    text: String,
+    commands: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    #[serde(flatten)]
+    head: Head,
+    cpu: Option<usize>,
+    in_the_way: Option<bool>,
+    major: usize,
+    minor: usize,
+    to_know: usize,
+    rules: Vec<Row>,
+    measured: Option<Vec<Measured>>,
+    interrupted: bool,
+    root_would_be_told: Vec<&'static str>,
+    notes: Vec<String>,
+}
+
+impl Arguments {
+    /// The kind of its document.
+    pub(crate) const fn kind(&self) -> &'static str {
+        if self.capture.is_none() { "doctor" } else { "capture" }
+    }
+}
+
+/// What is said beside the rules' verdicts.
+struct Said {
+    measured: Option<Vec<Measured>>,
+    interrupted: bool,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    if let Some(folder) = &arguments.capture {
+        return capture(folder, context);
+    }
+    let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
+    let host = captured.as_ref().unwrap_or(&context.host);
+    let facts = MachineFacts::of(host);
+    if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
+        && !online.contains(cpu)
+    {
+        return Err(Failure::NoSuchCpu { cpu, online: online.to_string() });
+    }
+    let mut examined = examine(&facts, arguments.cpu);
+    let measured = if arguments.measure {
+        context.listen()?;
+        let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("it is pinned unless it is any CPU");
+        Some(measure(host, &facts, &mut examined, &pinned, context))
+    } else {
+        None
+    };
+    let said = Said { measured, interrupted: context.interrupted(), notes: context.notes() };
+    Ok(document(host, &facts, arguments.cpu, &examined, said))
+}
+
+fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[Examined], said: Said) -> Document {
+    let count = |severity: Severity| findings(examined).filter(|finding| finding.severity == severity).count();
+    let answer = answer(examined);
+    let data = Data {
+        head: Head::of("doctor", host),
+        cpu,
+        in_the_way: match answer {
+            Answer::Yes => Some(false),
+            Answer::No => Some(true),
+            Answer::Unknown => None,
+        },
+        major: count(Severity::Major),
+        minor: count(Severity::Minor),
+        to_know: count(Severity::ToKnow),
+        rules: examined.iter().map(row).collect(),
+        measured: said.measured,
+        interrupted: said.interrupted,
+        root_would_be_told: facts.root_would_be_told(),
+        notes: said.notes,
+    };
+    let blocks = page(&data);
+    Document { answer, ..Document::new(&data, "rules", blocks) }
+}
+
+fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
+    examined.iter().filter_map(|examined| match &examined.verdict {
+        Verdict::Found(finding) => Some(finding),
+        Verdict::Fine(_) | Verdict::NotHere(_) | Verdict::Untold { .. } => None,
+    })
+}
+
+/// Whether nothing is in the way.
+fn answer(examined: &[Examined]) -> Answer {
+    let in_the_way = |certain: bool| {
+        findings(examined).any(|finding| finding.severity >= Severity::Minor && finding.certain == certain)
+    };
+    // What only root is told, and what is unlikely, is said, and is no reason to know nothing.
+    let untold = || {
+        let weighs =
+            |verdict: &Verdict| matches!(verdict, Verdict::Untold { root_is_told: false, is_unlikely: false, .. });
+        examined.iter().any(|examined| weighs(&examined.verdict))
+    };
+    match (in_the_way(true), in_the_way(false) || untold()) {
+        (true, _) => Answer::No,
+        (false, true) => Answer::Unknown,
+        (false, false) => Answer::Yes,
+    }
+}
+
+fn row(examined: &Examined) -> Row {
+    let rule = examined.rule;
+    let (verdict, seen, finding) = match &examined.verdict {
+        Verdict::Found(finding) => ("found", finding.seen.clone(), Some(finding)),
+        Verdict::Fine(seen) => ("fine", seen.clone(), None),
+        Verdict::NotHere(why) => ("not-here", why.clone(), None),
+        Verdict::Untold { why, .. } => ("untold", why.clone(), None),
+    };
+    let remedies = finding.map(|finding| finding.remedies.as_slice()).unwrap_or_default();
+    Row {
+        rule: rule.id,
+        theme: examined.theme,
+        about: rule.about,
+        verdict,
+        severity: finding.map(|finding| finding.severity.name()),
+        certain: finding.map(|finding| finding.certain),
+        seen,
+        why: rule.why,
+        bites: rule.bites,
+        remedies: remedies
+            .iter()
+            .map(|remedy| Help { text: remedy.text.clone(), commands: remedy.commands.clone() })
+            .collect(),
+        references: rule.references,
+    }
+}
+
+fn page(data: &Data) -> Vec<Block> {
+    let mut facts = data.head.machine.facts();
+    facts.extend(data.cpu.map(|cpu| ("for", format!("a thread that is to have CPU {cpu}"))));
+    let word = match data.in_the_way {
+        Some(true) => "something is in the way",
+        Some(false) => "nothing is in the way",
+        None => "cannot be told for certain",
+    };
+    facts.push((
+        "verdict",
+        format!(
+            "{word}: {} major (a millisecond or more, or wrong time), {} minor; {} to know",
+            data.major, data.minor, data.to_know
+        ),
+    ));
+    let mut blocks = vec![Block::Facts(facts)];
+    for severity in [Severity::Major, Severity::Minor, Severity::ToKnow] {
+        let of_this = data.rules.iter().filter(|row| row.severity == Some(severity.name()));
+        blocks.extend(of_this.map(finding_block));
+    }
+    for (verdict, title) in
+        [("fine", "As it should be"), ("untold", "Not to be told"), ("not-here", "Nothing of the kind here")]
+    {
+        let rows = rows_of(data, verdict);
+        if !rows.is_empty() {
+            blocks.push(Block::Section(title.to_owned(), rows));
+        }
+    }
+    if !data.root_would_be_told.is_empty() {
+        let rows = data.root_would_be_told.iter().map(|what| vec![Cell::plain(*what)]);
+        blocks.push(Block::Section("As root, hpt would be told besides".to_owned(), rows.collect()));
+    }
+    if let Some(measured) = &data.measured {
+        let rows = measured.iter().map(|measured| vec![Cell::plain(measured.what), Cell::plain(&measured.result)]);
+        blocks.push(Block::Section("Measured".to_owned(), rows.collect()));
+    }
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+/// The rules that say so, those with the same words together.
+fn rows_of(data: &Data, verdict: &str) -> Vec<Vec<Cell>> {
+    let mut by_words: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in data.rules.iter().filter(|row| row.verdict == verdict) {
+        let alike = by_words.iter_mut().find(|(seen, _)| *seen == row.seen && verdict != "fine");
+        match alike {
+            Some((_, rules)) => rules.push(row.rule),
+            None => by_words.push((&row.seen, vec![row.rule])),
+        }
+    }
+    by_words.into_iter().map(|(seen, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(seen)]).collect()
+}
+
+fn finding_block(row: &Row) -> Block {
+    let severity = row.severity.unwrap_or_default();
+    let tone = if severity == Severity::ToKnow.name() { Tone::Plain } else { Tone::Bad };
+    let seen = match row.certain {
+        Some(false) => format!("{} (not seen, but likely)", row.seen),
+        _ => row.seen.clone(),
+    };
+    let mut lines = vec![
+        line("about", row.about, Tone::Plain),
+        line("seen", &seen, tone),
+        line("why", row.why, Tone::Plain),
+        line("bites", row.bites, Tone::Plain),
+    ];
+    for help in &row.remedies {
+        lines.push(line("helps", &help.text, Tone::Plain));
+        lines.extend(help.commands.iter().map(|command| line("", &format!("$ {command}"), Tone::Good)));
+    }
+    lines.push(line("see", &row.references.join(" · "), Tone::Faint));
+    Block::Section(format!("{severity}: {}", row.rule), lines)
+}
+
+fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
+    vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::diagnose::{Hole, Holes, MachineFacts, Verdict, examine, prove};
+
+    use super::{Measured, Said, answer, document};
+    use crate::render::{Answer, golden};
+
+    /// Three of this length, a second between.
+    fn holes(length_ms: u64) -> Holes {
+        let length = Duration::from_millis(length_ms);
+        let holes = [0, 1, 2].map(|second| Hole { began: Duration::from_secs(second), length, waited: Some(length) });
+        Holes { holes: holes.into(), window: Duration::from_millis(3_300) }
+    }
+
+    #[test]
+    fn what_was_measured_is_printed_to_the_letter() {
+        let host = golden::host();
+        let facts = MachineFacts::of(&host);
+        let mut examined = examine(&facts, Some(1));
+        let holes = holes(52);
+        prove(&mut examined, &facts, 1, &holes);
+        let measured =
+            Measured { what: "how late a thread was woken", rules: &["idle-states"], result: "p50 7 µs".to_owned() };
+        let said = Said { measured: Some(vec![measured]), interrupted: true, notes: vec!["a note".to_owned()] };
+        golden::assert("doctor-measured", &document(&host, &facts, Some(1), &examined, said));
+    }
+
+    #[test]
+    fn what_is_likely_is_no_answer_and_what_was_seen_is_one() {
+        let host = golden::host();
+        let facts = MachineFacts::of(&host);
+        let mut examined = examine(&facts, None);
+        examined.retain(|examined| examined.rule.id == "fair-server" || examined.rule.id == "turbo");
+        assert_eq!(answer(&examined), Answer::Unknown);
+        prove(&mut examined, &facts, 1, &holes(50));
+        assert_eq!(answer(&examined), Answer::No);
+        examined.retain(|examined| !matches!(examined.verdict, Verdict::Found(_)));
+        assert_eq!((examined.len(), answer(&examined)), (1, Answer::Yes));
+        for (root_is_told, is_unlikely, expected) in
+            [(false, false, Answer::Unknown), (true, false, Answer::Yes), (false, true, Answer::Yes)]
+        {
+            examined[0].verdict = Verdict::Untold { why: "no file".to_owned(), root_is_told, is_unlikely };
+            assert_eq!(answer(&examined), expected, "{:?}", examined[0].verdict);
+        }
+    }
+}

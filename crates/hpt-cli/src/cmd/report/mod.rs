@@ -1,0 +1,270 @@
+//! `hpt report`: a chosen set of measurements on one page, and two of them side by side.
+//! Measures nothing itself: it is given what runs a command line.
+
+mod compare;
+mod document;
+mod keep;
+mod page;
+mod plan;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use clap::{Args, builder::PossibleValuesParser};
+use serde_json::{Map, Value};
+
+use self::{
+    document::{KIND, Part, Report, SCHEMA, State},
+    keep::Keeping,
+    plan::{PLANS, Plan},
+};
+use crate::{
+    cli::{CpuChoice, after_help, cpu_choice, without_metrics},
+    context::Context,
+    exit::{Failure, causes},
+    machine::Machine,
+    progress::say_on_a_terminal,
+    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, html, remarks, rounded},
+};
+
+const EXAMPLES: &str = "  \
+  hpt report                                 hpt-report.html and .json, in about
+                                             a minute and a half
+  hpt report --short --out quick.html        in about ten seconds
+  hpt report --part bench,timer --svg charts only these, and their pictures
+  hpt report --from hpt-report.json --out again.html
+  hpt report --compare monday.json friday.json --out beside.html";
+
+/// Where a page goes that nobody names.
+const PAGE: &str = "hpt-report.html";
+
+/// Measure the machine, and write one page that shows it
+///
+/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published experiments, one after the other, and writes a page that needs nothing
+/// else, and the same data as JSON beside it. Neither the machine's name nor a user's is in them. Ctrl-C ends it: what was measured is written. --from makes the page
+/// again of kept data; --compare sets two side by side and marks the differences that are larger than the spread.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES).replace("not usable, or not all could be calibrated", "a part could not be measured"), args(without_metrics()))]
+pub(crate) struct Arguments {
+    /// Write the page here, and the data beside it with the ending .json [default: hpt-report.html; with --from the name of the data with the ending .html, unless --svg alone is wanted; with --compare no page]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace files that are there already, and remove pictures of an earlier report, but never the data that are read
+    #[arg(long)]
+    force: bool,
+    /// Measure this; may be given several times, or with commas [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
+    part: Vec<String>,
+    /// Measure for about ten seconds in all, with fewer samples
+    #[arg(long, conflicts_with_all = ["from", "compare"])]
+    short: bool,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, conflicts_with_all = ["from", "compare"])]
+    cpu: Option<CpuChoice>,
+    /// Call the machine so in the report; without it, nothing tells whose it is
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "compare"])]
+    name: Option<String>,
+    /// Make the page again of data that were kept, measuring nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    from: Option<PathBuf>,
+    /// Set two reports side by side; --out also makes a page of it
+    #[arg(long, value_names = ["A.json", "B.json"], num_args = 2)]
+    compare: Vec<PathBuf>,
+    /// Also write every picture into this folder, as SVG; it is made where it is not there
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+/// What runs a command line as a part.
+pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
+    if let [one, other] = arguments.compare.as_slice() {
+        return compare::run((one, other), &arguments.keeping(arguments.out.clone(), None), context);
+    }
+    if let Some(path) = &arguments.from {
+        let out = arguments.out.clone().or_else(|| arguments.svg.is_none().then(|| path.with_extension("html")));
+        let keeping = arguments.keeping(out, None);
+        keeping.spare(&[path.as_path()])?;
+        return written(&Report::read(path)?, &keeping, Some(path));
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| PAGE.into());
+    let data = out.with_extension("json");
+    if data == out {
+        return Err(Failure::Usage("--out names the page: the data stand beside it, with the ending .json"));
+    }
+    let keeping = arguments.keeping(Some(out), Some(data));
+    // Before anything is measured.
+    keeping.check()?;
+    context.listen()?;
+    let report = measure(arguments, context, runs);
+    written(&report, &keeping, None)
+}
+
+impl Arguments {
+    fn keeping(&self, page: Option<PathBuf>, data: Option<PathBuf>) -> Keeping<'_> {
+        Keeping { page, data, pictures: self.svg.as_deref(), force: self.force }
+    }
+}
+
+fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
+    let wanted = |plan: &&Plan| arguments.part.is_empty() || arguments.part.iter().any(|part| part == plan.name);
+    let plans: Vec<&Plan> = PLANS.iter().filter(wanted).collect();
+    let (began, start) = (SystemTime::now(), Instant::now());
+    let (mut parts, mut documents, mut notes) = (Vec::new(), Map::new(), context.notes());
+    for (number, plan) in (1..).zip(&plans) {
+        let line = plan.line(arguments.short, arguments.cpu);
+        let mut part = Part {
+            name: plan.name.to_owned(),
+            command: line.join(" "),
+            state: State::NotBegun,
+            why: None,
+            elapsed_s: 0.0,
+        };
+        if context.interrupted() {
+            parts.push(part);
+            continue;
+        }
+        say_on_a_terminal(&format!("{number} of {}: {}", plans.len(), part.command));
+        let begun = Instant::now();
+        match runs(&line, &context.of_a_part()) {
+            Ok(document) => {
+                part.state = if context.interrupted() { State::Interrupted } else { State::Measured };
+                notes.extend(document.warnings.iter().map(|warning| format!("{}: {warning}", part.command)));
+                documents.insert(part.name.clone(), document.data);
+            }
+            Err(failure) => {
+                part.state = State::Failed;
+                part.why = Some(causes(&failure));
+            }
+        }
+        part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+        parts.push(part);
+    }
+    let machine = Machine::of(&context.host);
+    let mut report = Report {
+        schema: SCHEMA,
+        kind: KIND.to_owned(),
+        hpt: env!("CARGO_PKG_VERSION").to_owned(),
+        name: arguments.name.clone(),
+        emulated_by: machine.emulator().map(str::to_owned),
+        machine: serde_json::to_value(machine).expect("names and lists have a JSON form"),
+        began: humantime::format_rfc3339_seconds(began).to_string(),
+        elapsed_s: rounded(start.elapsed().as_secs_f64()),
+        interrupted: context.interrupted(),
+        parts,
+        documents,
+        notes,
+    };
+    report.hide(std::env::var("HOME").ok().as_deref());
+    report
+}
+
+impl Report {
+    /// Folders of users become `~`: their names are in them.
+    fn hide(&mut self, home: Option<&str>) {
+        let hide = |text: &mut String| *text = without_homes(text, home);
+        self.notes.iter_mut().for_each(hide);
+        self.parts.iter_mut().filter_map(|part| part.why.as_mut()).for_each(hide);
+        self.documents.iter_mut().for_each(|(_, document)| in_texts(document, &hide));
+    }
+}
+
+fn in_texts(value: &mut Value, change: &dyn Fn(&mut String)) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| in_texts(value, change)),
+        Value::Object(values) => values.iter_mut().for_each(|(_, value)| in_texts(value, change)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn without_homes(text: &str, home: Option<&str>) -> String {
+    let text = match home.map(|home| home.trim_end_matches('/')) {
+        Some(home) if home.len() > 1 => text.replace(home, "~"),
+        _ => text.to_owned(),
+    };
+    // Also those of others: what follows up to the next slash is a name.
+    let mut parts = text.split("/home/");
+    let mut hidden = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.find(|letter: char| letter == '/' || letter.is_whitespace() || ":,;\"')".contains(letter));
+        hidden.push('~');
+        hidden.push_str(&part[name.unwrap_or(part.len())..]);
+    }
+    hidden
+}
+
+/// Makes and keeps the page; what is printed is where it is, and what there was to measure.
+fn written(report: &Report, keeping: &Keeping<'_>, from: Option<&Path>) -> Result<Document, Failure> {
+    let made = page::page(report).map_err(|why| {
+        let path = from.unwrap_or(Path::new("the report")).to_owned();
+        Failure::NotAReport { path, why: causes(&why) }
+    })?;
+    let data = serde_json::to_string_pretty(report).expect("numbers, names and lists have a JSON form") + "\n";
+    let kept = keeping.keep(&html::page(&made.page), &data, &made.pictures)?;
+
+    let mut facts: Vec<(&'static str, String)> = Vec::new();
+    facts.extend(kept.page.map(|path| ("page", path.display().to_string())));
+    facts.extend(kept.data.map(|path| ("data", path.display().to_string())));
+    facts.extend(kept.pictures.map(|(path, count)| ("pictures", format!("{count} in {}", path.display()))));
+    let columns = vec![
+        Column("part", Align::Left),
+        Column("", Align::Left),
+        Column("took s", Align::Right),
+        Column("command", Align::Left),
+    ];
+    let rows = report.parts.iter().map(|part| {
+        let tone = match part.state {
+            State::Measured => Tone::Plain,
+            State::Interrupted | State::NotBegun => Tone::Faint,
+            State::Failed => Tone::Bad,
+        };
+        let why = part.why.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
+        let state = Cell(part.state.words().to_owned(), tone);
+        vec![Cell::plain(&part.name), state, Cell::plain(format!("{:.1}", part.elapsed_s)), Cell::plain(why)]
+    });
+    let mut blocks = vec![Block::Facts(facts), Block::Table(Table { columns, rows: rows.collect() })];
+    blocks.extend(remarks(false, &report.notes));
+    if report.interrupted {
+        blocks.push(Block::Text("Interrupted: what was measured until then is in the report.".to_owned()));
+    }
+    let answer = match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == State::Failed)) {
+        (true, _) => Answer::Unknown,
+        (false, true) => Answer::No,
+        (false, false) => Answer::Yes,
+    };
+    Ok(Document { answer, ..Document::new(report, "parts", blocks) })
+}
+
+/// Of one that took so long, for people.
+fn took(elapsed_s: f64) -> String {
+    humantime::format_duration(Duration::from_secs(
+        Duration::try_from_secs_f64(elapsed_s).unwrap_or_default().as_secs(),
+    ))
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{in_texts, without_homes};
+
+    #[test]
+    fn folders_of_users_are_not_told() {
+        let hidden = |text: &str| without_homes(text, Some("/var/lib/carol"));
+        assert_eq!(
+            hidden("cannot write /home/alice/.local/x: no, /home/bob: no"),
+            "cannot write ~/.local/x: no, ~: no"
+        );
+        assert_eq!(hidden("/var/lib/carol/.local/state"), "~/.local/state");
+        assert_eq!(without_homes("/var/lib/alice/x", Some("/var/lib/alice/")), "~/x");
+        assert_eq!(without_homes("a / b", Some("/")), "a / b");
+        let mut document = json!({"notes": ["in /home/alice"], "n": 1, "rows": [{"how": "/home/alice/x"}]});
+        in_texts(&mut document, &|text: &mut String| *text = without_homes(text, None));
+        assert_eq!(document, json!({"notes": ["in ~"], "n": 1, "rows": [{"how": "~/x"}]}));
+    }
+}

@@ -1,0 +1,124 @@
+//! Which measurements a report consists of, as command lines.
+//! Measures nothing.
+
+use crate::cli::CpuChoice;
+
+/// A measurement that a report may hold.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    /// Of its document.
+    pub(super) kind: &'static str,
+    /// Behind `hpt`.
+    words: &'static [&'static str],
+    /// The same in a second or so.
+    short: &'static [&'static str],
+    cpu: Cpu,
+}
+
+/// What a choice of CPU means to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cpu {
+    None,
+    /// A number only.
+    Number,
+    /// Also `any`.
+    Any,
+}
+
+/// In the order in which they are made and shown.
+pub(super) static PLANS: [Plan; 10] = [
+    Plan { name: "doctor", kind: "doctor", words: &["doctor"], short: &["doctor"], cpu: Cpu::Number },
+    Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None },
+    Plan {
+        name: "bench",
+        kind: "bench",
+        words: &["bench", "--calls", "300000"],
+        short: &["bench", "--calls", "5000"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "timer",
+        kind: "latency-timer",
+        words: &["latency", "timer", "--duration", "10s"],
+        short: &["latency", "timer", "--duration", "500ms"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "timer-hpt",
+        kind: "latency-timer",
+        words: &["latency", "timer", "--by", "hpt", "--duration", "10s"],
+        short: &["latency", "timer", "--by", "hpt", "--duration", "500ms"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "poll",
+        kind: "latency-poll",
+        words: &["latency", "poll", "--duration", "10s"],
+        short: &["latency", "poll", "--duration", "500ms"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "stall",
+        kind: "latency-stall",
+        words: &["latency", "stall", "--duration", "10s"],
+        short: &["latency", "stall", "--duration", "500ms"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "sleep",
+        kind: "sleep",
+        words: &["sleep", "--duration", "100us,1ms,10ms", "--count", "100"],
+        short: &["sleep", "--duration", "100us,1ms", "--count", "10"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "watch",
+        kind: "watch-summary",
+        words: &["watch", "--duration", "20s", "--interval", "500ms"],
+        short: &["watch", "--duration", "1s", "--interval", "200ms"],
+        cpu: Cpu::Any,
+    },
+    Plan {
+        name: "experiment",
+        kind: "experiment",
+        words: &["experiment", "calls", "steps", "period", "cost", "sleeps", "--short"],
+        short: &["experiment", "calls", "period", "--short"],
+        cpu: Cpu::None,
+    },
+];
+
+impl Plan {
+    /// The whole command line.
+    pub(super) fn line(&self, short: bool, cpu: Option<CpuChoice>) -> Vec<String> {
+        let words = if short { self.short } else { self.words };
+        let mut line: Vec<String> = ["hpt"].iter().chain(words).map(|&word| word.to_owned()).collect();
+        let value = match (self.cpu, cpu) {
+            (Cpu::Number | Cpu::Any, Some(CpuChoice::Number(cpu))) => Some(cpu.to_string()),
+            (Cpu::Any, Some(CpuChoice::Any)) => Some("any".to_owned()),
+            (Cpu::None, _) | (_, None) | (Cpu::Number, Some(CpuChoice::Any)) => None,
+        };
+        line.extend(value.into_iter().flat_map(|value| ["--cpu".to_owned(), value]));
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::PLANS;
+    use crate::cli::{Cli, CpuChoice};
+
+    #[test]
+    fn every_line_is_one_that_hpt_takes() {
+        for plan in &PLANS {
+            for short in [false, true] {
+                for cpu in [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))] {
+                    let line = plan.line(short, cpu);
+                    assert!(Cli::try_parse_from(&line).is_ok(), "{line:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `hpt run`: starts a program with real-time settings, passes signals on to it, and puts the machine back afterwards.
+//! Prints nothing of its own on standard output: that is the program's.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io::{self, ErrorKind},
+    os::unix::ffi::OsStrExt,
+    process::{Command, ExitCode},
+};
+
+use clap::Args;
+use hpt_core::realtime::{Conduct, Ended, Pinned, Signals, StartError};
+
+use crate::{
+    cli::{CpuChoice, cpu_choice, without_documents},
+    context::Context,
+    exit::{Failure, causes, say},
+    realtime::RealtimeOptions,
+    render::Format,
+};
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  that of the program
+  125    hpt failed: what was asked for was refused, or wrong usage
+  126    the program is there and cannot be executed
+  127    there is no such program
+  128+n  signal n ended the program, or asked hpt to end before it was started
+
+Signals that a process sends to hpt are sent on to the program; what the keys of
+a terminal send reaches it anyway, and so does that its terminal is gone. A
+program that stops, as by Ctrl-Z, stops hpt as well, and goes on with it. Who
+signals the whole process group, as timeout and systemd do, reaches it twice:
+once themselves, once through hpt. `timeout --foreground` and KillMode=mixed
+reach hpt alone, and so the program once.
+
+Examples:
+  sudo hpt run --cpu 3 --fifo 80 -- ./control-loop
+  sudo hpt run --cpu 3 --fifo 80 --no-throttling --awake -- ./loop --fast
+  hpt run --cpu 3 -- make bench";
+
+/// Start a program with real-time settings, and put the machine back when it ends
+///
+/// The program has its CPU and its class from its first instruction on, and so have the threads and programs that it starts (with --deadline those run
+/// ordinarily). One that never waits stands still for a part of each second by --fifo and --rr, unless --no-throttling is there as well (from Linux 6.12 on that takes debugfs, and hpt says so where it is not to be had). Settings of the machine and /dev/cpu_dma_latency are held by hpt, which waits for the program. When hpt itself is killed (SIGKILL), the program
+/// goes on with what is its own, CPUs may sleep again, and `hpt restore` puts settings of the machine back. Memory is not locked for it: what is
+/// locked is unlocked when a program is started, so it has to do that itself (mlockall).
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, args(without_documents()), mut_arg("lock_memory", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
+pub(crate) struct Arguments {
+    /// Let it run on this CPU alone; `any` is as without [default: where hpt may run]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    realtime: RealtimeOptions,
+    /// The program, by its path or to be found in PATH, and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, help_heading = "Arguments")]
+    command: Vec<OsString>,
+}
+
+/// What hpt ends with where it did not get so far as to start the program.
+pub(crate) const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+const BY_SIGNAL: i32 = 128;
+/// Too many open files, of the system and of this process: they have no kind of their own. errno(3).
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// The program's exit code, or hpt's own in its place.
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
+    match run_to_its_end(arguments, context) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.report();
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failure> {
+    if context.format != Format::Human {
+        return Err(Failure::Usage("hpt run prints nothing of its own, so it has no --format"));
+    }
+    let options = &arguments.realtime;
+    if options.locks_memory() {
+        return Err(Failure::Usage(
+            "--lock-memory is nothing that a program can be started with: what is locked is unlocked then; it has to call mlockall itself",
+        ));
+    }
+    // From before anything is changed until all is put back: nothing but SIGKILL ends hpt in between.
+    let signals = Signals::hold().map_err(Failure::Signals)?;
+    let cpu = match arguments.cpu {
+        Some(CpuChoice::Number(cpu)) => Some(cpu),
+        Some(CpuChoice::Any) | None => None,
+    };
+    let held = options.hold_around(context, &[cpu], Conduct::Waits, "hpt run")?;
+    let refused = held.settings().refused;
+    for refused in &refused {
+        without(refused.setting, &refused.reason);
+    }
+    let is_off = options.turns_throttling_off() && !refused.iter().any(|refused| refused.setting == "throttling");
+    if let Some(untold) = held.fair_server_untold().filter(|_| is_off) {
+        say(&format!("--no-throttling reaches sched_rt_runtime_us alone: {untold}"));
+    }
+    let code = start_and_wait(arguments, &signals, cpu);
+    for failed in held.end() {
+        say(&failed);
+    }
+    code
+}
+
+fn without(setting: &str, reason: &str) {
+    say(&format!("without {setting}: {reason}"));
+}
+
+fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) -> Result<u8, Failure> {
+    let options = &arguments.realtime;
+    let pinned = match cpu.map(Pinned::to).transpose() {
+        Err(refused) if options.is_by_best_effort() => {
+            without("cpu", &causes(&refused));
+            None
+        }
+        other => other?,
+    };
+    let class = match options.class().map(|class| class.is_granted().map(|()| class)).transpose() {
+        Err(refused) if options.is_by_best_effort() => {
+            without("policy", &causes(&refused));
+            None
+        }
+        other => other?,
+    };
+    if let Some(signal) = signals.asked_to_end() {
+        return Ok(by(signal));
+    }
+    let (name, rest) = arguments.command.split_first().expect("clap requires one");
+    let started = signals.start(Command::new(name).args(rest), class);
+    // It is the program's CPU, not that of who waits.
+    drop(pinned);
+    match started {
+        Ok(program) => match program.wait().map_err(Failure::LostProgram)? {
+            Ended::Exited(code) => Ok(code),
+            Ended::Killed(signal) => Ok(by(signal)),
+        },
+        Err(StartError::Program(cause)) => {
+            let (code, cause) = match not_started(&cause) {
+                // A folder of PATH that may not be looked into hides nothing that could be named.
+                NOT_EXECUTABLE if !is_there(name) => (NOT_FOUND, ErrorKind::NotFound.into()),
+                code => (code, cause),
+            };
+            Failure::NotStarted { name: name.clone(), why: why(code), cause }.report();
+            Ok(code)
+        }
+        Err(StartError::Class(refused)) => Err(refused.into()),
+        Err(other) => Err(Failure::NotStarted { name: name.clone(), why: "", cause: io::Error::other(other) }),
+    }
+}
+
+/// As shells tell it: 128 and the signal's number.
+fn by(signal: i32) -> u8 {
+    u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX)
+}
+
+fn not_started(cause: &io::Error) -> u8 {
+    match cause.kind() {
+        ErrorKind::NotFound => NOT_FOUND,
+        // No process, no memory or no file is to be had: nothing was learned of the program.
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => FAILED,
+        _ if [Some(ENFILE), Some(EMFILE)].contains(&cause.raw_os_error()) => FAILED,
+        _ => NOT_EXECUTABLE,
+    }
+}
+
+/// Whether a program is a path, or a file of that name is to be seen in a folder of PATH.
+fn is_there(name: &OsStr) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    name.as_bytes().contains(&b'/')
+        || env::split_paths(&folders).any(|folder| folder.join(name).symlink_metadata().is_ok())
+}
+
+const fn why(code: u8) -> &'static str {
+    match code {
+        NOT_FOUND => "there is no such program, or what it needs to be started (#! or a loader) is not there",
+        NOT_EXECUTABLE => {
+            "it cannot be executed: it must be a file that this user may execute, and a program or a script"
+        }
+        _ => "no process is to be had, or no file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{by, not_started};
+
+    #[test]
+    fn every_reason_has_the_code_that_shells_give_it() {
+        let code = |number| not_started(&io::Error::from_raw_os_error(number));
+        // ENOENT, EACCES, ENOEXEC, ELOOP, ETXTBSY; EAGAIN, ENOMEM, ENFILE, EMFILE.
+        assert_eq!([2, 13, 8, 40, 26].map(code), [127, 126, 126, 126, 126]);
+        assert_eq!([11, 12, 23, 24].map(code), [125; 4]);
+        assert_eq!((by(2), by(15), by(64), by(127)), (130, 143, 192, 255));
+    }
+}

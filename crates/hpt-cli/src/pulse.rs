@@ -1,0 +1,53 @@
+//! A GPIO line that is driven to its other level whenever something happened, for an oscilloscope.
+//! Times nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use hpt_core::gpio::{GpioError, LineName, Output};
+
+use crate::exit::causes;
+
+/// The line, and what it was driven to last. One thread drives it.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    output: Output,
+    level: AtomicBool,
+    /// What the kernel answered when it refused; zero as long as it did not.
+    refused: AtomicI32,
+}
+
+impl Pulse {
+    pub(crate) fn open(name: &LineName) -> Result<Self, GpioError> {
+        let (chip, line) = name.find()?;
+        let output = Output::request(&chip, line.offset, "hpt")?;
+        let level = AtomicBool::new(output.first_level());
+        Ok(Self { output, level, refused: AtomicI32::new(0) })
+    }
+
+    /// How people would name the line.
+    pub(crate) fn name(&self) -> String {
+        self.output.name().to_owned()
+    }
+
+    /// Drives the line to its other level.
+    #[inline]
+    pub(crate) fn toggle(&self) {
+        let level = !self.level.load(Ordering::Relaxed);
+        self.level.store(level, Ordering::Relaxed);
+        if let Err(error) = self.output.set(level) {
+            self.refused.store(error.raw_os_error().unwrap_or(-1), Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the line go as it was, and says what went wrong.
+    pub(crate) fn end(self) -> Vec<String> {
+        let refused = self.refused.load(Ordering::Relaxed);
+        let name = self.name();
+        let refused = (refused != 0).then(|| {
+            let error = std::io::Error::from_raw_os_error(refused);
+            format!("{name} was not driven at each deadline: {error}")
+        });
+        let released = self.output.release().err().map(|error| causes(&error));
+        refused.into_iter().chain(released).collect()
+    }
+}

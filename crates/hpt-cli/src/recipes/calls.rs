@@ -1,0 +1,59 @@
+//! A million calls of each clock, and of a counter's register.
+
+use std::time::Duration;
+
+use super::{Bench, Measured, Part, Published, Recipe, Run, outlook_of, register};
+use crate::exit::Failure;
+
+const fn published(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "s" }
+}
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "calls",
+    title: "a million calls of each clock, and of the counter's register itself",
+    published_in: "article (2015)",
+    hardware: "Raspberry Pi 1 (revision 000f), Linux 3.12, C without optimisation",
+    differs: "here the calls are made by optimised code, and the register is the one that this machine has; fewer calls are told as a million would take",
+    published: &[
+        published("realtime", 0.806_555),
+        published("monotonic", 0.793_926),
+        published("process-cpu", 1.821_785),
+        published("thread-cpu", 1.604_903),
+        published("gettimeofday", 0.782_640),
+        published("register", 0.109_953),
+    ],
+    way: Some(|context, _| outlook_of(context, register)),
+    parts: &[Part {
+        name: "calls",
+        count: 1_000_000,
+        short: 20_000,
+        each: Duration::from_micros(3),
+        continues: false,
+        measure,
+    }],
+};
+
+fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    let bench = Bench::of(run)?;
+    let mut found = Vec::new();
+    for (place, figure) in RECIPE.published.iter().enumerate() {
+        if !run.goes_on() {
+            break;
+        }
+        let what = figure.what;
+        let opened = if what == "register" {
+            register(run.context).map_err(|why| Box::new(Measured::missing(what, "s", why)))
+        } else {
+            run.open(what, what, "s")
+        };
+        match opened {
+            Err(missing) => found.push(*missing),
+            Ok(chosen) => {
+                let cost = bench.cost(run, chosen.opened.as_dyn(), (place, RECIPE.published.len()));
+                found.extend(bench.figures(what, &cost, 1e6, ("s", 1e9), &chosen.how));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,89 @@
+//! By how much the period of a cyclic task is longer than it should be.
+
+use std::time::Duration;
+
+use super::{Chosen, Measured, Part, Published, Recipe, Run, beats_of, cycles, outlook_of};
+use crate::exit::Failure;
+
+const fn published(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "ns" }
+}
+
+const SHORT: [&str; 2] = ["100 µs, system's clock", "100 µs, cycle counter"];
+const SHORT_MEAN: [&str; 2] = ["100 µs, mean by system's clock", "100 µs, mean by cycle counter"];
+const LONG: [&str; 2] = ["1 ms, system's clock", "1 ms, cycle counter"];
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "period",
+    title: "by how much the period of a cyclic task is longer than it should be, on the average of 1000",
+    published_in: "paper (2020), Table 2 and Figure 6",
+    hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; the master of an EtherCAT network",
+    differs: "there in the kernel and in a network's master, here in a loop that looks at the time and does nothing else",
+    published: &[
+        published(SHORT[0], 383.0),
+        published(SHORT[1], 39.0),
+        Published { what: SHORT_MEAN[0], value: 100.383, unit: "µs" },
+        Published { what: SHORT_MEAN[1], value: 100.039, unit: "µs" },
+        published(LONG[0], 72.0),
+        published(LONG[1], 6.0),
+    ],
+    way: Some(|context, _| outlook_of(context, cycles)),
+    parts: &[
+        Part {
+            name: "100 µs",
+            count: 1_000,
+            short: 200,
+            each: Duration::from_micros(200),
+            continues: false,
+            measure: short,
+        },
+        Part { name: "1 ms", count: 1_000, short: 50, each: Duration::from_millis(2), continues: false, measure: long },
+    ],
+};
+
+fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    let mut found = measure(run, SHORT, Duration::from_micros(100))?;
+    let of = |what: &str| found.iter().find(|error| error.what == what);
+    let means = SHORT.iter().zip(SHORT_MEAN).filter_map(|(error, what)| Some(mean(of(error)?, what)));
+    let means: Vec<_> = means.collect();
+    found.extend(means);
+    Ok(found)
+}
+
+fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    measure(run, LONG, Duration::from_millis(1))
+}
+
+fn measure(run: &Run<'_>, what: [&str; 2], period: Duration) -> Result<Vec<Measured>, Failure> {
+    let system = run.context.open("monotonic").map(Chosen::of)?;
+    let mut found = Vec::new();
+    for (place, (chosen, what)) in [Ok(system), cycles(run.context)].into_iter().zip(what).enumerate() {
+        match chosen.and_then(|chosen| error(run, &chosen, place, what, period)) {
+            Ok(figure) => found.extend(figure),
+            Err(why) => found.push(Measured::missing(what, "ns", why)),
+        }
+        if !run.goes_on() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The period as it was, in microseconds, by how much it was longer than 100 µs.
+fn mean(error: &Measured, what: &str) -> Measured {
+    match error.value {
+        Some(ns) => Measured::figure(what, 100.0 + ns / 1e3, "µs", error.samples, error.how.as_str()),
+        None => Measured::missing(what, "µs", error.how.as_str()),
+    }
+}
+
+fn error(
+    run: &Run<'_>,
+    chosen: &Chosen,
+    place: usize,
+    what: &str,
+    period: Duration,
+) -> Result<Option<Measured>, String> {
+    let (longer, how) = beats_of(run, chosen, period, (place, 2))?;
+    Ok(longer.figure(what, 1.0, "ns", how))
+}

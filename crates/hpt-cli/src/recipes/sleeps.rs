@@ -1,0 +1,90 @@
+//! How late three ways to sleep return, and what CPU time they take.
+
+use std::time::Duration;
+
+use hpt_core::{
+    Sleeper,
+    measure::{SleepMethod, sleep_miss},
+};
+
+use super::{Measured, Part, Published, Recipe, Run};
+use crate::exit::Failure;
+
+const fn late(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "µs" }
+}
+
+const fn cpu(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "%" }
+}
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "sleeps",
+    title: "how late three ways to sleep return on the average, from 1 ms up and below, and the CPU time they take",
+    published_in: "HighPerTimer (2012 to 2016), Table 2",
+    hardware: "i7-2600, 10 000 steps (the system's sleep on ARM: 100 to 400 µs late)",
+    differs: "there the library was HighPerTimer in C++, here it is hpt's Sleeper; there over many lengths, here 1 ms and 100 µs; CPU time is told of the longer ones",
+    published: &[
+        late("system, from 1 ms up", 61.985),
+        late("system, below", 50.879),
+        cpu("system, CPU", 0.016),
+        late("busy, from 1 ms up", 0.160),
+        late("busy, below", 0.070),
+        cpu("busy, CPU", 99.681),
+        late("library, from 1 ms up", 0.258),
+        late("library, below", 0.095),
+        cpu("library, CPU", 1.892),
+    ],
+    way: None,
+    parts: &[
+        Part {
+            name: "1 ms",
+            count: 10_000,
+            short: 100,
+            each: Duration::from_millis(4),
+            continues: false,
+            measure: long,
+        },
+        Part {
+            name: "100 µs",
+            count: 10_000,
+            short: 100,
+            each: Duration::from_micros(500),
+            continues: false,
+            measure: short,
+        },
+    ],
+};
+
+fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    Ok(measure(run, Duration::from_millis(1), "from 1 ms up", true))
+}
+
+fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    Ok(measure(run, Duration::from_micros(100), "below", false))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<Measured> {
+    hpt_core::clock::prime();
+    let names = [("std", "system"), ("busy", "busy"), ("hpt", "library")];
+    let mut sleeper = Sleeper::new();
+    let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
+    methods.retain(|method| names.iter().any(|(name, _)| *name == method.name()));
+    let misses = sleep_miss(length, run.count, &mut methods, |done| {
+        (run.progress)(done as f64 / run.count as f64 / 3.0);
+        run.goes_on()
+    });
+    let mut found = Vec::new();
+    for miss in &misses {
+        let Some((_, name)) = names.iter().find(|(name, _)| *name == miss.method) else { continue };
+        let Some(spread) = &miss.late else { continue };
+        let how = format!("hpt sleep's {}, {length:?}, timed by {}", miss.method, hpt_core::clock::source().0);
+        found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
+        let share = miss.cpu_share.filter(|_| with_cpu);
+        found.extend(
+            share.map(|share| Measured::figure(&format!("{name}, CPU"), share * 100.0, "%", spread.samples, how)),
+        );
+    }
+    found
+}

@@ -1,0 +1,289 @@
+//! Pages: one HTML file that needs nothing else, for a desk, a phone and paper.
+//! Knows no document and draws nothing: it is given words, tables and drawings.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// What a page consists of.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) title: String,
+    /// Below the title.
+    pub(crate) lead: String,
+    /// The few figures that stand first: name, value, and what is to be said of it.
+    pub(crate) first: Vec<(String, String, String)>,
+    pub(crate) sections: Vec<Section>,
+    /// What the drawings bring along.
+    pub(crate) style: String,
+}
+
+/// A part of a page, with an entry in its contents.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// For links; a word.
+    pub(crate) id: &'static str,
+    pub(crate) title: String,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Text(String),
+    /// By what and how it was measured.
+    Provenance(String),
+    /// Names and values.
+    Facts(Vec<(String, String)>),
+    Finding(Finding),
+    Table(Table),
+    /// A table that is opened by whoever wants it.
+    Folded(Table),
+    Figure(Figure),
+}
+
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) severity: String,
+    pub(crate) about: String,
+    pub(crate) seen: String,
+    pub(crate) why: String,
+    /// What helps, each with its commands.
+    pub(crate) remedies: Vec<(String, Vec<String>)>,
+}
+
+/// Rows below a head; the first column names the row.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Which rows stand out, beside what they say themselves.
+    pub(crate) marked: Vec<bool>,
+}
+
+/// A drawing for wide and one for narrow screens, with everything for who sees neither.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) title: String,
+    pub(crate) says: String,
+    pub(crate) wide: Markup,
+    pub(crate) narrow: Markup,
+    pub(crate) table: Table,
+    pub(crate) provenance: String,
+}
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--faint:#57606a;--line:#d8dee4;--wash:#f4f6f8;--link:#00598f;--mark:#a8380a}
+*{box-sizing:border-box}
+html{-webkit-text-size-adjust:100%}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif;font-variant-numeric:tabular-nums}
+main,header,footer{max-width:46rem;margin:0 auto;padding:0 1.25rem}
+header{padding-top:3.5rem}
+h1{font-size:2rem;line-height:1.15;letter-spacing:-.015em;margin:0 0 .5rem;overflow-wrap:anywhere}
+h2{font-size:1.35rem;line-height:1.25;letter-spacing:-.01em;margin:0 0 1rem}
+h3{font-size:1rem;line-height:1.35;margin:2rem 0 .25rem}
+p{margin:.25rem 0 1rem;max-width:38rem;overflow-wrap:anywhere}
+a{color:var(--link)}
+.lead,.provenance,footer,nav,dt,.note{color:var(--faint)}
+.provenance,.note,footer,nav{font-size:.8125rem;line-height:1.5}
+nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.125rem 1.25rem;margin:1.5rem 0 0;padding:0}
+nav a{display:inline-block;padding:.25rem 0}
+section{border-top:1px solid var(--line);margin-top:3rem;padding-top:2rem}
+.first{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:1.25rem 1.5rem;margin:2.25rem 0 0}
+.first div{border-top:2px solid var(--ink);padding-top:.5rem}
+.first dt{font-size:.8125rem;line-height:1.4}
+.first dd{margin:0}
+.first .value{font-size:1.5rem;line-height:1.3;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
+.first .said{font-size:.8125rem;line-height:1.4;color:var(--faint)}
+.facts{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.25rem 1.5rem;margin:0 0 1rem}
+.facts dd{margin:0;overflow-wrap:anywhere}
+figure{margin:0 0 2.5rem}
+figure h3{margin-top:1.5rem}
+.chart{display:block;width:100%;height:auto;margin:.75rem 0 .5rem}
+.narrow{display:none}
+.scroll{overflow-x:auto;margin:.5rem 0 1rem}
+.scroll:focus-visible,summary:focus-visible,a:focus-visible{outline:2px solid var(--link);outline-offset:2px}
+table{border-collapse:collapse;font-size:.8125rem;line-height:1.4;min-width:100%}
+caption{text-align:left;color:var(--faint);padding-bottom:.25rem}
+th,td{padding:.3rem .75rem .3rem 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--line);font-weight:400;white-space:nowrap}
+th:first-child,.words{text-align:left}
+.words{white-space:normal;min-width:12rem}
+thead th{color:var(--faint)}
+tr.marked th,tr.marked td{font-weight:600}
+tr.marked td:last-child{color:var(--mark)}
+summary{cursor:pointer;font-size:.8125rem;color:var(--link);padding:.25rem 0}
+.finding{margin:0 0 1.75rem}
+.finding h3{margin:0 0 .25rem}
+.severity{display:inline-block;font-size:.75rem;line-height:1.4;font-weight:600;border:1px solid currentColor;border-radius:.2rem;padding:0 .4rem;margin-right:.5rem}
+.severity.major{color:var(--mark)}
+.finding p{margin:.125rem 0 .375rem}
+.finding ul{margin:.25rem 0 0;padding-left:1.1rem}
+code{font:.8125rem/1.5 ui-monospace,monospace;background:var(--wash);padding:.05rem .3rem;border-radius:.2rem;overflow-wrap:anywhere}
+footer{border-top:1px solid var(--line);margin-top:3rem;padding-top:1rem;padding-bottom:3rem}
+@media (max-width:40rem){header{padding-top:2rem}h1{font-size:1.6rem}.wide{display:none}.narrow{display:block}section{margin-top:2.25rem;padding-top:1.5rem}.first{grid-template-columns:1fr 1fr}.facts{grid-template-columns:1fr;gap:0}.facts dd{margin-bottom:.5rem}}
+@media screen and (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--faint:#a3acb8;--line:#343b44;--wash:#20252b;--link:#7cc4f5;--mark:#f5a07a}}
+@media print{body{font-size:10.5pt}header{padding-top:0}nav{display:none}.wide{display:block}.narrow{display:none}.scroll{overflow:visible}.chart,figure>p,figcaption,.finding,tr{break-inside:avoid}h2,h3,figure>p,.chart,caption{break-after:avoid}section{margin-top:1.5rem;padding-top:1rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}table{font-size:8pt}th,td{white-space:normal;padding-right:.5rem}th:first-child{min-width:6rem}.words{min-width:9rem}details::details-content{content-visibility:visible;block-size:auto}summary{display:none}a{color:inherit;text-decoration:none}}
+";
+
+/// The whole file.
+pub(crate) fn page(page: &Page) -> String {
+    let whole = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                // Nothing is fetched, and nothing runs.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta name="color-scheme" content="light dark";
+                title { (page.title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(page.style.as_str())) }
+            }
+            body {
+                header {
+                    h1 { (page.title) }
+                    p.lead { (page.lead) }
+                    @if !page.first.is_empty() {
+                        dl.first {
+                            @for (name, value, said) in &page.first {
+                                div { dt { (name) } dd.value { (value) } dd.said { (said) } }
+                            }
+                        }
+                    }
+                    nav aria-label="Contents" {
+                        ul { @for section in &page.sections { li { a href={ "#" (section.id) } { (section.title) } } } }
+                    }
+                }
+                main { @for one in &page.sections { (section(one)) } }
+                footer { "Made by hpt. One file: nothing is fetched, and no script runs. The same data stand in the JSON file beside it." }
+            }
+        }
+    };
+    let mut text = whole.into_string();
+    text.push('\n');
+    text
+}
+
+fn section(section: &Section) -> Markup {
+    html! {
+        section id=(section.id) aria-labelledby={ (section.id) "-title" } {
+            h2 id={ (section.id) "-title" } { (section.title) }
+            @for piece in &section.pieces {
+                @match piece {
+                    Piece::Text(text) => p { (text) },
+                    Piece::Provenance(text) => p.provenance { (text) },
+                    Piece::Facts(facts) => dl.facts { @for (name, value) in facts { dt { (name) } dd { (value) } } },
+                    Piece::Finding(one) => (finding(one)),
+                    Piece::Table(one) => (table(one)),
+                    Piece::Folded(one) => details { summary { (one.caption) } (table(one)) },
+                    Piece::Figure(one) => (figure(one)),
+                }
+            }
+        }
+    }
+}
+
+fn finding(finding: &Finding) -> Markup {
+    html! {
+        div.finding {
+            h3 { span class={ "severity " (finding.severity) } { (finding.severity) } (sentence(&finding.about)) }
+            p { (sentence(&finding.seen)) }
+            p.note { (finding.why) }
+            @if !finding.remedies.is_empty() {
+                details {
+                    summary { "What helps" }
+                    ul.note {
+                        @for (text, commands) in &finding.remedies {
+                            li { (text) @for command in commands { br; code { (command) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figure(figure: &Figure) -> Markup {
+    html! {
+        figure {
+            h3 { (figure.title) }
+            p { (figure.says) }
+            (figure.wide)
+            (figure.narrow)
+            figcaption.provenance { (figure.provenance) }
+            details { summary { "The figures as a table" } (table(&figure.table)) }
+        }
+    }
+}
+
+/// With a great letter in front.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Words need room to wrap in and stand to the left, numbers stand to the right. What names the rows is longer before it wraps.
+fn is_of_words(rows: &[Vec<String>], column: usize) -> bool {
+    let longest = if column == 0 { 34 } else { 24 };
+    rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.chars().count() > longest)
+}
+
+fn table(table: &Table) -> Markup {
+    let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();
+    let is_of_words = |column: usize| of_words.get(column).copied().unwrap_or(false);
+    html! {
+        // Who has no mouse scrolls it by keys.
+        div.scroll role="region" tabindex="0" aria-label=(table.caption) {
+            table {
+                caption { (table.caption) }
+                thead {
+                    tr {
+                        @for (column, name) in table.head.iter().enumerate() {
+                            th scope="col" .words[is_of_words(column)] { (name) }
+                        }
+                    }
+                }
+                tbody {
+                    @for (number, row) in table.rows.iter().enumerate() {
+                        tr.marked[table.marked.get(number).copied().unwrap_or(false)] {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" .words[is_of_words(column)] { (cell) } }
+                                @else { td.words[is_of_words(column)] { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Page, Piece, STYLE, Section, page};
+
+    #[test]
+    fn what_is_given_is_text_and_nothing_is_fetched() {
+        let told = "<script>alert(1)</script>\"'&";
+        let sections = vec![Section { id: "one", title: told.to_owned(), pieces: vec![Piece::Text(told.to_owned())] }];
+        let page = Page {
+            title: told.to_owned(),
+            lead: told.to_owned(),
+            first: vec![(told.to_owned(), told.to_owned(), told.to_owned())],
+            sections,
+            style: String::new(),
+        };
+        let text = super::page(&page);
+        assert!(!text.contains("<script") && text.contains("&lt;script&gt;"), "{text}");
+        assert!(
+            !text.contains("http:") && !text.contains("https:") && !text.contains("url(") && !STYLE.contains("@import"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_empty_page_is_a_page() {
+        let empty =
+            Page { title: "t".to_owned(), lead: String::new(), first: vec![], sections: vec![], style: String::new() };
+        let text = page(&empty);
+        assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"), "{text}");
+    }
+}

@@ -1,0 +1,77 @@
+//! A document's metrics as text: OpenMetrics 1.0 for whoever scrapes, and the older text form for node_exporter's textfile collector, which knows no units and no
+//! mark at the end.
+
+use std::fmt;
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, text},
+    metrics::MetricType,
+    registry::{Registry, Unit},
+};
+use serde_json::Value;
+
+use super::metrics::{self, Gauge};
+
+/// OpenMetrics; `None` of a document that has no metrics.
+pub(super) fn render(document: &Value) -> Option<String> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Gauges(metrics::of(document)?)));
+    let mut text = String::new();
+    text::encode(&mut text, &registry).expect("memory is written to");
+    Some(text)
+}
+
+/// The text form of before.
+pub(super) fn textfile(document: &Value) -> Option<String> {
+    let text = render(document)?;
+    let is_of_both = |line: &&str| !line.starts_with("# UNIT ") && *line != "# EOF";
+    Some(text.lines().filter(is_of_both).map(|line| format!("{line}\n")).collect())
+}
+
+#[derive(Debug)]
+struct Gauges(Vec<Gauge>);
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for gauge in &self.0 {
+            let unit = (!gauge.unit.is_empty()).then(|| Unit::Other(gauge.unit.to_owned()));
+            let mut family = encoder.encode_descriptor(gauge.name, gauge.help, unit.as_ref(), MetricType::Gauge)?;
+            for sample in &gauge.samples {
+                if sample.labels.is_empty() {
+                    family.encode_gauge(&sample.value)?;
+                } else {
+                    family.encode_family(&Labels(&sample.labels))?.encode_gauge(&sample.value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Labels<'a>(&'a [(&'static str, String)]);
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, value)| (*name, value.as_str()).encode(encoder.encode_label()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{render, textfile};
+
+    #[test]
+    fn what_is_not_text_for_a_label_is_escaped() {
+        let document =
+            json!({ "kind": "calibrate", "hpt": "0.0.0", "machine": { "cpu": "a \"b\" \\ c\nd" }, "calibrations": [] });
+        let text = render(&document).expect("metrics");
+        assert!(text.contains(r#"cpu="a \"b\" \\ c\nd""#), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+        assert_eq!(textfile(&document).expect("metrics"), text.replace("# EOF\n", ""));
+        assert_eq!(render(&json!({ "kind": "none" })), None);
+    }
+}

@@ -1,0 +1,385 @@
+//! Published experiments on the machine at hand: what is kept, what is taken up, and what is there when somebody ends one.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use hpt_core::realtime::allowed_cpus;
+use serde_json::Value;
+
+use crate::{
+    realtime::{SameConditions, Throttling},
+    support::{
+        code, hpt, json, run, stderr,
+        unsafe_calls::{interrupt, limit_realtime},
+    },
+};
+
+fn states(document: &Value) -> Vec<(String, String)> {
+    let experiments = document["experiments"].as_array().expect("a list").iter();
+    let parts = experiments.flat_map(|one| one["parts"].as_array().expect("a list"));
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    parts.map(|part| (text(&part["name"]), text(&part["state"]))).collect()
+}
+
+#[test]
+fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
+    let _same = SameConditions::for_a_while();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let experiment = |more: &[&str]| {
+        let arguments = ["experiment", "calls", "period", "--repeat", "50", "--store", store, "--format", "json"];
+        let output = run(&[&arguments[..], more].concat());
+        assert!(code(&output) < 2, "{}", stderr(&output));
+        json(&output)
+    };
+    let first = experiment(&[]);
+    assert!(states(&first).iter().all(|(_, state)| state == "measured"), "{first}");
+    let rows = first["results"].as_array().expect("rows");
+    let measured = rows.iter().filter(|row| row["measured"].is_f64()).count();
+    assert!(measured >= 7 && rows.iter().all(|row| row["published"].is_f64() || row["measured"].is_f64()), "{first}");
+    let again = experiment(&["--resume"]);
+    if again["notes"].to_string().contains("not kept") {
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    assert!(states(&again).iter().all(|(_, state)| state == "taken up"), "{again}");
+    assert_eq!(again["results"], first["results"]);
+    // In another way it is another measurement.
+    let unpinned = run(&[
+        "experiment",
+        "period",
+        "--repeat",
+        "50",
+        "--cpu",
+        "any",
+        "--resume",
+        "--store",
+        store,
+        "--format",
+        "json",
+    ]);
+    assert!(states(&json(&unpinned)).iter().all(|(_, state)| state == "measured"));
+    assert!(stderr(&unpinned).contains("was made in another way"), "{}", stderr(&unpinned));
+    // Another number of samples is another measurement.
+    let more = run(&["experiment", "period", "--repeat", "51", "--resume", "--store", store, "--format", "json"]);
+    assert!(states(&json(&more)).iter().all(|(_, state)| state == "measured"));
+    let anew = experiment(&[]);
+    assert!(states(&anew).iter().all(|(_, state)| state == "measured"), "{anew}");
+}
+
+#[test]
+fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let kept = || std::fs::metadata(folder.path().join("experiment-pairs-in-a-row-1000")).is_ok();
+    let mut child = hpt()
+        .args(["experiment", "pairs", "--store", store, "--format", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    for _ in 0..600 {
+        if kept() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    if !kept() {
+        let _ = child.kill();
+        let _ = child.wait();
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    interrupt(child.id());
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    let status = child.wait().expect("started");
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert!(status.code().is_some_and(|code| code < 2), "{status:?}");
+    let seen = states(&document);
+    let states_alone: Vec<_> = seen.iter().map(|(_, state)| state.as_str()).collect();
+    // The signal may come before the second has begun.
+    assert!(matches!(states_alone[..], ["measured", "interrupted" | "not begun", "not begun"]), "{states_alone:?}");
+    assert_eq!(document["interrupted"], true);
+    assert!(document["results"][0]["measured"].is_f64(), "{document}");
+    let not_begun = document["results"].as_array().expect("rows").iter().filter(|row| row["state"] == "not-made");
+    assert!(not_begun.count() >= 2, "{document}");
+}
+
+#[test]
+fn a_long_part_goes_on_where_it_was_ended() {
+    let _same = SameConditions::for_a_while();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let arguments =
+        ["experiment", "isolated-core", "--repeat", "4000", "--resume", "--store", store, "--format", "json"];
+    let mut child = hpt().args(arguments).stdout(Stdio::piped()).spawn().expect("the binary was built");
+    std::thread::sleep(Duration::from_millis(2_000));
+    interrupt(child.id());
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    child.wait().expect("started");
+    let Ok(first) = serde_json::from_str::<Value>(&text) else {
+        return println!("skipped: this machine had not begun to measure after two seconds");
+    };
+    let samples = |document: &Value| document["results"][1]["samples"].as_u64().expect("a number");
+    let made = samples(&first);
+    if states(&first)[0].1 != "interrupted" || made == 0 {
+        return println!("skipped: this machine was not in the middle of it after two seconds: {:?}", states(&first));
+    }
+    let second = json(&run(&arguments));
+    if second["notes"].to_string().contains("not kept") {
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    assert_eq!(second["experiments"][0]["parts"][0]["taken_up"], made, "{second}");
+    assert_eq!((samples(&second), states(&second)[0].1.as_str()), (4_000, "measured"));
+    let counted = |document: &Value| {
+        let classes = document["results"][1]["distribution"].as_array().expect("classes").clone();
+        classes.iter().map(|class| class[1].as_u64().expect("a count")).sum::<u64>()
+    };
+    assert_eq!((counted(&first), counted(&second)), (made, 4_000));
+    let third = json(&run(&arguments));
+    assert_eq!((states(&third)[0].1.as_str(), &third["results"]), ("taken up", &second["results"]));
+    // Less of the same does not take its place.
+    let anew: Vec<_> = arguments.into_iter().filter(|&argument| argument != "--resume").collect();
+    let child = hpt().args(anew).stdout(Stdio::piped()).spawn().expect("the binary was built");
+    std::thread::sleep(Duration::from_millis(2_000));
+    interrupt(child.id());
+    let output = child.wait_with_output().expect("started");
+    let ended = serde_json::from_slice::<Value>(&output.stdout).ok();
+    if ended.is_some_and(|document| states(&document)[0].1 == "measured") {
+        return println!("skipped: this machine was done with it before it was interrupted after two seconds");
+    }
+    assert_eq!(json(&run(&arguments))["results"], second["results"]);
+}
+
+#[test]
+fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
+    let _same = SameConditions::for_a_while();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let arguments = ["experiment", "isolated-core", "--repeat", "20", "--resume", "--store", store, "--format", "json"];
+    let limited = || {
+        let output = limit_realtime(hpt().args(arguments)).output().expect("built");
+        (states(&json(&output))[0].1.clone(), stderr(&output))
+    };
+    let first = run(&arguments);
+    if stderr(&first).contains("not kept") {
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    let (state, told) = limited();
+    assert_eq!(state, "measured", "{told}");
+    // What it goes without is told before it is measured, and what was another way.
+    assert!(told.contains("isolated-core: without policy: "), "{told}");
+    assert!(told.contains("is made anew: it was made in another way (then "), "{told}");
+    assert_eq!(limited().0, "taken up");
+}
+
+#[test]
+fn a_core_is_measured_without_throttling_where_there_is_another() {
+    let _same = SameConditions::for_a_while();
+    let obstacle = Throttling::obstacle().or((allowed_cpus().len() < 2).then_some("one CPU is left here"));
+    if let Some(obstacle) = obstacle {
+        return println!("skipped: {obstacle}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let names = ["experiment", "isolated-core", "--repeat", "20", "--no-throttling", "--store", store];
+    let output = run(&[&names[..], &["--journal", store, "--format", "json"]].concat());
+    assert!(code(&output) < 2, "{}", stderr(&output));
+    assert_eq!(states(&json(&output))[0].1, "measured");
+}
+
+#[test]
+fn what_is_refused_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let names = ["experiment", "period", "isolated-core", "--repeat", "20", "--store", store, "--journal", store];
+    let output = run(&[&names[..], &["--governor", "no-such-governor"]].concat());
+    assert_eq!((code(&output), output.stdout.len()), (2, 0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("governor"), "{}", stderr(&output));
+    assert!(!folder.path().join("experiment-period-100-us-20").exists());
+}
+
+#[test]
+fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    // A folder takes no file's place.
+    std::fs::create_dir(folder.path().join("experiment-calls-calls-20")).expect("ours");
+    let arguments = ["experiment", "calls", "pairs", "--repeat", "20", "--store", store, "--format", "json"];
+    let mut child = hpt().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let told = lines.find(|line| line.contains("not kept"));
+    let goes_on = child.try_wait().expect("started").is_none();
+    let next = folder.path().join("experiment-pairs-in-a-row-20");
+    let is_kept = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        next.exists() || !told.as_ref().is_some_and(|told| told.contains("calls is not kept"))
+    });
+    interrupt(child.id());
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+    child.wait().expect("started");
+    let told = told.expect("one of both is told");
+    if told.contains("boot_id") {
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    // The pairs alone take more than a minute.
+    assert!(goes_on && told.contains("calls is not kept"), "{told}");
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(states(&document)[0].1, "measured");
+    assert!(is_kept, "{document}");
+}
+
+#[test]
+fn what_was_kept_and_cannot_be_taken_up_is_told_before_anything_is_measured() {
+    let _same = SameConditions::for_a_while();
+    let arguments = |store: &str| {
+        ["experiment", "period", "--repeat", "20", "--resume", "--store", store, "--format", "json"].map(str::to_owned)
+    };
+    let spoil: [(&str, Spoils, bool); 4] = [
+        ("is corrupt", |file| std::fs::write(file, "nonsense").expect("ours"), true),
+        ("is corrupt", |file| cut(file, 200), true),
+        ("is stale", of_another_boot, true),
+        ("cannot read", in_the_place_of, false),
+    ];
+    for (told, spoil, replaced) in spoil {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = folder.path().to_str().expect("UTF-8");
+        let file = folder.path().join("experiment-period-100-us-20");
+        let first = hpt().args(arguments(store)).output().expect("built");
+        if !file.exists() {
+            return println!("skipped: this machine does not tell which boot it is: {}", stderr(&first));
+        }
+        spoil(&file);
+        let output = hpt().args(arguments(store)).output().expect("built");
+        assert!(stderr(&output).contains("period, 100 µs is made anew"), "{told}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
+        let seen = states(&json(&output));
+        assert_eq!([seen[0].1.as_str(), seen[1].1.as_str()], ["measured", "taken up"], "{told}");
+        // What cannot be read may be good, and is left alone.
+        let again = hpt().args(arguments(store)).output().expect("built");
+        let state = &states(&json(&again))[0].1;
+        assert_eq!(state, if replaced { "taken up" } else { "measured" }, "{told}");
+    }
+}
+
+/// What is done to a file that was kept.
+type Spoils = fn(&Path);
+
+fn cut(file: &Path, length: u64) {
+    std::fs::File::options().write(true).open(file).and_then(|file| file.set_len(length)).expect("ours");
+}
+
+fn of_another_boot(file: &Path) {
+    let text = std::fs::read_to_string(file).expect("ours");
+    let other = "boot 11111111-1111-1111-1111-111111111111";
+    let lines = text.split('\n').map(|line| if line.starts_with("boot ") { other } else { line });
+    std::fs::write(file, lines.collect::<Vec<_>>().join("\n")).expect("ours");
+}
+
+fn in_the_place_of(file: &Path) {
+    std::fs::remove_file(file).and_then(|()| std::fs::create_dir(file)).expect("ours");
+}
+
+#[test]
+fn two_at_once_are_told_of_each_other_and_lose_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let mut first = hpt()
+        .args(["experiment", "pairs", "--repeat", "1000", "--store", store])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary was built");
+    let begun = (0..300).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        folder.path().join("experiment.lock").exists()
+    });
+    let second = run(&["experiment", "period", "--repeat", "20", "--store", store]);
+    interrupt(first.id());
+    first.wait().expect("started");
+    if !begun {
+        return println!("skipped: this machine does not tell which boot it is");
+    }
+    assert!(stderr(&second).contains("another hpt experiment"), "{}", stderr(&second));
+    assert!(folder.path().join("experiment-period-1-ms-20").exists());
+}
+
+#[test]
+fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
+    let output = run(&["experiment", "period", "--repeat", "20", "--store", "/dev/null/none", "--format", "json"]);
+    assert!(code(&output) < 2 && stderr(&output).contains("finished parts are not kept"), "{}", stderr(&output));
+    let document = json(&output);
+    assert!(document["results"][0]["measured"].is_f64() && document["notes"][0].as_str().is_some(), "{document}");
+}
+
+#[test]
+fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_conditions() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let document = json(&run(&["experiment", "all", "--short", "--store", store, "--format", "json"]));
+    assert!(document["experiments"].as_array().is_some_and(|list| list.len() >= 9), "{document}");
+    assert!(states(&document).iter().all(|(_, state)| state == "measured"), "{document}");
+    assert!(document["thread"]["policy"].is_string() && document["cpu"].is_u64(), "{document}");
+    for row in document["results"].as_array().expect("rows") {
+        assert!(row["how"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
+        assert_eq!(row["state"] == "measured", row["measured"].is_f64(), "{row}");
+        assert!(row["measured"].is_null() || row["samples"].as_u64() > Some(0), "{row}");
+        let counted = row["distribution"].as_array().expect("classes").iter().map(|class| class[1].as_u64());
+        assert!([Some(0), row["samples"].as_u64()].contains(&counted.sum()), "{row}");
+        let is_of_them = |what: &str| what.starts_with("now and then") || what.contains("mean by");
+        let is_a_loop = ["late-loop", "period"].iter().any(|name| row["experiment"] == *name)
+            && !row["what"].as_str().is_some_and(is_of_them);
+        let has_distribution = row["distribution"].as_array().is_some_and(|classes| !classes.is_empty());
+        assert!(!is_a_loop || has_distribution || row["measured"].is_null(), "{row}");
+    }
+    let what = |name: &str| {
+        let rows = document["results"].as_array().expect("rows").iter();
+        rows.filter(|row| row["experiment"] == name).map(|row| row["what"].to_string()).collect::<String>()
+    };
+    assert!(["calls", "cost", "clock-sources"].iter().all(|name| what(name).contains(": a single read")), "{document}");
+}
+
+#[test]
+fn the_machine_is_changed_only_where_it_is_meant() {
+    let current = || std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok();
+    let before = current();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let arguments = ["--short", "--store", store, "--journal", store];
+    let experiment = |more: &[&str]| {
+        let output = hpt().arg("experiment").args(more).args(arguments).stdin(Stdio::null()).output();
+        output.expect("the binary was built")
+    };
+    for (wrong, told) in [
+        (&["calls", "--all-clock-sources"][..], "goes with the experiment clock-sources"),
+        (&["calls", "--no-turbo"], "go with the experiment isolated-core"),
+        (&["clock-sources", "--yes"], "--all-clock-sources"),
+    ] {
+        let output = experiment(wrong);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let several = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource")
+        .is_ok_and(|names| names.split_whitespace().count() > 1);
+    let asked = experiment(&["clock-sources", "--all-clock-sources"]);
+    if several {
+        let told = ["--yes says that it is meant", "run as root"];
+        assert_eq!(code(&asked), 2);
+        assert!(told.iter().any(|told| stderr(&asked).contains(told)), "{}", stderr(&asked));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 0, "nothing was written down");
+    } else {
+        println!("skipped: the kernel offers one clock source only");
+    }
+    assert_eq!(current(), before);
+}
+
+#[test]
+fn the_list_has_every_experiment_and_its_published_figures() {
+    let document = json(&run(&["experiment", "--format", "json"]));
+    assert!(document["experiments"].as_array().is_some_and(|list| list.len() >= 9));
+    let rows = document["results"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["published"].is_f64() && row["measured"].is_null()), "{document}");
+}

@@ -1,0 +1,324 @@
+//! The project's pages: every command line that they show is run, and prints what they show, figures apart. What cannot be run is marked, with the reason, where it stands
+//! (CONTRIBUTING.md says how), and is held against what hpt takes. A measurement that takes longer than a second is ended by Ctrl-C.
+
+use std::{
+    fs,
+    io::Read,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    host, hosts,
+    pages::{Block, Line, Mark, Page, difference, pages, parsed, picture, project, questions},
+    run, runner, stderr, stdout,
+    unsafe_calls::interrupt_group,
+    words,
+};
+
+/// The programs that a command line may begin with that is run. Others are marked: what they change is theirs.
+const HARMLESS: [&str; 6] = ["hpt", "./hpt", "sudo", "uname", "jq", "awk"];
+
+/// What came of a command line.
+struct Came {
+    was_ended: bool,
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// A folder with a program `hpt`, which is the built one, and what the block needs besides.
+fn folder(block: &Block) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let quoted: Vec<_> = words().iter().map(|word| format!("'{word}'")).collect();
+    let mut hpt = format!("exec {} \"$@\"", quoted.join(" "));
+    for mark in &block.marks {
+        match mark {
+            Mark::Of { machine, .. } => hpt += &format!(" --host '{}'", host(machine)),
+            Mark::WithoutSudo { .. } => program(folder.path(), "sudo", "exec \"$@\""),
+            Mark::NotRun { .. } => {}
+        }
+    }
+    program(folder.path(), "hpt", &hpt);
+    folder
+}
+
+fn program(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("it is written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is made a program");
+}
+
+/// Runs a command line as somebody would who reads the page, and presses Ctrl-C after so many seconds.
+fn typed(folder: &Path, command: &str, seconds: u64) -> Came {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = Command::new("sh");
+    // The shell outlives Ctrl-C, to tell the exit code.
+    shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
+    shell.env("PATH", format!("{}:{path}", folder.display())).env("XDG_STATE_HOME", folder.join("state"));
+    shell.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shell = shell.spawn().expect("there is a shell");
+    let mut streams = (shell.stdout.take().expect("piped"), shell.stderr.take().expect("piped"));
+    let out = std::thread::spawn(move || text(&mut streams.0));
+    let err = std::thread::spawn(move || text(&mut streams.1));
+    let begun = Instant::now();
+    let mut pressed = false;
+    let status = loop {
+        if let Some(status) = shell.try_wait().expect("it is a child") {
+            break status;
+        }
+        if !pressed && begun.elapsed() > Duration::from_secs(seconds) && measures(shell.id()) {
+            interrupt_group(shell.id());
+            pressed = true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    Came {
+        was_ended: pressed,
+        code: status.code(),
+        stdout: out.join().expect("read"),
+        stderr: err.join().expect("read"),
+    }
+}
+
+/// Whether a process of the shell's group, other than the shell, heeds Ctrl-C: what does not measure ends by itself.
+fn measures(group: u32) -> bool {
+    let processes = fs::read_dir("/proc").expect("Linux has it");
+    processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()).any(|process| {
+        let told = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+        let stat = told("stat");
+        let of_the_group =
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(2)) == Some(&group.to_string());
+        let caught =
+            told("status").lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
+        process != group && of_the_group && caught.is_some_and(|signals| signals & (1 << (libc::SIGINT - 1)) != 0)
+    })
+}
+
+fn text(stream: &mut impl Read) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("hpt prints UTF-8");
+    text
+}
+
+/// The CPUs that a page speaks of may be more than this machine has: then it is the last one here.
+fn with_a_cpu_of_this_machine(command: &str) -> String {
+    let last = fs::read_to_string("/proc/self/status").ok().and_then(|status| {
+        let allowed =
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:").map(str::trim).map(str::to_owned));
+        allowed?.rsplit([',', '-']).next()?.parse::<u32>().ok()
+    });
+    let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    for place in 1..words.len() {
+        let asked = words[place].parse::<u32>().ok().filter(|_| words[place - 1] == "--cpu");
+        if let Some(last) = last.filter(|last| asked.is_some_and(|asked| asked > *last)) {
+            words[place] = last.to_string();
+        }
+    }
+    words.join(" ")
+}
+
+/// What is wrong with what came of a command line.
+fn fault(line: &Line, came: &Came) -> Option<String> {
+    if came.code == Some(127) && came.stderr.contains("jq: ") && came.stderr.contains("not found") {
+        println!("skipped: there is no jq for {}", line.command);
+        return None;
+    }
+    let is_refused = came.stderr.contains("For more information, try") || came.stderr.contains("panicked");
+    // 1 is a negative answer, and 2 is one if it comes with words that say so.
+    let is_answer = match came.code {
+        Some(0 | 1) => true,
+        Some(2) => !came.stdout.is_empty(),
+        _ => false,
+    };
+    if is_refused || !is_answer {
+        return Some(format!("exit code {:?}\n{}\n{}", came.code, came.stdout, came.stderr));
+    }
+    (!line.shown.is_empty()).then(|| difference(&line.shown, &came.stdout)).flatten()
+}
+
+/// What is wrong with the commands of a page that are run.
+fn faults(page: &Page) -> Vec<String> {
+    let mut faults = Vec::new();
+    for block in &page.blocks {
+        let folder = folder(block);
+        for line in &block.lines {
+            if line.not_run(&block.marks).is_some() {
+                continue;
+            }
+            let place = format!("{}:{}: {}", page.name, line.number, line.command);
+            if line.command.contains("sudo ")
+                && !block.marks.iter().any(|mark| matches!(mark, Mark::WithoutSudo { .. }))
+            {
+                faults.push(format!("{place}\nneeds a mark: it takes root"));
+                continue;
+            }
+            if !HARMLESS.iter().any(|program| line.command.split(' ').next() == Some(program)) {
+                faults.push(format!("{place}\nneeds a mark: it is no command of hpt's"));
+                continue;
+            }
+            let command = with_a_cpu_of_this_machine(&line.command);
+            let mut found = None;
+            for seconds in [1, 4, 16, 64] {
+                let came = typed(folder.path(), &command, seconds);
+                found = fault(line, &came);
+                // A busy machine may have had nothing to say so soon.
+                if found.is_none() || !came.was_ended {
+                    break;
+                }
+            }
+            faults.extend(found.map(|fault| format!("{place}\n{fault}")));
+        }
+    }
+    faults
+}
+
+#[test]
+fn what_the_pages_say_is_what_hpt_does() {
+    if !runner().is_empty() {
+        println!("skipped: under an emulator the pages' commands are held against what hpt takes, and not run");
+        return;
+    }
+    let faults: Vec<_> = pages().iter().flat_map(faults).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn what_is_not_run_says_why_and_what_a_mark_speaks_of_is_there() {
+    for page in pages() {
+        for block in &page.blocks {
+            for mark in &block.marks {
+                let place = || format!("{}: {mark:?}, above {:?}", page.name, block.lines.first());
+                assert!(mark.why().split_whitespace().count() > 1, "{}", place());
+                match mark {
+                    Mark::NotRun { beginning, .. } => {
+                        assert!(block.lines.iter().any(|line| line.command.starts_with(beginning)), "{}", place());
+                    }
+                    Mark::WithoutSudo { .. } => {
+                        assert!(block.lines.iter().any(|line| line.command.contains("sudo ")), "{}", place());
+                    }
+                    Mark::Of { machine, .. } => assert!(hosts().contains(machine), "{}", place()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hpt_takes_every_option_that_a_page_names() {
+    let mut asked: Vec<String> = Vec::new();
+    for page in pages() {
+        let commands =
+            page.blocks.iter().flat_map(|block| &block.lines).map(|line| (line.number, line.command.as_str()));
+        for (number, command) in commands.chain(page.spans.iter().map(|(number, span)| (*number, span.as_str()))) {
+            for question in questions(command) {
+                if asked.contains(&question) {
+                    continue;
+                }
+                let words: Vec<&str> = question.split_whitespace().skip(1).collect();
+                let answer = run(&words);
+                let is_taken = answer.status.success() && stdout(&answer).contains("Usage:");
+                // An option may be spoken of without its value.
+                assert!(
+                    is_taken || stderr(&answer).contains("a value is required for"),
+                    "{}:{number}: {command}\n{}",
+                    page.name,
+                    stderr(&answer)
+                );
+                asked.push(question);
+            }
+        }
+    }
+    assert!(asked.len() > 50, "the pages have more commands: {asked:?}");
+}
+
+#[test]
+fn what_a_page_calls_by_its_path_is_there() {
+    for page in pages() {
+        for line in page.blocks.iter().flat_map(|block| &block.lines) {
+            for word in line.command.split_whitespace() {
+                let is_of_the_project =
+                    ["scripts/", "dist/", "docs/", "examples/"].iter().any(|folder| word.starts_with(folder));
+                if is_of_the_project && !word.contains('*') {
+                    assert!(project().join(word).exists(), "{}:{}: {word}", page.name, line.number);
+                }
+            }
+        }
+    }
+}
+
+/// A machine's figures and sources differ: the headings do not, and no source is left out anywhere.
+#[test]
+fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
+    if !runner().is_empty() {
+        println!("skipped: under an emulator the pictures' commands are not run");
+        return;
+    }
+    let block = Block { marks: Vec::new(), lines: Vec::new() };
+    let folder = folder(&block);
+    for (name, headings) in [("docs/probe.svg", 10), ("docs/latency.svg", 12)] {
+        let lines = picture(name);
+        let command = lines[0][0].1.strip_prefix("$ ").expect("the first line is the command");
+        let mut printed = [1, 4, 16, 64].into_iter().map(|seconds| typed(folder.path(), command, seconds).stdout);
+        let printed = printed.find(|printed| !printed.is_empty()).expect("a minute is enough");
+        let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+        let mut compared = 0;
+        for line in lines.iter().filter(|line| line.len() > 2 && line.iter().all(|(dim, _)| *dim)) {
+            let shown: Vec<&str> = line.iter().flat_map(|(_, words)| words.split_whitespace()).collect();
+            assert!(rows.contains(&shown), "{name}: {shown:?} is not in\n{printed}");
+            compared += shown.len();
+        }
+        assert!(compared >= headings, "{name} has {compared} headings");
+        for line in lines.iter().filter(|line| line.len() > 2 && ["yes", "no", "best"].contains(&line[1].1.as_str())) {
+            assert!(
+                rows.iter().any(|row| row.first() == Some(&line[0].1.as_str())),
+                "{name}: {line:?} is not in\n{printed}"
+            );
+        }
+    }
+}
+
+/// A page of one block, with what is above it.
+fn page(marks: &str, block: &str) -> Page {
+    parsed("a page".to_owned(), &format!("{marks}\n```console\n{block}\n```\n"))
+}
+
+#[test]
+fn a_page_that_lies_is_noticed() {
+    for (marks, lie) in [
+        ("", "$ hpt probe --nothing-of-the-kind"),
+        ("", "$ hpt probe nothing-of-the-kind"),
+        ("", "$ hpt nothing-of-the-kind"),
+        ("", "$ nothing-of-the-kind"),
+        ("", "$ sudo hpt restore"),
+        ("", "$ touch something"),
+        ("", "$ hpt --version\nhpt 0.1.0, by somebody"),
+        ("", "$ hpt --version\nHPT 0.1.0"),
+        ("<!-- of amd-epyc-zen3-kvm: an example -->", "$ hpt clocksource\n…\nin use hpet\n…"),
+    ] {
+        if runner().is_empty() {
+            assert!(!faults(&page(marks, lie)).is_empty(), "{lie}");
+        }
+    }
+    let told = page("", "$ hpt --version\nhpt 99.0.0");
+    assert_eq!(if runner().is_empty() { faults(&told) } else { Vec::new() }, Vec::<String>::new());
+    let marked = page("<!-- not run, nothing: there is none -->", "$ nothing-of-the-kind");
+    assert_eq!(faults(&marked), Vec::<String>::new());
+    let marked_apart = page("<!-- not run: of another block -->\n\nWords.\n", "$ nothing");
+    assert!(marked_apart.blocks[0].marks.is_empty(), "{marked_apart:?}");
+}
+
+#[test]
+fn figures_differ_and_words_do_not() {
+    let shown = "late 12.3 µs (p99) by #### 950 ms\nof … by tsc";
+    assert_eq!(difference(shown, "late 1 ms (p99)\nby ## - of this and that, by 1 by tsc"), None);
+    assert_eq!(difference("a …", "a"), None);
+    assert_eq!(difference("\"…\" 1", "\"tsc\" 2"), None);
+    assert!(difference("\"…\"", "tsc").is_some());
+    assert_eq!(difference("… b", "a a b"), None);
+    for other in ["late 12.3 µs (p50) by 950 ms of by tsc", "late 1 s (p99) by 1 ms of by tsc and more", ""] {
+        assert!(difference(shown, other).is_some(), "{other}");
+    }
+}

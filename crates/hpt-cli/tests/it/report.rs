@@ -1,0 +1,393 @@
+//! The report: a page and its data, made again, compared, refused; and the pictures of single results.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    schemas::validate,
+    support::{code, hpt, is_root, json, run, stderr, stdout, unsafe_calls::interrupt},
+};
+
+/// The quickest parts that have pictures.
+const QUICK: [&str; 3] = ["--short", "--part", "probe,bench,timer,poll,sleep,watch"];
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn words(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().expect("UTF-8").to_owned()
+}
+
+/// What must hold of every page.
+fn assert_sound(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    for forbidden in ["<script", "src=", "href=\"http", "url(", "@import", "NaN", "inf "] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    let drawings = page.matches("<svg ").count();
+    assert!(drawings > 0 && drawings.is_multiple_of(2), "{drawings}: one for wide screens and one for narrow ones");
+    for alternative in ["role=\"img\"", "<title id=", "<desc id="] {
+        assert_eq!(page.matches(alternative).count(), drawings, "{alternative}");
+    }
+    let mut names: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all, "each name is there once");
+}
+
+#[test]
+fn a_report_is_a_page_and_its_data_and_both_say_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (page, data, again) =
+        (folder.path().join("a.html"), folder.path().join("a.json"), folder.path().join("again.html"));
+    let pictures = folder.path().join("pictures");
+    let output = hpt()
+        .args(["report", "--short", "--format", "json", "--out"])
+        .arg(&page)
+        .arg("--svg")
+        .arg(&pictures)
+        .env("HOME", "/home/nobody-elses-name")
+        .env("USER", "nobody-elses-name")
+        .output()
+        .expect("it runs");
+    assert!(matches!(code(&output), 0 | 1), "{}", stderr(&output));
+    // One document: no part prints anything of its own.
+    let printed: Value = serde_json::from_str(&stdout(&output)).expect("one document");
+    validate(&printed);
+    assert_eq!(printed, serde_json::from_str::<Value>(&text(&data)).expect("the data are JSON"));
+    for (part, document) in printed["documents"].as_object().expect("documents by name") {
+        assert!(printed["parts"].as_array().expect("parts").iter().any(|row| row["name"] == part.as_str()));
+        validate(document);
+    }
+    assert_sound(&text(&page));
+    for whole in [text(&page), text(&data)] {
+        assert!(!whole.contains("nobody-elses-name"));
+        assert!(whole.len() < 2 << 20, "{}", whole.len());
+    }
+    assert!(text(&page).contains("Time on ") && text(&page).contains("hpt latency timer"));
+    let drawn = fs::read_dir(&pictures).expect("the folder was made").count();
+    assert_eq!(drawn * 2, text(&page).matches("<svg ").count());
+
+    // From the data alone the very same page comes.
+    let output = run(&["report", "--from", data.to_str().expect("UTF-8"), "--out", again.to_str().expect("UTF-8")]);
+    assert_eq!(code(&output), code(&output));
+    assert_eq!(text(&again), text(&page));
+}
+
+#[test]
+fn nothing_is_replaced_unless_that_is_asked_for_and_a_name_is_told_where_it_is_given() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = words(folder.path(), "a.html");
+    fs::write(folder.path().join("a.json"), "mine").expect("ours");
+    let refused = run(&["report", "--part", "probe", "--out", &page]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("a.json is there already; --force"), "{}", stderr(&refused));
+    assert!(!Path::new(&page).exists());
+    assert_eq!(text(&folder.path().join("a.json")), "mine");
+    let forced = run(&["report", "--part", "probe", "--out", &page, "--force", "--name", "<My & machine>"]);
+    assert_eq!(code(&forced), 0, "{}", stderr(&forced));
+    assert!(text(Path::new(&page)).contains("Time on &lt;My &amp; machine&gt;"));
+    assert!(text(&folder.path().join("a.json")).contains("\"name\": \"<My & machine>\""));
+}
+
+#[test]
+fn no_page_takes_the_place_of_the_data_that_are_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (page, data, odd) =
+        (words(folder.path(), "a.html"), words(folder.path(), "a.json"), words(folder.path(), "odd.html"));
+    assert_eq!(code(&run(&["report", "--short", "--part", "probe,bench", "--out", &page])), 0);
+    fs::copy(&data, &odd).expect("ours");
+    let whole = text(Path::new(&data));
+    let link = words(folder.path(), "link.html");
+    std::os::unix::fs::symlink("a.json", &link).expect("ours");
+    for arguments in [
+        &["--from", &data, "--out", &data][..],
+        &["--from", &data, "--out", &link],
+        &["--from", &odd],
+        &["--compare", &odd, &data, "--out", &data],
+        &["--compare", &data, &odd, "--out", &data],
+    ] {
+        for force in [&["--force"][..], &[]] {
+            let output = run(&[&["report"], arguments, force].concat());
+            assert_eq!(code(&output), 2, "{arguments:?}: {}", stdout(&output));
+            assert!(stderr(&output).contains("the data that are read"), "{arguments:?}: {}", stderr(&output));
+            assert_eq!(
+                (text(Path::new(&data)), text(Path::new(&odd))),
+                (whole.clone(), whole.clone()),
+                "{arguments:?}"
+            );
+        }
+    }
+    // Beside them it may go, and what stands there is replaced.
+    let forced = run(&["report", "--from", &data, "--force"]);
+    assert_eq!(code(&forced), 0, "{}", stderr(&forced));
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (arguments, said) in [
+        (vec!["--out", "/proc/nonexistent/a.html"], "nothing was written: /proc/nonexistent/a.html"),
+        (vec!["--out", "/dev/full"], "/dev/full is there already"),
+        (vec!["--out", folder.path().to_str().expect("UTF-8"), "--force"], "nothing was written"),
+        (vec!["--out", "a.json"], "with the ending .json"),
+        (vec!["--out", "nonexistent/"], "nothing was written: nonexistent/ cannot be"),
+        (vec!["--svg", "/proc/nonexistent/pictures", "--out", "/proc/nonexistent/a.html"], "nothing was written"),
+        (vec!["--part", "lunch"], "[possible values: doctor, probe,"),
+        (vec!["--from", "a.json", "--short"], "cannot be used with"),
+        (vec!["--compare", "a.json"], "2 values required"),
+    ] {
+        let begun = std::time::Instant::now();
+        let output = hpt().arg("report").args(&arguments).current_dir(folder.path()).output().expect("it runs");
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{arguments:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 0);
+    for command in
+        [&["bench", "--calls", "10"][..], &["latency", "timer", "--count", "1"], &["watch", "--duration", "1s"]]
+    {
+        let output = run(&[command, &["--svg", "/proc/nonexistent/a.svg"]].concat());
+        assert_eq!(code(&output), 2);
+        assert!(stdout(&output).is_empty() && stderr(&output).contains("cannot write"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn data_that_are_no_report_are_refused_with_a_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = words(folder.path(), "a.html");
+    assert_eq!(code(&run(&[&["report", "--out", &page][..], &QUICK].concat())), 0);
+    let good: Value = serde_json::from_str(&text(&folder.path().join("a.json"))).expect("JSON");
+    let whole = good.to_string();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut document = good.clone();
+        change(&mut document);
+        document.to_string()
+    };
+    for (content, said) in [
+        (whole[..whole.len() / 2].to_owned(), "cut off"),
+        (String::new(), "cut off"),
+        ("\u{feff}<html>".to_owned(), "no JSON"),
+        (good["documents"]["bench"].to_string(), "a document of kind \"bench\""),
+        (changed(&|document| document["schema"] = 2.into()), "a newer hpt reads it"),
+        (changed(&|document| document["parts"] = "many".into()), "another shape"),
+        (
+            changed(&|document| document["documents"]["bench"]["results"] = "many".into()),
+            "kind \"bench\" cannot be read",
+        ),
+        (
+            changed(&|document| document["documents"]["timer"]["results"][0]["microseconds"] = 7.into()),
+            "cannot be read",
+        ),
+        (
+            changed(&|document| document["documents"]["poll"]["kind"] = "weather".into()),
+            "part \"poll\" holds no document",
+        ),
+        (changed(&|document| document["documents"]["timer"]["machine"] = Value::Null), "on what machine"),
+    ] {
+        let bad = words(folder.path(), "bad.json");
+        fs::write(&bad, content).expect("ours");
+        let good = words(folder.path(), "a.json");
+        let out = words(folder.path(), "bad.html");
+        for arguments in
+            [&["report", "--from", &bad, "--out", &out][..], &["report", "--compare", &good, &bad, "--out", &out]]
+        {
+            let output = run(arguments);
+            assert_eq!(code(&output), 2, "{said}: {}", stdout(&output));
+            assert!(stderr(&output).contains(said) && stdout(&output).is_empty(), "{said}: {}", stderr(&output));
+            assert!(!Path::new(&out).exists());
+        }
+    }
+    for (path, said) in
+        [("/proc/nonexistent/a.json", "No such file"), ("/dev/null", "not a regular file"), ("/", "not a regular file")]
+    {
+        let output = run(&["report", "--from", path, "--out", &words(folder.path(), "b.html")]);
+        assert_eq!(code(&output), 2, "{path}");
+        assert!(stderr(&output).contains(said), "{path}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = words(folder.path(), "a.html");
+    assert_eq!(code(&run(&[&["report", "--out", &page][..], &QUICK].concat())), 0);
+    let (one, other) = (words(folder.path(), "a.json"), words(folder.path(), "b.json"));
+    let mut document: Value = serde_json::from_str(&text(Path::new(&one))).expect("JSON");
+    // The same machine, but for one source that became slow beyond all spread.
+    let rows = document["documents"]["bench"]["results"].as_array_mut().expect("rows");
+    let row = rows.iter_mut().find(|row| row["single_p99_ns"].is_number()).expect("one has single reads");
+    let slow = row["single_p99_ns"].as_f64().expect("a number") * 10.0 + 1.0;
+    (row["single_p50_ns"], row["single_p99_ns"]) = (slow.into(), (slow * 2.0).into());
+    let name = row["id"].as_str().expect("a name").to_owned();
+    // Another kernel, another command line, and a rate that somebody else states.
+    for part in ["timer", "watch"] {
+        document["documents"][part]["machine"]["kernel_release"] = "9.9.9-other".into();
+    }
+    let part = document["parts"].as_array_mut().and_then(|parts| parts.iter_mut().find(|part| part["name"] == "sleep"));
+    part.expect("it was measured")["command"] = "hpt sleep --count 999999".into();
+    let watched = document["documents"]["watch"]["sources"][0]["source"].as_str().expect("a name").to_owned();
+    document["documents"]["watch"]["sources"][0]["expected_by"] = "weather".into();
+    fs::write(&other, document.to_string()).expect("ours");
+    let beside = words(folder.path(), "beside.html");
+    let output = run(&["report", "--compare", &one, &other, "--out", &beside, "--format", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let compared = json(&output);
+    validate(&compared);
+    assert_eq!(compared["differing"], 1, "{compared:#}");
+    let differing = compared["results"].as_array().expect("rows").iter().find(|row| row["verdict"] == "differs");
+    assert!(
+        differing.is_some_and(|row| row["what"].as_str().is_some_and(|what| what.starts_with(&name))),
+        "{compared:#}"
+    );
+    let rate = format!("{watched}, rate beside monotonic-raw");
+    let row = compared["results"].as_array().expect("rows").iter().find(|row| row["what"] == rate.as_str());
+    assert_eq!(row.map(|row| &row["verdict"]), Some(&"held against other rates".into()), "{compared:#}");
+    for noted in ["`hpt sleep --count 999999`", "MHz by weather"] {
+        assert!(compared["notes"].to_string().contains(noted), "{noted}: {compared:#}");
+    }
+    let page = text(Path::new(&beside));
+    let lines = page.split("class=\"provenance\">").skip(1).filter_map(|rest| rest.split('<').next());
+    let lines: Vec<&str> = lines.filter(|line| line.contains("9.9.9-other")).collect();
+    assert!(lines.len() >= 2 && lines.iter().all(|line| line.starts_with('A') && line.contains(" — B")), "{lines:#?}");
+    assert_sound(&page);
+    assert_eq!(page.matches("<tr class=\"marked\">").count(), 1);
+    let same = json(&run(&["report", "--compare", &one, &one, "--format", "json"]));
+    assert_eq!((&same["differing"], same["rules"].as_array().map(Vec::len)), (&0.into(), Some(0)));
+    let csv = stdout(&run(&["report", "--compare", &one, &other, "--format", "csv"]));
+    assert!(csv.starts_with("part,what,unit,first,") && csv.lines().count() > 5, "{csv}");
+}
+
+/// Waits until the report is at work, then interrupts it.
+fn interrupt_at_work(mut child: Child) -> std::process::Output {
+    let working = |pid: u32| {
+        let blocked = text(Path::new(&format!("/proc/{pid}/status")));
+        let caught = blocked.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
+        u64::from_str_radix(caught.trim(), 16).is_ok_and(|caught| caught & 0b10 != 0)
+    };
+    while !working(child.id()) && child.try_wait().expect("it is ours").is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    // Where it is in its first part, or before: both are an end in good order.
+    thread::sleep(Duration::from_millis(300));
+    interrupt(child.id());
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn an_interrupted_report_is_written_and_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = words(folder.path(), "a.html");
+    // Several parts, each of which listens for itself: one signal ends the part and the whole, and no second one is made of it.
+    let child = hpt()
+        .args(["report", "--part", "probe,timer,poll,watch", "--out", &page, "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let output = interrupt_at_work(child);
+    if output.status.code().is_none() {
+        println!("skipped: the signal came before anybody listened");
+        return;
+    }
+    let document = json(&output);
+    validate(&document);
+    assert_eq!(document["interrupted"], true, "{}", stderr(&output));
+    let states: Vec<&str> =
+        document["parts"].as_array().expect("parts").iter().filter_map(|part| part["state"].as_str()).collect();
+    assert!(states.contains(&"not-begun"), "{states:?}");
+    assert!(text(Path::new(&page)).contains("ended early"));
+    assert!(text(&folder.path().join("a.json")).contains("\"interrupted\": true"));
+}
+
+#[test]
+fn a_part_that_fails_is_told_and_the_others_are_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = words(folder.path(), "a.html");
+    let output =
+        run(&["report", "--short", "--part", "probe,bench", "--cpu", "99999", "--out", &page, "--format", "json"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let document = json(&output);
+    validate(&document);
+    assert_eq!(document["parts"][1]["state"], "failed");
+    assert!(
+        document["parts"][1]["why"].as_str().is_some_and(|why| why.contains("is not one of those")),
+        "{document:#}"
+    );
+    assert!(text(Path::new(&page)).contains("is not one of those"));
+}
+
+#[test]
+fn single_results_are_drawn_on_request() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, arguments) in [
+        ("bench", &["bench", "--calls", "1000"][..]),
+        ("sleep", &["sleep", "--count", "3", "--duration", "100us,1ms"]),
+        ("timer", &["latency", "timer", "--count", "50", "--cpu", "all"]),
+        ("poll", &["latency", "poll", "--count", "50"]),
+        ("pairs", &["latency", "pairs", "--count", "5"]),
+        ("watch", &["watch", "--duration", "900ms", "--interval", "200ms"]),
+    ] {
+        let path = words(folder.path(), name);
+        let output = run(&[arguments, &["--svg", &path]].concat());
+        assert!(matches!(code(&output), 0 | 1), "{name}: {}", stderr(&output));
+        let drawing = text(Path::new(&path));
+        assert!(drawing.starts_with("<svg ") && drawing.trim_end().ends_with("</svg>"), "{name}");
+        for there in ["role=\"img\"", "<title id=", "<desc id=", "prefers-color-scheme"] {
+            assert!(drawing.contains(there), "{name} lacks {there}");
+        }
+    }
+    // No stall may come in the time that a test has: then there is no picture, and the result is there all the same.
+    let path = words(folder.path(), "stall");
+    let output = run(&["latency", "stall", "--above", "50s", "--duration", "50ms", "--svg", &path]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stdout(&output).contains("stall") && stderr(&output).contains("nothing was measured that could be drawn"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_of_a_report() {
+    if !is_root() {
+        println!("skipped: to mount a disk that is full takes root");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // In a mount namespace of its own, so that nothing is left behind.
+    let script = r#"mount -t tmpfs -o size=64k none "$1" && "$2" report --part probe,bench,timer --short --out "$1/a.html"; code=$?; ls -A "$1"; exit $code"#;
+    let words = crate::support::words();
+    let [program] = words.as_slice() else {
+        println!("skipped: an emulator runs the tests");
+        return;
+    };
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(folder.path())
+        .arg(program)
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: there is no unshare");
+        return;
+    };
+    let said = stderr(&output);
+    if said.contains("unshare:") || said.contains("mount:") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("nothing was written") && said.contains("No space left"), "{said}");
+    assert_eq!(stdout(&output), "", "nothing is left on the disk");
+}

@@ -1,0 +1,518 @@
+//! `hpt run`: a program with real-time settings, what its signals and its end become, and the machine as before.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    realtime::{RUNTIME, Throttling, value},
+    support::{code, hpt, is_root, run, runner, stderr, stdout, unsafe_calls::send, words},
+};
+
+/// hpt runs this for a shell.
+fn run_shell(options: &[&str], script: &str) -> Output {
+    run(&[&["run"], options, &["--", "sh", "-c", script]].concat())
+}
+
+/// A run that has said its first line, which is not in what it says later; it is over when the test is.
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    first: String,
+}
+
+impl Running {
+    fn of(options: &[&str], script: &str) -> Self {
+        let mut command = hpt();
+        command.arg("run").args(options).args(["--", "sh", "-c", script]);
+        Self::started(&mut command)
+    }
+
+    fn started(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut first = String::new();
+        out.read_line(&mut first).expect("it says UTF-8");
+        Self { child, out, first: first.trim().to_owned() }
+    }
+
+    fn signal(&self, signal: i32) {
+        send(self.child.id(), signal);
+    }
+
+    /// What it said besides, and its exit code.
+    fn end(mut self) -> (String, Option<i32>) {
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).expect("it says UTF-8");
+        (said, self.child.wait().expect("started").code())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The letter that /proc has for what a process does; none where it is gone.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..1_200 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not within a minute: {what}");
+}
+
+/// Why signals to hpt do not reach hpt.
+fn emulated() -> bool {
+    if runner().is_empty() {
+        return false;
+    }
+    println!("skipped: the emulator stands between hpt and its signals");
+    true
+}
+
+#[test]
+fn the_programs_end_is_the_answer() {
+    let output = run_shell(&[], "echo said; echo complained >&2; exit 7");
+    assert_eq!((code(&output), stdout(&output).as_str(), stderr(&output).as_str()), (7, "said\n", "complained\n"));
+    assert_eq!(code(&run(&["run", "true"])), 0, "without -- as well");
+    assert_eq!(code(&run_shell(&[], "kill -KILL $$")), 137);
+    assert_eq!(code(&run_shell(&[], "kill -TERM $$")), 143);
+    let options = run(&["run", "--", "sh", "-c", "echo $1 $2", "sh", "--fifo", "--help"]);
+    assert_eq!(stdout(&options), "--fifo --help\n", "what stands behind the program is its own");
+}
+
+#[test]
+fn what_is_no_program_is_told_as_shells_do() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, content: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let not_executable = file("data", "exit 3\n", 0o644);
+    let without_interpreter = file("lost", "#!/proc/nonexistent/interpreter\n", 0o755);
+    let noise = file("noise", "\u{7f}ELF\u{1}\u{1}", 0o755);
+    for (program, expected, hint) in [
+        ("hpt-no-such-program", 127, "there is no such program"),
+        ("/proc/nonexistent/program", 127, "there is no such program"),
+        ("", 127, "there is no such program"),
+        (without_interpreter.as_str(), 127, "#!"),
+        (folder.path().to_str().expect("UTF-8"), 126, "cannot be executed"),
+        (not_executable.as_str(), 126, "cannot be executed"),
+    ] {
+        let output = run(&["run", "--", program]);
+        assert_eq!(code(&output), expected, "{program:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(hint) && stdout(&output).is_empty(), "{program:?}: {}", stderr(&output));
+    }
+    // As env and nice do: the C library has a shell read what has no #!, but no damaged program.
+    let bare = file("bare", "exit 3\n", 0o755);
+    let expected = if cfg!(target_env = "gnu") { 3 } else { 126 };
+    assert_eq!(code(&run(&["run", "--", &bare])), expected);
+    assert!([126, 127, 2].contains(&code(&run(&["run", "--", &noise]))), "no program, whoever says so");
+}
+
+#[test]
+fn what_hpt_itself_cannot_do_is_125_and_starts_nothing() {
+    for (arguments, hint) in [
+        (&["--fifo", "100"][..], "1..=99"),
+        (&["--fifo", "1", "--rr", "1"], "cannot be used with"),
+        (&["--cpu", "99999"], "is not one of those this process may use"),
+        (&["--cpu", "many"], "a CPU's number"),
+        (&["--lock-memory"], "mlockall itself"),
+        (&["--governor", "no-such-governor"], "governor"),
+        (&["--format", "json"], "no --format"),
+        (&["--no-such-option"], "unexpected argument"),
+    ] {
+        let output = run(&[&["run"], arguments, &["--", "echo", "started"]].concat());
+        assert_eq!(code(&output), 125, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(hint) && stdout(&output).is_empty(), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(code(&run(&["run"])), 125);
+    assert_eq!(code(&run(&["--format", "json", "run"])), 125);
+    assert_eq!(code(&run(&["run", "--help"])), 0);
+    // By best effort it is started all the same, and told what is missing.
+    let output = run(&["run", "--cpu", "99999", "--best-effort", "--", "echo", "started"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "started\n"));
+    assert!(stderr(&output).contains("without cpu: "), "{}", stderr(&output));
+}
+
+#[test]
+fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
+    let cpu = hpt_core::realtime::allowed_cpus()[0].to_string();
+    // The fields of /proc/PID/stat: 40 is the real-time priority, 41 the policy.
+    let script = "cut -d ' ' -f 40,41 /proc/self/stat; grep Cpus_allowed_list /proc/self/status; cut -d ' ' -f 40,41 /proc/$PPID/stat";
+    for (class, expected) in
+        [(&["--fifo", "3"][..], "3 1"), (&["--rr", "4"], "4 2"), (&["--deadline", "2ms/100ms"], "0 6")]
+    {
+        // Where a class passes to children, cut has it as the shell; where it does not, the shell is looked at.
+        let script = if class[0] == "--deadline" {
+            "cut -d ' ' -f 40,41 /proc/$$/stat; echo; cut -d ' ' -f 40,41 /proc/$PPID/stat"
+        } else {
+            script
+        };
+        let pin = ["--cpu", &cpu];
+        let options = [class, if class[0] == "--deadline" { &[] } else { &pin }].concat();
+        let output = run_shell(&options, script);
+        if code(&output) == 125 {
+            let text = stderr(&output);
+            // Who tests may be pinned himself, and who is started by him is.
+            let reasons = ["CAP_SYS_NICE", "ask for less", "do not pin it"];
+            assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
+            println!("skipped: {text}");
+            continue;
+        }
+        let said = stdout(&output);
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!((lines[0], lines[2]), (expected, "0 0"), "{class:?}: {said}");
+        if class[0] != "--deadline" {
+            assert_eq!(lines[1].split_whitespace().last(), Some(cpu.as_str()), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_program_may_change_its_own_class_and_its_own_cpu_and_hpt_keeps_its_own() {
+    let installed =
+        |program: &str| Command::new(program).arg("--help").output().is_ok_and(|help| help.status.success());
+    let allowed = hpt_core::realtime::allowed_cpus();
+    if !installed("taskset") || !installed("chrt") || allowed.len() < 2 {
+        return println!("skipped: it takes two CPUs, taskset and chrt");
+    }
+    let (one, other) = (allowed[0].to_string(), allowed[1].to_string());
+    let script = format!(
+        "cpus() {{ sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$1/status; }}\n\
+         cpus $$; taskset -p -c {other} $$ >/dev/null || exit 9; cpus $$; cpus $PPID; exit 6"
+    );
+    let output = run_shell(&["--cpu", &one], &script);
+    let said = stdout(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((code(&output), lines[0], lines[1]), (6, one.as_str(), other.as_str()), "{said}{}", stderr(&output));
+    if runner().is_empty() {
+        let list = hpt_core::host::CpuList::parse(lines[2]).expect("a list");
+        assert_eq!(list.iter().collect::<Vec<_>>(), allowed, "hpt has what it had");
+    }
+    let script = "chrt -r -p 5 $$ >/dev/null || exit 9; cut -d ' ' -f 40,41 /proc/$$/stat; cut -d ' ' -f 40,41 /proc/$PPID/stat; exit 6";
+    let output = run_shell(&["--fifo", "3"], script);
+    if code(&output) == 125 {
+        return println!("skipped in part: {}", stderr(&output));
+    }
+    assert_eq!((code(&output), stdout(&output).as_str()), (6, "5 2\n0 0\n"), "{}", stderr(&output));
+}
+
+#[test]
+fn no_signal_is_held_back_from_the_program_and_what_was_ignored_still_is() {
+    if emulated() {
+        return;
+    }
+    // Of the standard signals: the C library ignores two of its own in what it starts.
+    let masks = |output: &Output| -> Vec<u64> {
+        let mask = |line: &str| u64::from_str_radix(line.split_whitespace().last()?, 16).ok();
+        stdout(output).lines().map(|line| mask(line).expect("a mask") & 0x7fff_ffff).collect()
+    };
+    let status = ["grep", "-hE", "^Sig(Blk|Ign)", "/proc/self/status"];
+    assert_eq!(masks(&run(&[&["run"], &status[..]].concat())), [0, 0]);
+    // As under nohup.
+    let script = format!("trap '' HUP; exec {} run grep -hE '^Sig(Blk|Ign)' /proc/self/status", words().join(" "));
+    let output = Command::new("sh").args(["-c", &script]).output().expect("every machine has a shell");
+    assert_eq!(masks(&output), [0, 1]);
+    // SIGCHLD as well, though hpt itself has to be told how the program ends.
+    let ignoring = |line: &[&str]| Command::new("env").arg("--ignore-signal=CHLD").args(line).output();
+    if !ignoring(&["true"]).is_ok_and(|output| output.status.success()) {
+        return println!("skipped: this env(1) cannot have SIGCHLD ignored");
+    }
+    let words = words();
+    let hpt: Vec<&str> = words.iter().map(String::as_str).chain(["run"]).collect();
+    assert_eq!(masks(&ignoring(&[&hpt, &status[..]].concat()).expect("it was run")), [0, 1 << (libc::SIGCHLD - 1)]);
+    assert_eq!(code(&ignoring(&[&hpt[..], &["sh", "-c", "exit 3"]].concat()).expect("it was run")), 3);
+}
+
+#[test]
+fn a_signal_that_a_process_sends_reaches_the_program_once() {
+    if emulated() {
+        return;
+    }
+    // Each is counted, until the one that ends it.
+    let script = "n=0; for s in HUP INT QUIT USR2 WINCH ALRM CONT; do trap \"echo $s\" $s; done; trap 'echo TERM; exit 9' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let mut running = Running::of(&[], script);
+    assert_eq!(running.first, "ready");
+    let signals = [
+        (libc::SIGHUP, "HUP"),
+        (libc::SIGINT, "INT"),
+        (libc::SIGQUIT, "QUIT"),
+        (libc::SIGUSR2, "USR2"),
+        (libc::SIGWINCH, "WINCH"),
+        (libc::SIGALRM, "ALRM"),
+        (libc::SIGCONT, "CONT"),
+        (libc::SIGTERM, "TERM"),
+    ];
+    // One after the other has come: of several that wait, the shell takes the lowest first. One that came twice would stand where the next is expected.
+    for (signal, name) in signals {
+        running.signal(signal);
+        let mut came = String::new();
+        running.out.read_line(&mut came).expect("it says UTF-8");
+        assert_eq!(came.trim(), name);
+    }
+    assert_eq!(running.end(), (String::new(), Some(9)));
+    // One that does not mind is ended by it.
+    let running = Running::of(&[], "echo ready; exec sleep 60");
+    running.signal(libc::SIGUSR1);
+    assert_eq!(running.end().1, Some(128 + libc::SIGUSR1));
+}
+
+#[test]
+fn what_the_program_sends_to_its_parent_does_not_come_back() {
+    if emulated() {
+        return;
+    }
+    let output = run_shell(&[], "trap 'echo came back' USR1; kill -USR1 $PPID; sleep 0.3; echo over");
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "over\n"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_key_of_the_terminal_reaches_the_program_once() {
+    if emulated() {
+        return;
+    }
+    // Until it has come, and then long enough for a second one.
+    let script = "n=0; trap \"n=\\$((n+1))\" INT; echo ready; i=0; while [ $i -lt 1200 ] && [ $n = 0 ]; do sleep 0.05; i=$((i+1)); done; \
+                  i=0; while [ $i -lt 20 ]; do sleep 0.05; i=$((i+1)); done; echo count=$n; exit 5";
+    // In the place of the shell that script(1) starts, which would end by the key itself.
+    let line = format!("exec {} run sh -c '{script}'", words().join(" "));
+    let spawned = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = spawned else {
+        return println!("skipped: script(1) is not installed");
+    };
+    let mut keys = child.stdin.take().expect("a pipe");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.contains("ready") && out.read_line(&mut said).expect("it says UTF-8") > 0 {}
+    // Ctrl-C.
+    keys.write_all(b"\x03").expect("it listens");
+    out.read_to_string(&mut said).expect("it says UTF-8");
+    assert!(said.contains("count=1"), "{said:?}");
+    assert_eq!(child.wait().expect("started").code(), Some(5), "{said:?}");
+}
+
+/// A terminal of its own, of which a shell with this script is the first process; script(1) copies what it says, without the carriage returns, to a pipe.
+fn in_a_terminal(script: &str) -> Option<(Child, BufReader<std::process::ChildStdout>)> {
+    let mut command = Command::new("script");
+    command.args(["-qec", script, "/dev/null"]).env("SHELL", "/bin/sh");
+    let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        println!("skipped: script(1) is not installed");
+        return None;
+    };
+    let out = BufReader::new(child.stdout.take().expect("a pipe"));
+    Some((child, out))
+}
+
+#[test]
+fn a_program_ends_with_the_terminal_of_a_session_that_hpt_leads() {
+    if emulated() {
+        return;
+    }
+    // As by ssh -t: no shell is there that would be told.
+    let script = format!("exec {} run sh -c 'echo $$ $PPID; exec sleep 60'", words().join(" "));
+    let Some((mut terminal, mut out)) = in_a_terminal(&script) else { return };
+    let mut first = String::new();
+    out.read_line(&mut first).expect("it says UTF-8");
+    let numbers: Vec<u32> = first.split_whitespace().map(|number| number.parse().expect("a number")).collect();
+    let [program, hpt] = numbers[..] else { panic!("{first:?}") };
+    let stat = fs::read_to_string(format!("/proc/{hpt}/stat")).expect("it runs");
+    let session = stat.rsplit_once(") ").expect("a name").1.split(' ').nth(3).map(str::to_owned);
+    assert_eq!(session, Some(hpt.to_string()), "hpt leads it");
+    terminal.kill().expect("it is ours");
+    terminal.wait().expect("started");
+    let gone = |process| state(process).is_none_or(|state| state == 'Z');
+    wait_until("the program is told and ends", || gone(program));
+    wait_until("hpt ends with it", || gone(hpt));
+}
+
+#[test]
+fn a_program_that_stops_itself_gives_the_terminal_back_to_the_shell() {
+    if emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let jobs = folder.path().join("jobs");
+    // 128 and SIGTSTP's number.
+    let lines = format!(
+        "{} run sh -c 'kill -STOP $$; echo goes on; exit 4'\necho shell: $?\nfg >/dev/null\necho end: $?\n",
+        words().join(" ")
+    );
+    fs::write(&jobs, lines).expect("ours");
+    let Some((mut terminal, mut out)) = in_a_terminal(&format!("exec sh -m {}", jobs.display())) else { return };
+    let process = terminal.id();
+    // Where it is not given back, nothing ever comes.
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let mut said = String::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = std::time::Instant::now();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                if begin.elapsed() > Duration::from_secs(60) {
+                    return send(process, libc::SIGKILL);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        out.read_to_string(&mut said).expect("it says UTF-8");
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    terminal.wait().expect("started");
+    let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.contains("Stopped")).collect();
+    let stopped = format!("shell: {}", 128 + libc::SIGTSTP);
+    assert_eq!(said.join(" | ").trim_matches([' ', '|']), format!("{stopped} | goes on | end: 4"));
+}
+
+#[test]
+fn a_program_that_stops_as_a_job_stops_hpt_and_goes_on_with_it() {
+    if emulated() {
+        return;
+    }
+    // In a group of its own, whose parent is in another one of the same session: as a shell starts a job.
+    let mut command = hpt();
+    command.args(["run", "--", "sh", "-c", "echo ready; kill -TSTP $$; echo goes on; exit 4"]).process_group(0);
+    let running = Running::started(&mut command);
+    let process = running.child.id();
+    wait_until("hpt stops", || state(process) == Some('T'));
+    running.signal(libc::SIGCONT);
+    assert_eq!(running.end(), ("goes on\n".to_owned(), Some(4)));
+    // SIGSTOP is for the program alone, where they have no terminal that a shell waits for.
+    let mut command = hpt();
+    command.args(["run", "--", "sh", "-c", "echo $$; kill -STOP $$; echo goes on; exit 4"]).process_group(0);
+    let running = Running::started(&mut command);
+    let program: u32 = running.first.parse().expect("its number");
+    wait_until("the program stops", || state(program) == Some('T'));
+    assert_ne!(state(running.child.id()), Some('T'));
+    send(program, libc::SIGCONT);
+    assert_eq!(running.end(), ("goes on\n".to_owned(), Some(4)));
+}
+
+#[test]
+fn a_program_outlives_hpt_and_keeps_what_is_its_own() {
+    if emulated() {
+        return;
+    }
+    let mut running =
+        Running::of(&["--best-effort", "--fifo", "2"], "echo $$; cut -d ' ' -f 41 /proc/$$/stat; exec sleep 60");
+    let program: u32 = running.first.parse().expect("its number");
+    let mut policy = String::new();
+    running.out.read_line(&mut policy).expect("it says UTF-8");
+    running.child.kill().expect("it is ours");
+    running.child.wait().expect("started");
+    assert!(state(program).is_some_and(|state| state != 'Z'), "it goes on");
+    let stat = fs::read_to_string(format!("/proc/{program}/stat")).expect("it is there");
+    let now = stat.rsplit_once(") ").expect("a name").1.split(' ').nth(38).map(str::to_owned);
+    assert_eq!(now.as_deref(), Some(policy.trim()));
+    send(program, libc::SIGKILL);
+}
+
+#[test]
+fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
+    if emulated() {
+        return;
+    }
+    let alone = Throttling::alone();
+    if let Some(obstacle) = Throttling::obstacle() {
+        return println!("skipped: {obstacle}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let options = ["--fifo", "1", "--no-throttling", "--store", store];
+    let during = format!("cat {RUNTIME}");
+    for (script, expected) in [
+        (during.clone(), 0),
+        (format!("{during}; exit 3"), 3),
+        (format!("{during}; kill -KILL $$"), 137),
+        // What it makes of the setting itself is put back as well; and of its own class it may do without.
+        (format!("{during}; echo 940000 >{RUNTIME}; chrt -o -p 0 $$"), 0),
+    ] {
+        let output = run_shell(&options, &script);
+        assert_eq!((code(&output), stdout(&output).as_str()), (expected, "-1\n"), "{script}: {}", stderr(&output));
+        assert_eq!(value(RUNTIME), alone.before, "{script}");
+    }
+    let not_there = run(&[&["run"], &options[..], &["--", "/proc/nonexistent/program"]].concat());
+    assert_eq!((code(&not_there), value(RUNTIME)), (127, alone.before.clone()));
+    // Asked to end, by signals that the program dies of.
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        let running = Running::of(&options, "echo ready; exec sleep 60");
+        assert_eq!(value(RUNTIME).as_deref(), Some("-1"));
+        running.signal(signal);
+        assert_eq!(running.end().1, Some(128 + signal));
+        assert_eq!(value(RUNTIME), alone.before);
+    }
+    // Killed itself: it is left, and hpt restore puts it back.
+    let mut running = Running::of(&options, "echo $$; exec sleep 60");
+    let program: u32 = running.first.parse().expect("its number");
+    running.child.kill().expect("it is ours");
+    running.child.wait().expect("started");
+    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
+    assert_eq!(code(&run_shell(&options, "exit 0")), 125, "what a killed one left is not taken for the machine's own");
+    let restored = run(&["restore", "--store", store]);
+    assert_eq!(code(&restored), 0, "{}", stderr(&restored));
+    assert_eq!(value(RUNTIME), alone.before);
+    send(program, libc::SIGKILL);
+}
+
+#[test]
+fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
+    if !is_root() || !runner().is_empty() {
+        return println!("skipped: only root can become a plain user; the other tests run as one");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let binary = folder.path().join("hpt");
+    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
+    for path in [folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    // A folder of PATH that this user may not look into.
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).expect("ours");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("ours");
+    let plain = |arguments: &[&str]| loop {
+        let mut command = Command::new(&binary);
+        command.arg("run").args(arguments).uid(65_534).gid(65_534).current_dir("/");
+        command.env("PATH", format!("{}:/usr/bin:/bin", closed.display()));
+        match command.output() {
+            // A child that another test is just starting may still have the copy open for writing.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            result => break result.expect("it can be run"),
+        }
+    };
+    let refused = plain(&["--fifo", "80", "--", "echo", "started"]);
+    assert_eq!((code(&refused), stdout(&refused).as_str()), (125, ""));
+    assert!(stderr(&refused).contains("CAP_SYS_NICE"), "{}", stderr(&refused));
+    let nowhere = plain(&["--", "hpt-no-such-program"]);
+    assert_eq!(code(&nowhere), 127, "{}", stderr(&nowhere));
+    assert!(stderr(&nowhere).contains("there is no such program"), "{}", stderr(&nowhere));
+    let started = plain(&["--fifo", "80", "--awake", "--no-throttling", "--best-effort", "--", "echo", "started"]);
+    assert_eq!((code(&started), stdout(&started).as_str()), (0, "started\n"));
+    for what in ["without policy: ", "without wake-latency: ", "without throttling: "] {
+        assert!(stderr(&started).contains(what), "{what} in {}", stderr(&started));
+    }
+    // What was not turned off reaches nothing.
+    assert!(!stderr(&started).contains("--no-throttling reaches"), "{}", stderr(&started));
+}

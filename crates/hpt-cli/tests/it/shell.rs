@@ -1,0 +1,166 @@
+//! The shells: what is completed at a press of the key, and whether the manual's pages are well formed.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::support::{code, hpt, run, stderr, stdout, words};
+
+/// Command lines that are not complete, and what must be among the offers, and what must not.
+const LINES: [(&[&str], &[&str], &[&str]); 12] = [
+    (&["hpt", ""], &["probe", "latency"], &["timer"]),
+    (&["hpt", "bench", "--source", "mono"], &["monotonic", "monotonic-raw"], &["tsc"]),
+    (&["hpt", "bench", "--source", "tsc,boott"], &["tsc,boottime"], &["boottime"]),
+    (&["hpt", "probe", "thread"], &["thread-cpu"], &["boottime"]),
+    (&["hpt", "latency", "timer", "--format", ""], &["human", "json", "csv"], &["tsc"]),
+    (&["hpt", "latency", "poll", "--cpu", ""], &["any", "all"], &["tsc"]),
+    (&["hpt", "bench", "--cpu", ""], &["any"], &["all"]),
+    (&["hpt", "doctor", "--cpu", ""], &[], &["any", "all"]),
+    (&["hpt", "watch", "--reference", "boo"], &["boottime"], &["tsc"]),
+    (&["hpt", "report", "--part", "bench,ti"], &["bench,timer", "bench,timer-hpt"], &["bench,bench"]),
+    (&["hpt", "sleep", "--strategy", "nano"], &["nanosleep"], &["busy"]),
+    (&["hpt", "experiment", "ste"], &["steps"], &["all"]),
+];
+
+/// A folder with a program `hpt`, which is the built one, and the three scripts.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hpt = folder.path().join("hpt");
+    let quoted: Vec<_> = words().iter().map(|word| format!("'{word}'")).collect();
+    fs::write(&hpt, format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" "))).expect("it is written");
+    fs::set_permissions(&hpt, fs::Permissions::from_mode(0o755)).expect("it is made a program");
+    for (shell, file) in [("bash", "hpt.bash"), ("fish", "hpt.fish"), ("zsh", "_hpt")] {
+        let script = run(&["completions", shell]);
+        assert_eq!(code(&script), 0, "{}", stderr(&script));
+        fs::write(folder.path().join(file), &script.stdout).expect("it is written");
+    }
+    folder
+}
+
+/// What `shell` says when it runs `arguments`, with that `hpt` first in its path; `None` where there is no such shell.
+fn said(folder: &Path, shell: &str, arguments: &[&str]) -> Option<Output> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(shell);
+    command.args(arguments).env("PATH", format!("{}:{path}", folder.display())).env("TERM", "dumb");
+    match command.current_dir(folder).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: there is no {shell}");
+            None
+        }
+        output => Some(output.expect("the shell is run")),
+    }
+}
+
+#[track_caller]
+fn assert_offers(output: &Output, line: &[&str], wanted: &[&str], unwanted: &[&str]) {
+    let text = stdout(output);
+    let offers: Vec<_> = text.lines().map(|line| line.split('\t').next().unwrap_or("").trim()).collect();
+    assert!(wanted.iter().all(|one| offers.contains(one)), "{line:?}: {offers:?}\n{}", stderr(output));
+    assert!(!unwanted.iter().any(|one| offers.contains(one)), "{line:?}: {offers:?}");
+}
+
+#[test]
+fn bash_completes_what_there_is() {
+    let folder = folder();
+    let script = "source ./hpt.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
+                  \"$(complete -p hpt | sed 's/.* -F \\([^ ]*\\) .*/\\1/')\" hpt \"${!#}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    // As bash splits `--source=boott`, `--source=` and `--out=gpiochip9:`: what it asks about is what is behind the last of its words' ends.
+    let split: [(&[&str], &[&str], &[&str]); 3] = [
+        (&["hpt", "bench", "--source", "=", "boott"], &["boottime"], &["tsc", "--source=boottime"]),
+        (&["hpt", "bench", "--source", "="], &["boottime", "monotonic"], &["--source=boottime", "=boottime"]),
+        (&["hpt", "latency", "gpio", "--out", "=", "gpiochip9", ":"], &[], &["--out", "tsc"]),
+    ];
+    for (line, wanted, unwanted) in LINES.into_iter().chain(split) {
+        let arguments = [&["--norc", "-c", script, "bash"], line].concat();
+        let Some(output) = said(folder.path(), "bash", &arguments) else { return };
+        assert_offers(&output, line, wanted, unwanted);
+    }
+}
+
+#[test]
+fn fish_completes_what_there_is() {
+    let folder = folder();
+    let joined: [(&[&str], &[&str], &[&str]); 1] =
+        [(&["hpt", "bench", "--source=boott"], &["--source=boottime"], &["--source=tsc"])];
+    for (line, wanted, unwanted) in LINES.into_iter().chain(joined) {
+        let script = format!("source ./hpt.fish; complete -C'{}'", line.join(" "));
+        let Some(output) = said(folder.path(), "fish", &["--no-config", "-c", &script]) else { return };
+        // Of a list fish offers the last name alone where it can tell, else the whole.
+        assert_offers(&output, line, wanted, unwanted);
+    }
+}
+
+/// zsh completes in its line editor alone: at a terminal of its own, where the key is pressed.
+#[test]
+fn zsh_completes_at_the_first_press() {
+    let folder = folder();
+    let script = r"
+        zmodload zsh/zpty
+        zpty shell 'zsh -f -i'
+        expect() {
+            local seen= part tries=0
+            while [[ $seen != *$1* ]]; do
+                if zpty -r -t shell part; then seen+=$part; else sleep 0.05; fi
+                if (( tries++ > 600 )); then print -r -- $seen; exit 1; fi
+            done
+        }
+        zpty -w shell 'fpath=($PWD $fpath); PS1=; autoload -Uz compinit; compinit -u -d ./dump; zle_highlight=(none); echo rea''dy'
+        expect ready
+        zpty -w -n shell $'hpt bench --source bootti\t'
+        expect 'boottime'
+        zpty -w -n shell $'\C-uhpt bench --source=monotonic-c\t'
+        expect 'monotonic-coarse'
+    ";
+    let Some(output) = said(folder.path(), "zsh", &["-f", "-c", script]) else { return };
+    assert_eq!(code(&output), 0, "{}", stdout(&output));
+}
+
+#[test]
+fn the_manuals_pages_are_read_without_warnings() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let man1 = folder.path().join("share/man/man1");
+    assert_eq!(code(&run(&["manual", man1.to_str().expect("UTF-8")])), 0);
+    let pages: Vec<_> = fs::read_dir(&man1).expect("it was made").map(|page| page.expect("readable").path()).collect();
+    let names: Vec<_> = pages.iter().filter_map(|page| page.file_name()?.to_str()).collect();
+    for page in ["hpt.1", "hpt-probe.1", "hpt-latency-timer.1", "hpt-clocksource-set.1"] {
+        assert!(names.contains(&page), "{names:?}");
+    }
+    for page in pages {
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8"]).arg(&page);
+        // As lintian reads them.
+        man.env("LC_ALL", "C.UTF-8").env("MANROFFSEQ", "").env("MANWIDTH", "80");
+        match man.output() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return println!("skipped: there is no man"),
+            output => {
+                let output = output.expect("man is run");
+                assert_eq!((code(&output), stderr(&output).as_str()), (0, ""), "{}", page.display());
+                assert!(
+                    fs::read_to_string(&page).expect("readable").contains(".SH \"EXIT STATUS\""),
+                    "{}",
+                    page.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn another_programs_variable_for_completion_means_nothing_to_hpt() {
+    let output = hpt().arg("--version").env("COMPLETE", "bash").output().expect("the binary was built");
+    assert_eq!((code(&output), stdout(&output)), (0, format!("hpt {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_and_an_unknown_shell_are_refused() {
+    let output = run(&["manual", "/proc/none/man1"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("cannot write /proc/none/man1"), "{}", stderr(&output));
+    let output = run(&["completions", "tcsh"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("bash, fish, zsh"), "{}", stderr(&output));
+}

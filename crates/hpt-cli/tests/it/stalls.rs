@@ -1,0 +1,208 @@
+//! Stalls made from outside are found, each by itself, around the time in which hpt was surely stopped.
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use hpt_core::Instant as Moment;
+use serde_json::Value;
+
+use crate::{
+    live::interrupted,
+    support::{
+        code, hpt, json, run, stderr,
+        unsafe_calls::{go_on, interrupt, stop},
+    },
+};
+
+const LONG: Duration = Duration::from_secs(60);
+/// The clock of the other process may be a little beside.
+const CLOCKS_NS: u64 = 1_000;
+
+/// All threads of a process, by what /proc says of each in this file.
+fn of_threads(process: u32, file: &str) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_to_string(entry.path().join(file)).ok()).collect()
+}
+
+fn is_stopped(process: u32) -> bool {
+    // The state follows the name, which stands in parentheses.
+    let states = of_threads(process, "stat");
+    let state = |stat: &String| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
+    !states.is_empty() && states.iter().all(|stat| state(stat) == Some(true))
+}
+
+/// How long the threads ran so far, in nanoseconds; `None` where the kernel does not count it.
+fn ran_ns(process: u32) -> Option<u64> {
+    let numbers = of_threads(process, "schedstat");
+    let first = numbers.iter().map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    let numbers: Vec<u64> = first.collect::<Option<_>>()?;
+    (!numbers.is_empty()).then(|| numbers.iter().sum())
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What surely was, by CLOCK_MONOTONIC.
+struct Stop {
+    /// It had been running since it was let go on before, or since the beginning.
+    ran_after: u64,
+    stopped: u64,
+    still: u64,
+    /// And it has run again.
+    ran_before: u64,
+}
+
+/// A line of `--raw`.
+#[derive(Debug)]
+struct Found {
+    start: u64,
+    end: u64,
+    uncertain: u64,
+    cause: String,
+    is_shared: bool,
+}
+
+/// A run that is over when the test is.
+struct Watching(Option<Child>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn every_stop_from_outside_is_found_by_itself() {
+    const STOPS: usize = 10;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raw = folder.path().join("stalls");
+    let child = hpt()
+        .args(["latency", "stall", "--duration", "10min", "--above", "1ms", "--format", "json", "--raw"])
+        .arg(&raw)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let process = child.id();
+    let mut watching = Watching(Some(child));
+    let Some(_) = ran_ns(process) else {
+        return println!("skipped: this kernel does not count how long threads run");
+    };
+    let signals = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    // Caught from there on: SIGINT is the second of the set.
+    let caught = |status: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 2 != 0)
+    };
+    wait_until("hpt does not listen for Ctrl-C", || caught(&signals()));
+    // Long enough to be in the loop, wherever it is.
+    let ran_for = |ns: u64| {
+        let from = ran_ns(process).unwrap_or(0);
+        wait_until("hpt does not come to run", || ran_ns(process).unwrap_or(0) >= from + ns);
+    };
+    ran_for(700_000_000);
+    let now = || Moment::now().as_nanoseconds();
+    let (mut stops, mut ran_after) = (Vec::new(), 0);
+    for _ in 0..STOPS {
+        stop(process);
+        wait_until("hpt does not stop", || is_stopped(process));
+        let stopped = now();
+        thread::sleep(Duration::from_millis(20));
+        let still = now();
+        go_on(process);
+        ran_for(5_000_000);
+        stops.push(Stop { ran_after, stopped, still, ran_before: now() });
+        ran_after = still;
+    }
+    interrupt(process);
+    let output = watching.0.take().expect("nobody else waits").wait_with_output().expect("started");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let lines = fs::read_to_string(&raw).expect("it was written");
+    let found: Vec<Found> = lines
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |at: usize| words[at].parse::<u64>().expect("a number");
+            let (start, end, uncertain) = (number(1), number(1) + number(2), number(3));
+            Found { start, end, uncertain, cause: words[4].to_owned(), is_shared: words.get(5) == Some(&"shared") }
+        })
+        .collect();
+    let mut around = Vec::new();
+    let mut judged = 0;
+    for Stop { ran_after, stopped, still, ran_before } in stops {
+        let is = |found: &Found| found.start <= stopped + CLOCKS_NS && found.end + CLOCKS_NS >= still;
+        let place = found.iter().position(is).unwrap_or_else(|| panic!("{stopped} to {still}: {found:?}"));
+        around.push(place);
+        let stall = &found[place];
+        let slack = stall.uncertain + CLOCKS_NS;
+        assert!(stall.start + slack >= ran_after, "it ran after {ran_after}: {stall:?}");
+        assert!(stall.end <= ran_before + slack, "it ran before {ran_before}: {stall:?}");
+        // Waiting for a busy CPU before and after may have been most of it; and among others it is not said whose the evidence was.
+        let beside = (stall.end - stall.start).saturating_sub(still - stopped);
+        if !stall.is_shared && (beside + CLOCKS_NS) * 2 < (stall.end - stall.start).saturating_sub(stall.uncertain) {
+            assert_eq!(stall.cause, "stopped", "{stall:?}");
+            judged += 1;
+        }
+    }
+    if judged == 0 {
+        println!("skipped: the causes, this machine is too busy");
+    }
+    around.dedup();
+    assert_eq!(around.len(), STOPS, "each is one of its own: {around:?}");
+    let row = &document["results"][0];
+    assert_eq!(row["stalls"].as_u64(), Some(found.len() as u64));
+    let causes =
+        document["causes"].as_array().expect("rows").iter().map(|row| row["stalls"].as_u64().expect("a number"));
+    assert_eq!(causes.sum::<u64>(), found.len() as u64);
+}
+
+#[test]
+fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
+    // Half a millisecond: on a machine that does anything else at all it comes.
+    // On one whose readings are far apart, an emulator, as little as it allows, which is another each time.
+    let tried = run(&["latency", "stall", "--above", "500ns", "--count", "1", "--duration", "20s"]);
+    let said = stderr(&tried);
+    let least = said.split_once("take --above ").and_then(|(_, least)| least.split_once(" or more"));
+    let above = least.map_or_else(
+        || "500ns".to_owned(),
+        |(least, _)| {
+            let least = humantime::parse_duration(least).expect("a time");
+            humantime::format_duration(least * 4).to_string().replace(' ', "")
+        },
+    );
+    let output =
+        run(&["latency", "stall", "--above", &above, "--break-above", "1us", "--duration", "20s", "--format", "json"]);
+    let document: Value = json(&output);
+    assert_eq!((code(&output), document["broke_at_ns"].is_u64()), (1, true), "{document}");
+    let output = run(&["latency", "stall", "--count", "3", "--above", &above, "--duration", "20s", "--format", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(json(&output)["results"][0]["stalls"].as_u64() >= Some(3));
+    for source in ["thread-cpu", "process-cpu"] {
+        let output = run(&["latency", "stall", "--source", source, "--duration", "10ms"]);
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("counts only while the thread runs"), "{}", stderr(&output));
+    }
+    let output = run(&["latency", "stall", "--source", "monotonic-coarse", "--above", "10us", "--duration", "10ms"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("--above"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_interrupted_watch_for_stalls_prints_what_is_there() {
+    let (document, code) = interrupted(&["latency", "stall", "--duration", "1h", "--cpu", "all"]);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+}

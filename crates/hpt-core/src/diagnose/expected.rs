@@ -1,0 +1,177 @@
+//! What may be expected of a source beside a reference, by what it is and whom the kernel counts by at the moment.
+//! Pure: measures nothing, and what the machine says comes in as a parameter.
+
+use super::Expectation;
+use crate::{
+    calibrate::Granules,
+    host::Host,
+    source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy},
+    units::Frequency,
+};
+
+/// The kernel rounds its clock's multiplier.
+const ROUNDED_PPM: f64 = 1.0;
+
+/// What a machine says of the rates of its counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Surroundings {
+    /// By what rate of the TSC the kernel goes, and how far that may be off, in parts per million.
+    pub kernels_tsc: Option<(Frequency, f64)>,
+    /// Whether a hypervisor runs it: its devices are emulated.
+    pub is_virtual: bool,
+}
+
+impl Surroundings {
+    /// Those of a machine.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
+    }
+}
+
+/// What may be expected of a source beside a reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// The source.
+    pub id: SourceId,
+    alone: Expectation,
+    /// The same while the reference is a clock of the kernel's that counts by this source.
+    when_counted: Option<Expectation>,
+    stated_by: StatedBy,
+    is_stated: bool,
+}
+
+impl Expected {
+    /// By what is stated of both; `None` where nobody states the source's rate.
+    #[must_use]
+    pub fn by_statements(
+        mut info: SourceInfo,
+        reference: &SourceInfo,
+        granules: Granules,
+        around: &Surroundings,
+    ) -> Option<Self> {
+        let kernels = around.kernels_tsc.filter(|_| info.id.as_str() == "tsc");
+        if let Some((frequency, _)) = kernels {
+            info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Kernel });
+        }
+        let alone = Expectation::of(&info, reference, granules)?;
+        let is_a_device = |info: &SourceInfo| matches!(info.read_path, ReadPath::Mmio | ReadPath::Port);
+        let is_emulated = (is_a_device(&info) || is_a_device(reference)) && around.is_virtual;
+        let alone = if is_emulated { alone.of_an_emulated_source() } else { alone };
+        let stated_by = info.nominal?.stated_by;
+        let within_ppm = match stated_by {
+            StatedBy::Kernel => kernels.map(|(_, within_ppm)| within_ppm),
+            // The kernel goes by the same statement.
+            StatedBy::Cntfrq | StatedBy::DeviceTree => Some(ROUNDED_PPM),
+            _ => None,
+        };
+        let within_ppm = within_ppm.filter(|_| reference.is_made_of_the_clock_source());
+        let when_counted = within_ppm.map(|within_ppm| alone.counted_by_the_reference(within_ppm));
+        Some(Self { id: info.id, alone, when_counted, stated_by, is_stated: true })
+    }
+
+    /// By a rate that nobody states, and that was measured to so many parts per million.
+    #[must_use]
+    pub fn by_measurement(
+        mut info: SourceInfo,
+        (frequency, within_ppm): (Frequency, f64),
+        reference: &SourceInfo,
+        granules: Granules,
+        around: &Surroundings,
+    ) -> Option<Self> {
+        info.nominal = Some(Nominal { frequency, stated_by: StatedBy::Program });
+        let expected = Self::by_statements(info, reference, granules, around)?;
+        Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
+    }
+
+    /// The rate that it is held against, and who states it; the program where [it was measured](Self::is_stated).
+    #[must_use]
+    pub const fn nominal(&self) -> Nominal {
+        Nominal { frequency: self.alone.frequency, stated_by: self.stated_by }
+    }
+
+    /// Whether somebody states its rate; else the rate that it has in the beginning is taken for it.
+    #[must_use]
+    pub const fn is_stated(&self) -> bool {
+        self.is_stated
+    }
+
+    /// While the kernel counts by this source.
+    #[must_use]
+    pub fn beside(&self, counter: Option<&str>) -> Expectation {
+        let is_counted = counter == Some(self.id.as_str());
+        self.when_counted.filter(|_| is_counted).unwrap_or(self.alone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expected, Surroundings};
+    use crate::{
+        calibrate::Granules,
+        source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy},
+        units::Frequency,
+    };
+
+    const GRANULES: Granules = Granules { source_ticks: 1, reference_ns: 1 };
+
+    fn source(id: &'static str, hertz: u64, stated_by: StatedBy) -> SourceInfo {
+        let mut info = SourceInfo::new(SourceId::new(id));
+        let frequency = Frequency::from_hertz(hertz).expect("not zero");
+        (info.nominal, info.steady) = (Some(Nominal { frequency, stated_by }), true);
+        info
+    }
+
+    fn reference(id: &'static str, read_path: ReadPath) -> SourceInfo {
+        SourceInfo { read_path, ..source(id, 1_000_000_000, StatedBy::Definition) }
+    }
+
+    fn around(kernels_hz: Option<u64>, is_virtual: bool) -> Surroundings {
+        let kernels_tsc = kernels_hz.map(|hertz| (Frequency::from_hertz(hertz).expect("not zero"), 2.0));
+        Surroundings { kernels_tsc, is_virtual }
+    }
+
+    fn tsc(reference: &SourceInfo, around: &Surroundings) -> Expected {
+        let tsc = source("tsc", 2_000_000_000, StatedBy::Cpuid);
+        Expected::by_statements(tsc, reference, GRANULES, around).expect("its rate is stated")
+    }
+
+    #[test]
+    fn the_tsc_is_held_against_the_rate_that_the_kernel_goes_by() {
+        let monotonic = reference("monotonic-raw", ReadPath::Vdso);
+        let known = tsc(&monotonic, &around(Some(2_000_100_000), false));
+        let wide = known.beside(None);
+        assert_eq!(known.beside(Some("arm-counter")), wide, "another counter's clock says nothing of this one");
+        assert_ne!(known.beside(Some("tsc")), wide);
+        assert_eq!(wide.frequency.hertz(), 2_000_100_000);
+        let unknown = tsc(&monotonic, &around(None, false));
+        assert_eq!(unknown.beside(Some("tsc")), unknown.beside(None));
+        // Beside a clock that does not count by it, nothing is known of it but what is stated.
+        let device = tsc(&reference("hpet", ReadPath::Mmio), &around(Some(2_000_100_000), false));
+        assert_eq!(device.beside(Some("tsc")), device.beside(None));
+    }
+
+    #[test]
+    fn beside_a_device_that_a_hypervisor_emulates_its_hosts_daemon_is_accused_of_nothing() {
+        let beside = |read_path, is_virtual| tsc(&reference("hpet", read_path), &around(None, is_virtual)).beside(None);
+        assert_eq!(beside(ReadPath::Mmio, true), beside(ReadPath::Vdso, true).of_an_emulated_source());
+        assert_eq!(beside(ReadPath::Mmio, false), beside(ReadPath::Vdso, false));
+    }
+
+    #[test]
+    fn what_was_measured_is_not_stated_and_may_be_off_by_as_much() {
+        let monotonic = reference("monotonic-raw", ReadPath::Vdso);
+        let mut info = source("tsc", 1, StatedBy::Cpuid);
+        info.nominal = None;
+        let nobody = Surroundings::default();
+        assert_eq!(Expected::by_statements(info.clone(), &monotonic, GRANULES, &nobody), None);
+        let measured = (Frequency::from_hertz(2_000_000_000).expect("not zero"), 7.0);
+        let expected = Expected::by_measurement(info, measured, &monotonic, GRANULES, &nobody).expect("it has a rate");
+        assert!(!expected.is_stated() && tsc(&monotonic, &nobody).is_stated());
+        assert_eq!(expected.nominal(), Nominal { frequency: measured.0, stated_by: StatedBy::Program });
+        let exact = source("tsc", 2_000_000_000, StatedBy::Program);
+        let exact = Expected::by_statements(exact, &monotonic, GRANULES, &nobody).expect("it has a rate");
+        assert_eq!(expected.beside(None), exact.beside(None).measured_within(7.0));
+    }
+}

@@ -1,0 +1,182 @@
+//! What the rules go by.
+//! Reads files of a host; judges nothing.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    clock::Discipline,
+    host::{
+        ArchTimer, Architecture, BootParameter, Cores, CpuList, FAIR_SERVER, Host, Interrupt, PerfEvents, RT_PERIOD,
+        RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+    },
+    knobs::{ClockSourceOutline, outline_clock_sources},
+    realtime::{self, Limits},
+};
+
+/// Linux, include/uapi/linux/capability.h.
+pub(super) const CAP_SYS_ADMIN: u32 = 21;
+
+/// All that the rules know of a machine.
+#[derive(Clone, Debug)]
+pub struct MachineFacts {
+    pub(super) architecture: Architecture,
+    /// The kernel's version and patch level.
+    pub(super) kernel: Option<(u32, u32)>,
+    pub(super) kernel_release: String,
+    pub(super) kernel_version: String,
+    pub(super) hypervisor: Option<String>,
+    pub(super) is_a_raspberry_pi: bool,
+    pub(super) vdso: bool,
+    pub(super) clock_sources: ClockSourceOutline,
+    pub(super) tsc_runs_at_one_rate: Option<bool>,
+    pub(super) arch_timer: Option<ArchTimer>,
+    pub(super) parameters: Option<Vec<BootParameter>>,
+    pub(super) discipline: Option<Discipline>,
+    pub(super) situation: Situation,
+    pub(super) cores: Cores,
+    pub(super) interrupts: Told<Vec<Interrupt>>,
+    pub(super) default_affinity: Told<CpuList>,
+    pub(super) rt_runtime_us: Told<i64>,
+    pub(super) rt_period_us: Told<i64>,
+    /// By CPU, what the fair server keeps, in nanoseconds.
+    pub(super) fair_servers: BTreeMap<usize, Told<i64>>,
+    /// By CPU, of which period, in nanoseconds.
+    pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
+    pub(super) limits: Limits,
+    pub(super) says_realtime: Told<bool>,
+    pub(super) preemption: Told<String>,
+    pub(super) turbo: Option<bool>,
+    pub(super) nmi_watchdog: Told<bool>,
+    pub(super) swaps: Told<usize>,
+    pub(super) huge_pages: Told<String>,
+    pub(super) merges_pages: Told<bool>,
+    pub(super) moves_pages: Told<bool>,
+    pub(super) nodes: Told<CpuList>,
+    pub(super) stolen: Told<Stolen>,
+    pub(super) supply: Option<Supply>,
+    pub(super) temperatures: Vec<Zone>,
+    pub(super) perf: PerfEvents,
+    pub(super) has_system_timer: bool,
+    /// Whether a window of UIO's over the System Timer's page is there.
+    pub(super) timer_by_uio: bool,
+}
+
+impl MachineFacts {
+    /// Looks at a machine.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        let (facts, cpu, cores, situation) = (host.facts(), host.cpu(), host.cores(), host.situation());
+        let server = |cpu: usize, name: &str| host.number_in(&format!("{FAIR_SERVER}/cpu{cpu}/{name}"));
+        let node = host.device_node(SYSTEM_TIMER);
+        let registers = node.as_ref().and_then(|node| node.registers);
+        Self {
+            architecture: facts.architecture,
+            kernel: release(&facts.kernel_release),
+            kernel_release: facts.kernel_release.clone(),
+            kernel_version: facts.kernel_version.clone(),
+            hypervisor: host.runs_under(),
+            is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
+            vdso: facts.vdso,
+            clock_sources: outline_clock_sources(host),
+            tsc_runs_at_one_rate: cpu.tsc_runs_at_one_rate(),
+            arch_timer: host.arch_timer(),
+            parameters: host.boot_parameters(),
+            discipline: situation.timex.map(Discipline::of),
+            interrupts: host.interrupts(),
+            default_affinity: host.default_affinity(),
+            rt_runtime_us: host.number_in(RT_RUNTIME),
+            rt_period_us: host.number_in(RT_PERIOD),
+            fair_servers: cores.each.keys().map(|&cpu| (cpu, server(cpu, "runtime"))).collect(),
+            fair_server_periods: cores.each.keys().map(|&cpu| (cpu, server(cpu, "period"))).collect(),
+            limits: Limits::of_this_thread(host),
+            says_realtime: host.says_realtime(),
+            preemption: host.preemption_in_force(),
+            turbo: realtime::turbo(host),
+            nmi_watchdog: host.nmi_watchdog(),
+            swaps: host.swaps(),
+            huge_pages: host.huge_pages(),
+            merges_pages: host.merges_pages(),
+            moves_pages: host.moves_pages(),
+            nodes: host.told("/sys/devices/system/node/online").parsed(|text| CpuList::parse(&text)),
+            stolen: host.stolen(),
+            supply: host.supply(),
+            temperatures: host.temperatures(),
+            perf: host.perf_events(),
+            has_system_timer: node.is_some(),
+            timer_by_uio: registers.is_some_and(|registers| host.uio_window(registers).is_some()),
+            situation,
+            cores,
+        }
+    }
+
+    /// The CPUs that run; `None` where neither /sys nor /proc tells.
+    #[must_use]
+    pub fn cpus(&self) -> Option<&CpuList> {
+        self.cores.online.is()
+    }
+
+    /// What root would be told besides, each once.
+    #[must_use]
+    pub fn root_would_be_told(&self) -> Vec<&'static str> {
+        // What root is refused, a locked-down kernel keeps from everybody.
+        if self.is_root() {
+            return Vec::new();
+        }
+        let refused = |told: bool, what: &'static str| told.then_some(what);
+        let servers = self.fair_servers.values().any(|told| *told == Told::NotAllowed);
+        let log = matches!(self.clock_sources.log, Err(crate::host::LogUnreadable::NotAllowed));
+        [
+            refused(servers, "how much of each CPU is kept for ordinary threads (/sys/kernel/debug/sched/fair_server)"),
+            refused(
+                self.preemption == Told::NotAllowed,
+                "by which way of preemption the kernel runs (/sys/kernel/debug/sched/preempt)",
+            ),
+            refused(log, "what the kernel's log says of clock sources (/dev/kmsg)"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Whether whoever looked has as many rights as there are.
+    pub(super) fn is_root(&self) -> bool {
+        self.has(CAP_SYS_ADMIN) == Some(true)
+    }
+
+    /// Whether whoever looked has a capability; `None` where that is not told.
+    pub(super) fn has(&self, capability: u32) -> Option<bool> {
+        self.limits.has(capability)
+    }
+}
+
+/// The first two numbers of `6.12.41-v8+`.
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(version)), Some(Ok(patch_level))) => Some((version, patch_level)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::release;
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        assert_eq!(
+            (release("6.12.41-v8+"), release("6.1.0-50-arm64"), release("10.0")),
+            (Some((6, 12)), Some((6, 1)), Some((10, 0)))
+        );
+        assert_eq!((release(""), release("next"), release("6")), (None, None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_release_is_read_without_a_panic(text in any::<String>()) {
+            let _ = release(&text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Boot parameters in remedies: how one is given to the kernel here, and the CPUs that one lists already.
+//! Sets none.
+
+use super::MachineFacts;
+use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
+
+/// What a parameter for single CPUs lists: `domain,managed_irq,2-3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// The words before the CPUs.
+    pub(super) words: Vec<String>,
+    /// `None` where they are not understood.
+    pub(super) cpus: Option<CpuList>,
+}
+
+impl Listed {
+    /// Linux, Documentation/admin-guide/kernel-parameters.rst, cpu lists.
+    pub(super) fn parse(value: &str, online: &CpuList) -> Self {
+        let is_word = |part: &&str| {
+            part.starts_with(|letter: char| letter.is_ascii_alphabetic())
+                && !["all", "N"].contains(part)
+                && !part.starts_with("N-")
+                && !part.starts_with("all:")
+        };
+        let words: Vec<String> = value.split(',').take_while(is_word).map(str::to_owned).collect();
+        let last = online.iter().next_back().unwrap_or(0);
+        let number =
+            |text: &str| if text == "N" { Some(last) } else { text.parse::<usize>().ok().filter(|&cpu| cpu < MOST) };
+        let part = |part: &str| {
+            let (range, groups) = part.split_once(':').map_or((part, None), |(range, groups)| (range, Some(groups)));
+            let (first, end) = match range.split_once('-') {
+                _ if range == "all" => (0, last),
+                Some((first, end)) => (number(first)?, number(end)?),
+                None => (number(range)?, number(range)?),
+            };
+            let (used, group) = match groups {
+                Some(groups) => {
+                    groups.split_once('/').and_then(|(used, group)| Some((number(used)?, number(group)?)))?
+                }
+                None => (1, 1),
+            };
+            (first <= end && used > 0 && used <= group)
+                .then(|| (first..=end).filter(|cpu| (cpu - first) % group < used).collect::<Vec<usize>>())
+        };
+        let listed: Option<Vec<Vec<usize>>> = value.split(',').skip(words.len()).map(part).collect();
+        let cpus = listed.map(|parts| parts.into_iter().flatten().collect::<CpuList>()).filter(|cpus| !cpus.is_empty());
+        Self { words, cpus }
+    }
+}
+
+/// Linux has no more CPUs.
+const MOST: usize = 8192;
+
+impl MachineFacts {
+    /// The value of a parameter that the kernel was started with, an empty one where it has none; the last one counts.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        Some(self.boot_parameter(name)?.value.as_deref().unwrap_or_default())
+    }
+
+    fn boot_parameter(&self, name: &str) -> Option<&BootParameter> {
+        self.parameters.as_ref()?.iter().rev().find(|parameter| parameter.name == name)
+    }
+
+    /// What a parameter lists that the kernel was started with.
+    pub(super) fn listed(&self, name: &str) -> Option<Listed> {
+        let online = self.cores.online.is().cloned().unwrap_or_default();
+        self.parameter(name).map(|value| Listed::parse(value, &online))
+    }
+
+    /// How a parameter is given to the kernel here that keeps these CPUs free, beside those that it keeps free already.
+    pub(super) fn at_boot_also(&self, name: &str, cpus: &CpuList) -> (String, Vec<String>) {
+        let listed = self.listed(name);
+        let before = listed.as_ref().and_then(|listed| listed.cpus.clone()).unwrap_or_default();
+        let all = before.or(cpus);
+        let is_all = self.cores.online.is().is_some_and(|online| online.without(&all).is_empty());
+        let shown = name.replace('-', "_");
+        if is_all {
+            let left = if before.is_empty() { String::new() } else { format!(", one of {before}") };
+            let text = format!(
+                "take another CPU{left}: some CPU has to stay for all the rest, so that {shown} cannot list them all"
+            );
+            return (text, Vec::new());
+        }
+        let mut words = listed.map(|listed| listed.words).unwrap_or_default();
+        // Other words alone leave the scheduler as it is.
+        if name == "isolcpus" && !words.is_empty() && !words.iter().any(|word| word == "domain") {
+            words.insert(0, "domain".to_owned());
+        }
+        words.push(all.to_string());
+        self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
+    }
+
+    /// How `irqaffinity` is given to the kernel, for interrupts to go to these CPUs, and no others than it lists already.
+    pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
+        let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
+        let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
+        let cpus = both.as_ref().unwrap_or(cpus);
+        self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
+    }
+
+    /// In the place of what there is of that name.
+    fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
+        match self.boot_parameter(name).map(|before| before.text.as_str()) {
+            Some(before) if before == parameter => self.at_boot(parameter),
+            Some(before) => self.at_boot_as(&format!("{parameter} in the place of {before}")),
+            None => self.at_boot(parameter),
+        }
+    }
+
+    /// How a parameter is given to the kernel here.
+    pub(super) fn at_boot(&self, parameter: &str) -> (String, Vec<String>) {
+        self.at_boot_as(parameter)
+    }
+
+    fn at_boot_as(&self, parameters: &str) -> (String, Vec<String>) {
+        let release = &self.kernel_release;
+        let (place, commands) = match self.boot_loader() {
+            Some(BootLoader::RaspberryPi) => {
+                ("on the one line of /boot/firmware/cmdline.txt, and start again", Vec::new())
+            }
+            Some(BootLoader::RaspberryPiBefore12) => {
+                ("on the one line of /boot/cmdline.txt, and start again", Vec::new())
+            }
+            Some(BootLoader::Grub) => (
+                "in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then update-grub, and start again",
+                vec!["sudo update-grub".to_owned()],
+            ),
+            Some(BootLoader::OtherGrub) => (
+                "in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then have GRUB's configuration written anew, and start again",
+                Vec::new(),
+            ),
+            Some(BootLoader::SystemdBoot) if is_a_release(release) => (
+                "in /etc/kernel/cmdline, which holds the whole line, then have systemd-boot's entry written anew, and start again",
+                vec![format!("sudo kernel-install add {release} /boot/vmlinuz-{release}")],
+            ),
+            Some(BootLoader::SystemdBoot) => (
+                "in /etc/kernel/cmdline, which holds the whole line, then have systemd-boot's entry written anew, and start again",
+                Vec::new(),
+            ),
+            None if self.is_a_raspberry_pi => (
+                "on the one line of /boot/firmware/cmdline.txt (before Debian 12 /boot/cmdline.txt), and start again",
+                Vec::new(),
+            ),
+            None if self.hypervisor.is_some() => (
+                "in the boot loader's configuration, or on the host where that states the kernel's command line, and start again",
+                Vec::new(),
+            ),
+            None if self.architecture == Architecture::X86_64 => (
+                "in the boot loader's configuration (with GRUB on Debian GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then update-grub), and start again",
+                Vec::new(),
+            ),
+            None => ("in the boot loader's configuration, and start again", Vec::new()),
+        };
+        (format!("start the kernel with {parameters}: {place}"), commands)
+    }
+
+    fn boot_loader(&self) -> Option<BootLoader> {
+        self.situation.boot_loader
+    }
+}
+
+/// As it may stand in a command.
+fn is_a_release(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::Listed;
+    use crate::host::CpuList;
+
+    fn of(value: &str) -> (Vec<String>, Option<String>) {
+        let online = CpuList::parse("0-3").expect("a list");
+        let listed = Listed::parse(value, &online);
+        (listed.words, listed.cpus.map(|cpus| cpus.to_string()))
+    }
+
+    #[test]
+    fn the_cpus_of_a_parameter_stand_behind_its_words() {
+        let cpus = |value| of(value).1;
+        assert_eq!(
+            of("domain,managed_irq,2-3"),
+            (vec!["domain".to_owned(), "managed_irq".to_owned()], Some("2-3".to_owned()))
+        );
+        assert_eq!(
+            (cpus("all").as_deref(), cpus("1-N").as_deref(), cpus("3").as_deref()),
+            (Some("0-3"), Some("1-3"), Some("3"))
+        );
+        assert_eq!(
+            (cpus("N").as_deref(), cpus("0-7:1/2").as_deref(), cpus("all:2/3").as_deref()),
+            (Some("3"), Some("0,2,4,6"), Some("0-1,3"))
+        );
+        for wrong in ["nohz", "", "1-x", "3-1", "1-3:0/2", "1-3:2/0", "1,,2", "99999"] {
+            assert_eq!(cpus(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_is_read_without_a_panic(value in any::<String>(), list in "[0-9N,:/-]{0,20}") {
+            of(&value);
+            prop_assert!(of(&list).0.is_empty() || list.starts_with('N'));
+        }
+    }
+}

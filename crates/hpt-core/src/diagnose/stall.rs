@@ -1,0 +1,413 @@
+//! What a stall was likely caused by: what the kernel counted meanwhile, beside what it counts when nothing stalls.
+//! Names what moved and nothing else: that something moved is evidence, and no proof.
+
+use crate::measure::{Moved, Stall};
+
+/// What waited, or was stolen, for at least one part in so many of a stall is what it was. Of a stall that was stolen as a whole and lasts 10 ms or more, the
+/// whole hundredths of a second in which a steal is told are always as much.
+const HALF: u64 = 2;
+/// A stall that was stolen uses up as many whole ones of these, because it is not told in parts.
+const HUNDREDTH_NS: u64 = 10_000_000;
+
+/// What likely kept the thread from running, by what moved around the time of a stall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It was on another CPU after it.
+    Migrated,
+    /// It could have run, and waited for at least half of the stall: others ran, or a quota was used up.
+    KeptWaiting,
+    /// It was put to sleep over a page that had to be read from a disk.
+    PagedIn,
+    /// It was put to sleep by something else: a signal that stops, a debugger, a freezer.
+    Stopped,
+    /// The firmware took the core.
+    Firmware,
+    /// The hypervisor ran others for at least half of the stall, and says so.
+    Stolen,
+    /// Interrupts of this CPU moved, more than they do without a stall: by their places, the most unusual first.
+    Interrupts(Vec<usize>),
+    /// Interrupts moved as they always do, and nothing else that another stall at that time had not used up.
+    AsUsual,
+    /// Nothing moved: what is below the kernel, like firmware or a hypervisor that does not tell, or the processor itself.
+    Nothing,
+    /// There was nothing to be read.
+    Untold,
+}
+
+impl Cause {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Migrated => "migrated",
+            Self::KeptWaiting => "kept-waiting",
+            Self::PagedIn => "paged-in",
+            Self::Stopped => "stopped",
+            Self::Firmware => "firmware",
+            Self::Stolen => "stolen",
+            Self::Interrupts(_) => "interrupts",
+            Self::AsUsual => "as-usual",
+            Self::Nothing => "nothing",
+            Self::Untold => "untold",
+        }
+    }
+
+    /// All names, in the order in which they are told.
+    pub const NAMES: [&str; 10] = [
+        "kept-waiting",
+        "stopped",
+        "paged-in",
+        "migrated",
+        "stolen",
+        "firmware",
+        "interrupts",
+        "as-usual",
+        "nothing",
+        "untold",
+    ];
+}
+
+/// How often each counter moves in windows without a stall, and in those with one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Habits {
+    quiet: Seen,
+    stalled: Seen,
+}
+
+/// What was seen in windows of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Seen {
+    windows: u64,
+    ns: u128,
+    counts: Vec<Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    windows: u64,
+    by: u64,
+}
+
+/// One counter in windows with and without stalls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Habit {
+    /// In so many of the windows with a stall it moved.
+    pub with: u64,
+    /// And in so many of those without.
+    pub without: u64,
+    /// How often a second it counts without stalls; `None` where there was no such window.
+    pub usual_hz: Option<f64>,
+}
+
+impl Habits {
+    /// Takes note of a window, in which something stalled or not.
+    pub fn record(&mut self, moved: &Moved, stalled: bool) {
+        let seen = if stalled { &mut self.stalled } else { &mut self.quiet };
+        seen.windows += 1;
+        seen.ns += u128::from(moved.window_ns);
+        for &(place, by) in moved.counts.iter().flatten() {
+            if seen.counts.len() <= place {
+                seen.counts.resize(place + 1, Count::default());
+            }
+            seen.counts[place].windows += 1;
+            seen.counts[place].by += by;
+        }
+    }
+
+    /// How many windows with a stall there were, and how many without.
+    #[must_use]
+    pub const fn windows(&self) -> (u64, u64) {
+        (self.stalled.windows, self.quiet.windows)
+    }
+
+    /// Those of the counter at this place.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    pub fn of(&self, place: usize) -> Habit {
+        let count = |seen: &Seen| seen.counts.get(place).copied().unwrap_or_default();
+        let rate = |ns: u128| count(&self.quiet).by as f64 * 1e9 / ns as f64;
+        Habit {
+            with: count(&self.stalled).windows,
+            without: count(&self.quiet).windows,
+            usual_hz: (self.quiet.ns > 0).then(|| rate(self.quiet.ns)),
+        }
+    }
+
+    /// By how much more than usual a counter moved in a window; `None` where that is nothing unusual. By chance alone one in twenty is called so.
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    fn excess(&self, place: usize, by: u64, window_ns: u64) -> Option<f64> {
+        let usual = self.of(place).usual_hz.unwrap_or(0.0) * window_ns as f64 / 1e9;
+        let excess = by as f64 - usual;
+        (excess > 2.0 * usual.sqrt() + 0.5).then_some(excess)
+    }
+}
+
+/// What of a window has not been used up yet by longer stalls in it; `None` is what could not be read.
+struct Left<'a> {
+    moved: &'a Moved,
+    migrated: bool,
+    waited_ns: Option<u64>,
+    voluntary: Option<u64>,
+    involuntary: Option<u64>,
+    major_faults: Option<u64>,
+    firmware: Option<u64>,
+    stolen_ns: Option<u64>,
+    /// It was taken off its CPU so often, or gave it up: there are no more stalls that waited.
+    switches: u64,
+    /// What moved of the counters more than usual, the most unusual first.
+    unusual: Option<Vec<usize>>,
+}
+
+/// Takes one of them, if there is one.
+const fn take(count: &mut Option<u64>) -> bool {
+    match count {
+        Some(left @ 1..) => {
+            *left -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+impl<'a> Left<'a> {
+    fn of(moved: &'a Moved, habits: &Habits) -> Self {
+        let unusual = moved.counts.as_ref().map(|counts| {
+            let excess = |&(place, by): &(usize, u64)| Some((habits.excess(place, by, moved.window_ns)?, place));
+            let mut unusual: Vec<(f64, usize)> = counts.iter().filter_map(excess).collect();
+            unusual.sort_by(|one, other| other.0.total_cmp(&one.0));
+            unusual.into_iter().map(|(_, place)| place).collect()
+        });
+        let switches = moved.voluntary.unwrap_or(0).saturating_add(moved.involuntary.unwrap_or(0));
+        Self {
+            moved,
+            migrated: moved.migrated,
+            waited_ns: moved.waited_ns,
+            voluntary: moved.voluntary,
+            involuntary: moved.involuntary,
+            major_faults: moved.major_faults,
+            firmware: moved.firmware,
+            stolen_ns: moved.stolen_ns,
+            // What was waited for may be told a question earlier than the switch.
+            switches: switches.max(1),
+            unusual,
+        }
+    }
+
+    /// Whether it waited; one that did was taken off its CPU.
+    fn waited(&mut self, least_ns: u64, length_ns: u64) -> bool {
+        let Some(waited_ns) = &mut self.waited_ns else {
+            // Without the time that it waited for, that it was taken off has to do.
+            return take(&mut self.involuntary);
+        };
+        if *waited_ns == 0 || *waited_ns < least_ns / HALF || self.switches == 0 {
+            return false;
+        }
+        *waited_ns = waited_ns.saturating_sub(length_ns);
+        self.switches -= 1;
+        if !take(&mut self.involuntary) {
+            take(&mut self.voluntary);
+        }
+        true
+    }
+
+    fn stolen(&mut self, least_ns: u64, length_ns: u64) -> bool {
+        let Some(stolen_ns) = self.stolen_ns.as_mut().filter(|stolen_ns| **stolen_ns > 0) else { return false };
+        if *stolen_ns < least_ns / HALF {
+            return false;
+        }
+        *stolen_ns = stolen_ns.saturating_sub(length_ns.div_ceil(HUNDREDTH_NS).saturating_mul(HUNDREDTH_NS));
+        true
+    }
+
+    /// The cause of the longest stall that has none yet.
+    fn cause(&mut self, stall: &Stall) -> Cause {
+        let least_ns = stall.length_ns.saturating_sub(stall.uncertain_ns);
+        if std::mem::take(&mut self.migrated) {
+            // What it waited for, and that it was taken off, belongs to being moved.
+            if let Some(waited_ns) = &mut self.waited_ns {
+                *waited_ns = waited_ns.saturating_sub(stall.length_ns);
+            }
+            self.switches = self.switches.saturating_sub(1);
+            let _ = take(&mut self.involuntary) || take(&mut self.voluntary);
+            return Cause::Migrated;
+        }
+        if self.waited(least_ns, stall.length_ns) {
+            return Cause::KeptWaiting;
+        }
+        if take(&mut self.voluntary) {
+            self.switches = self.switches.saturating_sub(1);
+            return if take(&mut self.major_faults) { Cause::PagedIn } else { Cause::Stopped };
+        }
+        if take(&mut self.firmware) {
+            return Cause::Firmware;
+        }
+        if self.stolen(least_ns, stall.length_ns) {
+            return Cause::Stolen;
+        }
+        let (Some(unusual), Some(counts)) = (&self.unusual, &self.moved.counts) else {
+            return Cause::Untold;
+        };
+        match (unusual.is_empty(), counts.is_empty() && self.involuntary.unwrap_or(0) == 0) {
+            (false, _) => Cause::Interrupts(unusual.clone()),
+            (true, false) => Cause::AsUsual,
+            (true, true) => Cause::Nothing,
+        }
+    }
+}
+
+/// What moved around these stalls, judged beside what moves at any time: the cause of each, in their order. Where several things moved, the one that says most of
+/// the thread itself. What moved is shared out: the longest stall has the first claim on it, and what it uses up (the time that was waited for or stolen, a switch,
+/// a fault, an interrupt of the firmware) is no evidence for a shorter one. Interrupts use up nothing: they may have been what remains of all.
+#[must_use]
+pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cause> {
+    let mut causes = vec![Cause::Untold; stalls.len()];
+    if stalls.is_empty() {
+        return causes;
+    }
+    let mut left = Left::of(moved, habits);
+    let mut order: Vec<usize> = (0..stalls.len()).collect();
+    order.sort_by_key(|&place| std::cmp::Reverse(stalls[place].length_ns.saturating_sub(stalls[place].uncertain_ns)));
+    for place in order {
+        causes[place] = left.cause(&stalls[place]);
+    }
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Habits, stall_causes};
+    use crate::{
+        clock::Instant,
+        measure::{Moved, Stall},
+    };
+
+    const MS: u64 = 1_000_000;
+
+    fn moved(change: impl FnOnce(&mut Moved)) -> Moved {
+        let mut moved = Moved { window_ns: 20 * MS, waited_ns: Some(0), counts: Some(Vec::new()), ..Moved::default() };
+        change(&mut moved);
+        moved
+    }
+
+    /// The causes of stalls of these lengths in one window.
+    fn causes(lengths_ns: &[u64], change: impl FnOnce(&mut Moved), habits: &Habits) -> Vec<Cause> {
+        let stall = |(number, &length_ns): (u64, &u64)| Stall::new(Instant::from_nanoseconds(number * MS), length_ns);
+        let stalls: Vec<Stall> = (0..).zip(lengths_ns).map(stall).collect();
+        stall_causes(&stalls, &moved(change), habits)
+    }
+
+    fn cause(change: impl FnOnce(&mut Moved), habits: &Habits) -> Cause {
+        causes(&[MS], change, habits).remove(0)
+    }
+
+    #[test]
+    fn what_is_said_of_the_thread_comes_before_what_is_said_of_the_cpu() {
+        let none = Habits::default();
+        let because = |change: fn(&mut Moved)| cause(change, &none);
+        assert_eq!(because(|_| {}), Cause::Nothing);
+        assert_eq!(because(|moved| moved.counts = None), Cause::Untold);
+        assert_eq!(because(|moved| moved.waited_ns = Some(MS / 2)), Cause::KeptWaiting);
+        assert_eq!(because(|moved| (moved.waited_ns, moved.involuntary) = (None, Some(1))), Cause::KeptWaiting);
+        assert_eq!(because(|moved| moved.voluntary = Some(1)), Cause::Stopped);
+        assert_eq!(because(|moved| (moved.voluntary, moved.major_faults) = (Some(1), Some(1))), Cause::PagedIn);
+        assert_eq!(because(|moved| (moved.migrated, moved.voluntary) = (true, Some(1))), Cause::Migrated);
+        assert_eq!(because(|moved| moved.stolen_ns = Some(10 * MS)), Cause::Stolen);
+        assert_eq!(because(|moved| (moved.firmware, moved.stolen_ns) = (Some(1), Some(10 * MS))), Cause::Firmware);
+        // A wait that is far shorter than the stall is not what it was.
+        let stopped = because(|moved| (moved.waited_ns, moved.voluntary) = (Some(MS / 10), Some(1)));
+        assert_eq!(stopped, Cause::Stopped);
+    }
+
+    #[test]
+    fn stalls_in_one_window_share_what_moved_and_the_longest_has_the_first_claim() {
+        let none = Habits::default();
+        let tick = || Cause::Interrupts(vec![0]);
+        let ticks = |moved: &mut Moved| moved.counts = Some(vec![(0, 24)]);
+        // A stop among ticks: it waited a little for its CPU after it.
+        let mut lengths: Vec<u64> = (0..24).map(|number| 11_000 + number * 1_000).collect();
+        lengths.insert(7, 20 * MS);
+        let stopped = causes(
+            &lengths,
+            |moved| {
+                ticks(moved);
+                (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(50_000), Some(1), Some(0));
+            },
+            &none,
+        );
+        assert_eq!((&stopped[7], stopped.iter().filter(|cause| **cause == tick()).count()), (&Cause::Stopped, 24));
+        // Another thread among ticks: what was waited for is used up by the stall that it made.
+        let waited = |waited_ns, involuntary| {
+            move |moved: &mut Moved| {
+                ticks(moved);
+                (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(waited_ns), Some(0), Some(involuntary));
+            }
+        };
+        let hogged = causes(&[20_000, 5 * MS, 30_000], waited(5 * MS - 1_000, 1), &none);
+        assert_eq!(hogged, [tick(), Cause::KeptWaiting, tick()]);
+        // Two of them, and time enough for a third that was never taken off.
+        let hogged = causes(&[20_000, MS, 2 * MS], waited(3 * MS + 50_000, 2), &none);
+        assert_eq!(hogged, [tick(), Cause::KeptWaiting, Cause::KeptWaiting]);
+        // One that was stopped and one that waited, in either order.
+        let both = |moved: &mut Moved| {
+            (moved.waited_ns, moved.voluntary, moved.involuntary) = (Some(MS), Some(1), Some(1));
+        };
+        assert_eq!(causes(&[MS, 20 * MS], both, &none), [Cause::KeptWaiting, Cause::Stopped]);
+        assert_eq!(causes(&[20 * MS, MS], both, &none), [Cause::Stopped, Cause::KeptWaiting]);
+        // Each fault, each interrupt of the firmware, each switch and being moved are there for one.
+        let once = |moved: &mut Moved| (moved.voluntary, moved.major_faults) = (Some(2), Some(1));
+        assert_eq!(causes(&[1, 3, 2], once, &none), [Cause::Nothing, Cause::PagedIn, Cause::Stopped]);
+        assert_eq!(causes(&[1, 2], |moved| moved.firmware = Some(1), &none), [Cause::Nothing, Cause::Firmware]);
+        assert_eq!(causes(&[1, 2], |moved| moved.migrated = true, &none), [Cause::Nothing, Cause::Migrated]);
+        let taken_off = |moved: &mut Moved| (moved.waited_ns, moved.involuntary) = (None, Some(1));
+        assert_eq!(causes(&[2, 1], taken_off, &none), [Cause::KeptWaiting, Cause::Nothing]);
+        assert_eq!(causes(&[], taken_off, &none), []);
+    }
+
+    #[test]
+    fn a_steal_is_half_of_the_stall_at_least_and_is_used_up_in_whole_hundredths() {
+        let none = Habits::default();
+        let stolen = |ns| move |moved: &mut Moved| moved.stolen_ns = Some(ns);
+        assert_eq!(causes(&[19 * MS], stolen(10 * MS), &none), [Cause::Stolen]);
+        assert_eq!(causes(&[21 * MS], stolen(10 * MS), &none), [Cause::Nothing]);
+        assert_eq!(causes(&[40_000, 50_000], stolen(10 * MS), &none), [Cause::Nothing, Cause::Stolen]);
+        assert_eq!(causes(&[40_000, 50_000], stolen(20 * MS), &none), [Cause::Stolen, Cause::Stolen]);
+    }
+
+    #[test]
+    fn an_interrupt_is_named_when_it_moves_more_than_without_a_stall() {
+        let mut habits = Habits::default();
+        // The tick comes five times in a window, a device once in a hundred.
+        for number in 0..1_000 {
+            let counts = if number % 100 == 0 { vec![(0, 5), (1, 1)] } else { vec![(0, 5)] };
+            habits.record(&moved(|moved| moved.counts = Some(counts)), false);
+        }
+        let because = |counts: &[(usize, u64)]| cause(|moved| moved.counts = Some(counts.to_vec()), &habits);
+        assert_eq!(because(&[(0, 5)]), Cause::AsUsual);
+        assert_eq!(because(&[(0, 6), (1, 1)]), Cause::Interrupts(vec![1]));
+        assert_eq!(because(&[(0, 50), (1, 1)]), Cause::Interrupts(vec![0, 1]));
+        assert_eq!(because(&[]), Cause::Nothing);
+        habits.record(&moved(|moved| moved.counts = Some(vec![(1, 1)])), true);
+        let habit = habits.of(1);
+        assert_eq!((habits.windows(), habit.with, habit.without), ((1, 1_000), 1, 10));
+        assert!((habit.usual_hz.expect("there were quiet windows") - 0.5).abs() < 1e-9, "{habit:?}");
+        assert_eq!(habits.of(7).usual_hz, Some(0.0));
+    }
+
+    #[test]
+    fn without_windows_to_compare_with_everything_that_moved_is_named() {
+        let none = Habits::default();
+        assert_eq!(cause(|moved| moved.counts = Some(vec![(3, 1)]), &none), Cause::Interrupts(vec![3]));
+        assert_eq!(none.of(3).usual_hz, None);
+    }
+
+    #[test]
+    fn every_cause_has_a_name_of_its_own() {
+        let mut names = Cause::NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Cause::NAMES.len());
+        assert!(Cause::NAMES.contains(&Cause::Interrupts(Vec::new()).name()));
+    }
+}

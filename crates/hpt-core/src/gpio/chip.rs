@@ -1,0 +1,304 @@
+//! Chips and what their lines are.
+//! Touches no line.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    GpioError, LineName, error,
+    name::{Which, similar},
+};
+use crate::sys::gpio::{Device, LineInfo, flag};
+
+const DEVICES: &str = "/dev";
+const PREFIX: &str = "gpiochip";
+/// Where the kernel lists its chips.
+const LISTED: &str = "/sys/bus/gpio/devices";
+
+/// The devices of GPIO chips, in the order of their numbers.
+///
+/// # Errors
+///
+/// [`GpioError::NoChips`], with what was seen instead.
+pub fn chips() -> Result<Vec<PathBuf>, GpioError> {
+    let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    let chips = in_order(entries.filter_map(|entry| entry.file_name().into_string().ok()));
+    if chips.is_empty() {
+        let listed = fs::read_dir(LISTED).ok().map(|entries| entries.flatten().count());
+        return Err(GpioError::NoChips { why: error::why_none(listed) });
+    }
+    Ok(chips)
+}
+
+fn in_order(names: impl Iterator<Item = String>) -> Vec<PathBuf> {
+    let number = |name: &str| name.strip_prefix(PREFIX)?.parse::<u32>().ok();
+    let mut found: Vec<_> = names.filter_map(|name| Some((number(&name)?, name))).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, name)| Path::new(DEVICES).join(name)).collect()
+}
+
+/// A GPIO chip. Having it open touches no line.
+#[derive(Debug)]
+pub struct Chip {
+    pub(super) device: Device,
+    path: PathBuf,
+    name: String,
+    label: String,
+    lines: u32,
+}
+
+/// Whether a line is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Direction {
+    /// It is listened to.
+    Input,
+    /// It is driven.
+    Output,
+}
+
+impl Direction {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LineState {
+    /// Its number on the chip.
+    pub offset: u32,
+    /// Its name, if the board gives it one.
+    pub name: Option<String>,
+    /// Whether it is driven.
+    pub direction: Direction,
+    /// Whether somebody has it, so that nobody else gets it.
+    pub is_used: bool,
+    /// Who, if that is told.
+    pub consumer: Option<String>,
+    /// Whether its levels are told the other way round.
+    pub is_active_low: bool,
+}
+
+impl LineState {
+    fn of(offset: u32, info: &LineInfo) -> Self {
+        let told = |text: String| Some(text).filter(|text| !text.is_empty());
+        let has = |flag: u64| info.flags & flag != 0;
+        Self {
+            offset,
+            name: told(info.name()),
+            direction: if has(flag::OUTPUT) { Direction::Output } else { Direction::Input },
+            is_used: has(flag::USED),
+            consumer: told(info.consumer()),
+            is_active_low: has(flag::ACTIVE_LOW),
+        }
+    }
+}
+
+impl Chip {
+    /// Opens the chip with this device.
+    ///
+    /// # Errors
+    ///
+    /// [`GpioError`]: it is not there, the right is missing, or it is something else. What is no character device of the kernel's GPIO is not opened.
+    pub fn open(path: &Path) -> Result<Self, GpioError> {
+        let not_a_chip = || GpioError::NotAChip { path: path.to_owned() };
+        let what = fs::metadata(path).map_err(|cause| error::of_open(path.to_owned(), cause))?;
+        // Opening some devices does something.
+        if !what.file_type().is_char_device() || !is_listed(what.rdev()).unwrap_or(true) {
+            return Err(not_a_chip());
+        }
+        let device = Device::open(path).map_err(|cause| error::of_open(path.to_owned(), cause))?;
+        let info = device.info().map_err(|cause| match cause.raw_os_error() {
+            Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS) => not_a_chip(),
+            _ => GpioError::Chip { path: path.to_owned(), cause },
+        })?;
+        Ok(Self { device, path: path.to_owned(), name: info.name(), label: info.label(), lines: info.lines })
+    }
+
+    /// Its device.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel's name for it, like gpiochip0.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its driver calls it, like pinctrl-bcm2835.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// How many lines it has.
+    #[must_use]
+    pub const fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// What a line is, and who has it.
+    ///
+    /// # Errors
+    ///
+    /// [`GpioError`]: the chip has fewer lines, or the kernel is older than Linux 5.10.
+    pub fn line(&self, offset: u32) -> Result<LineState, GpioError> {
+        if offset >= self.lines {
+            return Err(GpioError::NoSuchLine { chip: self.name.clone(), offset, lines: self.lines });
+        }
+        let info = self.device.line(offset).map_err(|cause| error::of_question(self.path.clone(), cause))?;
+        Ok(LineState::of(offset, &info))
+    }
+
+    /// All its lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`line`](Self::line).
+    pub fn all_lines(&self) -> Result<Vec<LineState>, GpioError> {
+        (0..self.lines).map(|offset| self.line(offset)).collect()
+    }
+
+    /// How people would name one of its lines.
+    #[must_use]
+    pub fn name_of(&self, offset: u32, name: Option<&str>) -> String {
+        name.map_or_else(|| format!("{}:{offset}", self.name), |name| format!("{name} ({}:{offset})", self.name))
+    }
+
+    /// Whether this is one of its names: the kernel's, that with /dev before it, its driver's, or the number alone.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.path == Path::new(name)
+            || self.name == name
+            || self.label == name
+            || self.name.strip_prefix(PREFIX) == Some(name)
+    }
+}
+
+/// Whether the kernel has this device for one of its GPIO; `None` where it does not say.
+fn is_listed(device: u64) -> Option<bool> {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let subsystem = fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem")).ok()?;
+    Some(subsystem.ends_with("gpio"))
+}
+
+impl LineName {
+    /// Finds the line: a number on its chip, or on the only one there is; a name on every chip that may be opened.
+    ///
+    /// # Errors
+    ///
+    /// [`GpioError`]: no chip, no right, no such line, or several.
+    pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
+        let paths = match &self.chip {
+            Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],
+            Some(_) | None => chips()?,
+        };
+        let opened = paths.iter().map(|path| Chip::open(path));
+        self.among(opened.collect())
+    }
+
+    fn among(&self, opened: Vec<Result<Chip, GpioError>>) -> Result<(Chip, LineState), GpioError> {
+        let (mut chips, mut refusals) = (Vec::new(), Vec::new());
+        for one in opened {
+            match one {
+                Ok(chip) => chips.push(chip),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        let names = |chips: &[Chip]| {
+            chips.iter().map(|chip| format!("{} ({})", chip.name, chip.label)).collect::<Vec<_>>().join(", ")
+        };
+        let there = names(&chips);
+        if let Some(wanted) = &self.chip {
+            chips.retain(|chip| chip.is_called(wanted));
+        }
+        // One that could not be opened may have been it.
+        if chips.is_empty() {
+            return Err(refusals
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| GpioError::NoSuchChip { name: self.chip.clone().unwrap_or_default(), there }));
+        }
+        let name = match &self.line {
+            Which::Number(offset) => {
+                if chips.len() > 1 {
+                    return Err(GpioError::WhichChip { offset: *offset, chips: there });
+                }
+                let chip = chips.remove(0);
+                let line = chip.line(*offset)?;
+                return Ok((chip, line));
+            }
+            Which::Name(name) => name,
+        };
+        let mut found = Vec::new();
+        let mut all_names = Vec::new();
+        for (index, chip) in chips.iter().enumerate() {
+            for line in chip.all_lines()? {
+                if line.name.as_ref() == Some(name) {
+                    found.push((index, line));
+                } else {
+                    all_names.extend(line.name);
+                }
+            }
+        }
+        if found.len() > 1 {
+            let places = found.iter().map(|(index, line)| format!("{}:{}", chips[*index].name, line.offset));
+            return Err(GpioError::Ambiguous { name: name.clone(), places: places.collect::<Vec<_>>().join(", ") });
+        }
+        let Some((index, line)) = found.pop() else {
+            // It may be on the one that could not be opened.
+            if let Some(refusal) = refusals.into_iter().next() {
+                return Err(refusal);
+            }
+            let near = similar(name, all_names.iter().map(String::as_str));
+            let similar = if near.is_empty() { String::new() } else { format!(", but {}", near.join(", ")) };
+            return Err(GpioError::NoSuchName { name: name.clone(), chips: names(&chips), similar });
+        };
+        Ok((chips.swap_remove(index), line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{Chip, LineName, in_order};
+    use crate::gpio::GpioError;
+
+    #[test]
+    fn chips_are_in_the_order_of_their_numbers() {
+        let names = ["gpiochip10", "null", "gpiochip2", "gpiochip", "gpiochipx", "gpiochip0", "agpiochip1"];
+        let paths = ["/dev/gpiochip0", "/dev/gpiochip2", "/dev/gpiochip10"].map(PathBuf::from);
+        assert_eq!(in_order(names.into_iter().map(str::to_owned)), paths);
+    }
+
+    #[test]
+    fn what_is_no_chip_is_not_opened() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        for path in [file.path(), Path::new("/"), Path::new("/dev/null")] {
+            assert!(matches!(Chip::open(path), Err(GpioError::NotAChip { .. })), "{path:?}");
+        }
+        assert!(matches!(Chip::open(Path::new("/nonexistent")), Err(GpioError::Chip { .. })));
+    }
+
+    #[test]
+    fn of_chips_that_cannot_be_opened_the_first_is_told() {
+        let name: LineName = "gpiochip0:1".parse().expect("a name");
+        let refused = |path: &str| Err(GpioError::NotAChip { path: path.into() });
+        let answer = name.among(vec![refused("/a"), refused("/b")]).expect_err("none of them");
+        assert_eq!(answer.to_string(), "/a is no GPIO chip");
+        assert!(matches!(name.among(Vec::new()), Err(GpioError::NoSuchChip { .. })));
+    }
+}

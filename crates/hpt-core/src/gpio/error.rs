@@ -1,0 +1,218 @@
+//! Why a GPIO line cannot be used, and what helps.
+//! Tries nothing.
+
+use std::{io, path::PathBuf};
+
+/// Why a GPIO line cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpioError {
+    /// There is no chip to open.
+    #[error("there is no /dev/gpiochip*: {why}")]
+    NoChips {
+        /// What was seen, and what helps.
+        why: &'static str,
+    },
+    /// None of the chips is called so.
+    #[error("no GPIO chip is called {name:?}; there are {there}")]
+    NoSuchChip {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        there: String,
+    },
+    /// The file's mode keeps this process out.
+    #[error(
+        "no right to open {path}; it takes root, or the group that the device belongs to (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
+         SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, the device has to be passed in"
+    )]
+    NoRight {
+        /// The device.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file is something else.
+    #[error("{path} is no GPIO chip")]
+    NotAChip {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The chip cannot be opened for another reason.
+    #[error("cannot use {path}")]
+    Chip {
+        /// The device.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The kernel has only the calls from before Linux 5.10.
+    #[error("this kernel does not know the calls for lines of {path} that hpt makes; it takes Linux 5.10 or newer")]
+    TooOld {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The chip has fewer lines.
+    #[error("{chip} has no line {offset}: its {lines} lines are counted from 0")]
+    NoSuchLine {
+        /// The chip.
+        chip: String,
+        /// What was asked for.
+        offset: u32,
+        /// How many lines it has.
+        lines: u32,
+    },
+    /// No line has that name.
+    #[error("no line of {chips} is called {name:?}{similar}; `hpt latency gpio --list` shows their names")]
+    NoSuchName {
+        /// What was asked for.
+        name: String,
+        /// Where was looked.
+        chips: String,
+        /// Names that are nearly that.
+        similar: String,
+    },
+    /// Several lines have that name.
+    #[error("several lines are called {name:?}: {places}; name one of them by its chip and number, like gpiochip0:17")]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// Where they are.
+        places: String,
+    },
+    /// A number without a chip, where there are several.
+    #[error("line {offset} of which chip? There are {chips}; write it like gpiochip0:{offset}")]
+    WhichChip {
+        /// The line's number.
+        offset: u32,
+        /// The chips.
+        chips: String,
+    },
+    /// Somebody has the line.
+    #[error("{line} is in use by {consumer}, and is left alone; name another one, or end what has it")]
+    Busy {
+        /// The line.
+        line: String,
+        /// Who, as far as the kernel tells.
+        consumer: String,
+    },
+    /// One line cannot be wired to itself.
+    #[error("{line} cannot be both: wire an output to another line")]
+    SameLine {
+        /// The line.
+        line: String,
+    },
+    /// The kernel cannot tell of edges there.
+    #[error(
+        "{line} cannot give interrupts, so nobody tells of its edges; wire another line of a chip that can (on a Raspberry Pi those of the header)"
+    )]
+    NoInterrupts {
+        /// The line.
+        line: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The driver did not do it.
+    #[error("{line} {what}")]
+    Refused {
+        /// The line.
+        line: String,
+        /// What was asked for.
+        what: &'static str,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The line is not what it was.
+    #[error("{line} was not made what it was again")]
+    NotPutBack {
+        /// The line.
+        line: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// Where there is no chip to open: why, by how many the kernel lists in /sys; `None` where it has no such list.
+pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
+    match listed {
+        None => {
+            "the kernel was built without the GPIO character device, as many for virtual machines are, or /sys is not mounted; it takes a kernel with CONFIG_GPIO_CDEV and a chip that it drives"
+        }
+        Some(0) => {
+            "the kernel drives no GPIO chip: most PCs and virtual machines have none that it knows; it takes a board with pins, or an adapter with a driver"
+        }
+        Some(_) => {
+            "the kernel has GPIO chips, and their devices are not here: in a container they have to be passed in (--device /dev/gpiochip0), elsewhere /dev is to be devtmpfs"
+        }
+    }
+}
+
+/// What the kernel's answer to opening a chip means.
+pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
+    match cause.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => GpioError::NoRight { path, cause },
+        _ => GpioError::Chip { path, cause },
+    }
+}
+
+/// What the kernel's answer to a question about a line means, whose number the chip has.
+pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
+    match cause.raw_os_error() {
+        Some(libc::EINVAL | libc::ENOTTY) => GpioError::TooOld { path },
+        _ => GpioError::Chip { path, cause },
+    }
+}
+
+/// What the kernel's answer to a request that edges be told means.
+pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
+    match cause.raw_os_error() {
+        // Linux, drivers/gpio/gpiolib-cdev.c, `edge_detector_setup`: ENODEV, ENXIO from 5.19 on.
+        Some(libc::ENXIO | libc::ENODEV | libc::EOPNOTSUPP) => GpioError::NoInterrupts { line, cause },
+        // What irq_set_type of a controller that knows one edge at a time answers.
+        Some(libc::EINVAL) => GpioError::Refused {
+            line,
+            what: "does not tell of both edges: its controller may know one kind at a time",
+            cause,
+        },
+        _ => GpioError::Refused { line, what: "does not tell of its edges", cause },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, path::PathBuf};
+
+    use super::{GpioError, of_edges, of_open, of_question, why_none};
+
+    #[test]
+    fn every_answer_says_what_it_means_and_what_helps() {
+        let path = || PathBuf::from("/dev/gpiochip0");
+        let answer = io::Error::from_raw_os_error;
+        let refused = of_open(path(), answer(libc::EACCES));
+        assert!(matches!(refused, GpioError::NoRight { .. }) && refused.to_string().contains("group"), "{refused}");
+        assert!(matches!(of_open(path(), answer(libc::ENOENT)), GpioError::Chip { .. }));
+        for old in [libc::EINVAL, libc::ENOTTY] {
+            let old = of_question(path(), answer(old));
+            assert!(old.to_string().contains("5.10"), "{old}");
+        }
+        assert!(matches!(of_question(path(), answer(libc::ENODEV)), GpioError::Chip { .. }));
+        for none in [libc::ENXIO, libc::ENODEV] {
+            let none = of_edges("gpiochip0:4".to_owned(), answer(none));
+            assert!(none.to_string().contains("cannot give interrupts"), "{none}");
+        }
+        assert!(of_edges("x".to_owned(), answer(libc::EINVAL)).to_string().contains("both edges"));
+        assert!(matches!(of_edges("x".to_owned(), answer(libc::EIO)), GpioError::Refused { .. }));
+    }
+
+    #[test]
+    fn where_there_is_no_chip_it_says_why() {
+        assert!(why_none(None).contains("CONFIG_GPIO_CDEV"));
+        assert!(why_none(Some(0)).contains("drives no GPIO chip"));
+        assert!(why_none(Some(2)).contains("passed in"));
+    }
+}

@@ -1,0 +1,145 @@
+//! The CPUs: which there are, which are kept free, who shares a core, how their frequency is chosen, how deep they sleep.
+//! Changes nothing.
+
+use std::collections::BTreeMap;
+
+use super::{CpuList, Host, Told};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
+/// What partitions of control groups isolate. Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.isolated.
+const ISOLATED_BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
+const SIBLINGS: &str = "topology/thread_siblings_list";
+/// How often the processor itself slowed a core down for its temperature. Linux, drivers/thermal/intel/therm_throt.c.
+const THROTTLED: &str = "thermal_throttle/core_throttle_count";
+const GOVERNOR: &str = "cpufreq/scaling_governor";
+const DRIVER: &str = "cpufreq/scaling_driver";
+const HIGHEST_ALLOWED: &str = "cpufreq/scaling_max_freq";
+const HIGHEST: &str = "cpufreq/cpuinfo_max_freq";
+
+/// The CPUs of a machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Cores {
+    /// Those that run, by sysfs or, without it, by /proc/stat.
+    pub(crate) online: Told<CpuList>,
+    /// Those that the scheduler moves nothing to.
+    pub(crate) isolated: Told<CpuList>,
+    /// Those whose tick stops while one thread runs.
+    pub(crate) nohz_full: Told<CpuList>,
+    pub(crate) each: BTreeMap<usize, Core>,
+}
+
+/// One CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    /// The CPUs of the same core, itself among them.
+    pub(crate) siblings: Told<CpuList>,
+    pub(crate) governor: Told<String>,
+    pub(crate) driver: Told<String>,
+    /// The highest frequency that is allowed, and that there is, in kHz.
+    pub(crate) highest_allowed_khz: Told<u64>,
+    pub(crate) highest_khz: Told<u64>,
+    pub(crate) throttled: Told<u64>,
+    pub(crate) idle: Vec<IdleState>,
+}
+
+/// A state that a CPU may sleep in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdleState {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    /// How long it takes to leave it, in microseconds, as its driver says.
+    pub(crate) latency_us: u64,
+    pub(crate) disabled: bool,
+}
+
+impl Host {
+    /// # References
+    ///
+    /// Linux, Documentation/admin-guide/cputopology.rst; Documentation/ABI/testing/sysfs-devices-system-cpu;
+    /// Documentation/admin-guide/pm/cpufreq.rst and cpuidle.rst.
+    pub(crate) fn cores(&self) -> Cores {
+        let list = |path: &str| self.told(path).parsed(|text| CpuList::parse(&text));
+        let online = match list(ONLINE) {
+            Told::Is(online) => Told::Is(online),
+            _ => self.told(super::STAT).parsed(|text| online_by_stat(&text)),
+        };
+        let isolated = match (list(ISOLATED), list(ISOLATED_BY_GROUPS)) {
+            (Told::Is(at_boot), Told::Is(by_groups)) => Told::Is(at_boot.or(&by_groups)),
+            (Told::Is(one), _) | (Told::Absent, Told::Is(one)) => Told::Is(one),
+            (other, _) => other,
+        };
+        let each = online.is().into_iter().flat_map(CpuList::iter).map(|cpu| (cpu, self.core(cpu))).collect();
+        Cores { online, isolated, nohz_full: list(NOHZ_FULL), each }
+    }
+
+    fn core(&self, cpu: usize) -> Core {
+        let told = |name: &str| self.told(&format!("{CPUS}/cpu{cpu}/{name}"));
+        let number = |name: &str| told(name).parsed(|text| text.trim().parse().ok());
+        let word = |name: &str| told(name).parsed(|text| text.split_whitespace().next().map(str::to_owned));
+        Core {
+            siblings: told(SIBLINGS).parsed(|text| CpuList::parse(&text)),
+            governor: word(GOVERNOR),
+            driver: word(DRIVER),
+            highest_allowed_khz: number(HIGHEST_ALLOWED),
+            highest_khz: number(HIGHEST),
+            throttled: number(THROTTLED),
+            idle: self.idle_states(cpu),
+        }
+    }
+
+    fn idle_states(&self, cpu: usize) -> Vec<IdleState> {
+        let folder = format!("{CPUS}/cpu{cpu}/cpuidle");
+        let states = self.list(&folder).into_iter().filter_map(|state| {
+            let text = |name: &str| self.text(&format!("{folder}/{state}/{name}"));
+            Some(IdleState {
+                number: state.strip_prefix("state")?.parse().ok()?,
+                name: text("name")?,
+                latency_us: text("latency")?.trim().parse().ok()?,
+                disabled: text("disable").is_some_and(|disabled| disabled.trim() != "0"),
+            })
+        });
+        let mut states: Vec<IdleState> = states.collect();
+        states.sort_by_key(|state| state.number);
+        states
+    }
+
+    /// Every file that these read and this machine has.
+    pub(super) fn core_files(&self) -> Vec<String> {
+        let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
+        for cpu in self.cores().each.keys() {
+            let cpu = format!("{CPUS}/cpu{cpu}");
+            let names = [SIBLINGS, GOVERNOR, DRIVER, HIGHEST_ALLOWED, HIGHEST, THROTTLED];
+            let mut of_this: Vec<String> = names.iter().map(|name| format!("{cpu}/{name}")).collect();
+            for state in self.list(&format!("{cpu}/cpuidle")) {
+                of_this.extend(["name", "latency", "disable"].map(|name| format!("{cpu}/cpuidle/{state}/{name}")));
+            }
+            files.extend(of_this.into_iter().filter(|file| self.told(file) != Told::Absent));
+        }
+        files
+    }
+}
+
+/// The lines `cpu0 …`, `cpu1 …`. proc_stat(5).
+fn online_by_stat(stat: &str) -> Option<CpuList> {
+    let cpus: CpuList = stat
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.strip_prefix("cpu")?.parse().ok())
+        .filter(|&cpu: &usize| cpu < 8192)
+        .collect();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::online_by_stat;
+
+    #[test]
+    fn without_sysfs_the_cpus_are_counted_in_proc() {
+        let list = |text| online_by_stat(text).map(|list| list.to_string());
+        assert_eq!(list("cpu  1 2 3\ncpu0 1 2\ncpu1 1 2\nintr 5\n").as_deref(), Some("0-1"));
+        assert_eq!((list(""), list("cpu 1\n")), (None, None));
+    }
+}

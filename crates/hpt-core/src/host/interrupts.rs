@@ -1,0 +1,240 @@
+//! Interrupts: how many came to which CPU, and to which they may come.
+//! Moves none.
+
+use std::collections::BTreeMap;
+
+use super::{CpuList, Host, Told};
+
+const INTERRUPTS: &str = "/proc/interrupts";
+const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
+
+/// Those that every CPU has for itself, by what their drivers call them: nobody can move them. Linux, drivers/clocksource/arm_arch_timer.c,
+/// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
+const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
+
+/// An interrupt of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupt {
+    pub(crate) number: u32,
+    /// Whose it is, as its driver calls it.
+    pub(crate) name: String,
+    /// How often it came, by CPU.
+    pub(crate) counts: BTreeMap<usize, u64>,
+    /// Where it goes.
+    pub(crate) goes_to: Told<CpuList>,
+}
+
+/// A line of /proc/interrupts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    number: u32,
+    name: String,
+    counts: BTreeMap<usize, u64>,
+}
+
+impl Host {
+    /// The interrupts of devices, apart from those that every CPU has for itself.
+    ///
+    /// # References
+    ///
+    /// Linux, Documentation/core-api/irq/irq-affinity.rst; proc_interrupts(5).
+    pub(crate) fn interrupts(&self) -> Told<Vec<Interrupt>> {
+        self.told(INTERRUPTS).parsed(|text| {
+            let movable =
+                lines(&text)?.into_iter().filter(|line| !OF_EACH_CPU.iter().any(|name| line.name.starts_with(name)));
+            let interrupts = movable.map(|line| Interrupt {
+                goes_to: self.goes_to(line.number),
+                number: line.number,
+                name: line.name,
+                counts: line.counts,
+            });
+            Some(interrupts.collect())
+        })
+    }
+
+    /// Where new interrupts go.
+    pub(crate) fn default_affinity(&self) -> Told<CpuList> {
+        self.told(DEFAULT_AFFINITY).parsed(|text| CpuList::parse_mask(&text))
+    }
+
+    fn goes_to(&self, number: u32) -> Told<CpuList> {
+        let list = |name: &str| self.told(&format!("/proc/irq/{number}/{name}")).parsed(|text| CpuList::parse(&text));
+        match list("effective_affinity_list") {
+            // Not in effect yet, or a kernel that does not tell: where it may go.
+            Told::Is(nowhere) if nowhere.is_empty() => list("smp_affinity_list"),
+            Told::Absent => list("smp_affinity_list"),
+            told => told,
+        }
+    }
+
+    pub(super) fn interrupt_files(&self) -> Vec<String> {
+        let mut files = vec![INTERRUPTS.to_owned(), DEFAULT_AFFINITY.to_owned()];
+        let numbers =
+            self.interrupts().is().into_iter().flatten().map(|interrupt| interrupt.number).collect::<Vec<_>>();
+        for number in numbers {
+            let of_this =
+                ["effective_affinity_list", "smp_affinity_list"].map(|name| format!("/proc/irq/{number}/{name}"));
+            files.extend(of_this.into_iter().filter(|file| self.told(file) != Told::Absent));
+        }
+        files
+    }
+}
+
+/// What of /proc/interrupts may leave the machine: the counts, and names of drivers that everybody has. A network card's interface is named by its owner.
+pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
+    if path != INTERRUPTS {
+        return None;
+    }
+    let read = lines(content).unwrap_or_default();
+    let cpus: Vec<usize> = read.first().map(|line| line.counts.keys().copied().collect()).unwrap_or_default();
+    let mut kept = String::new();
+    for cpu in &cpus {
+        kept.push_str(&format!(" CPU{cpu}"));
+    }
+    kept.push('\n');
+    for line in read {
+        kept.push_str(&format!("{}:", line.number));
+        for cpu in &cpus {
+            kept.push_str(&format!(" {}", line.counts.get(cpu).unwrap_or(&0)));
+        }
+        kept.push_str(&format!(" chip {}\n", common_name(&line.name)));
+    }
+    Some(kept)
+}
+
+/// Names that say nothing of a machine's owner, by how they begin; what follows in digits is kept.
+const COMMON: [&str; 52] = [
+    "arch_timer",
+    "arm-pmu",
+    "timer",
+    "rtc",
+    "i8042",
+    "acpi",
+    "ACPI",
+    "ttyS",
+    "ttyAMA",
+    "uart-pl011",
+    "virtio",
+    "nvme",
+    "ahci",
+    "ata_piix",
+    "xhci_hcd",
+    "xhci-hcd",
+    "ehci_hcd",
+    "ohci_hcd",
+    "uhci_hcd",
+    "dwc2",
+    "dwc_otg",
+    "dwc3",
+    "i915",
+    "amdgpu",
+    "radeon",
+    "nouveau",
+    "mmc",
+    "sdhci",
+    "vc4",
+    "v3d",
+    "VCHIQ",
+    "bcm2835",
+    "bcm2708",
+    "brcm",
+    "DMA",
+    "dma",
+    "mailbox",
+    "fe00b880.mailbox",
+    "eth",
+    "end",
+    "PCIe",
+    "pcieport",
+    "aerdrv",
+    "snd_hda_intel",
+    "i801_smbus",
+    "idma64",
+    "gpio",
+    "hpet",
+    "megasas",
+    "mpt3sas",
+    "mlx5_comp",
+    "vgic",
+];
+
+fn common_name(name: &str) -> String {
+    let longest = COMMON.iter().filter(|known| name.starts_with(**known)).max_by_key(|known| known.len());
+    longest.map_or_else(
+        || "device".to_owned(),
+        |known| {
+            let digits: String = name[known.len()..].chars().take_while(char::is_ascii_digit).take(3).collect();
+            format!("{known}{digits}")
+        },
+    )
+}
+
+/// The numbered lines; `None` where it is nothing of the kind.
+fn lines(text: &str) -> Option<Vec<Line>> {
+    let mut all = text.lines();
+    let cpus = all
+        .next()?
+        .split_whitespace()
+        .map(|column| column.strip_prefix("CPU")?.parse().ok())
+        .collect::<Option<Vec<usize>>>()?;
+    if cpus.is_empty() {
+        return None;
+    }
+    Some(all.filter_map(|line| numbered(line, &cpus)).collect())
+}
+
+fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
+    let (number, rest) = line.split_once(':')?;
+    let mut words = rest.split_whitespace().peekable();
+    let mut counts = BTreeMap::new();
+    for &cpu in cpus {
+        counts.insert(cpu, words.next()?.parse().ok()?);
+    }
+    // The chip, its own number, how it is triggered, and then who is called; several of these have commas between them.
+    let words: Vec<&str> = words.collect();
+    let last = words.len().checked_sub(1)?;
+    let first = (0..last).rev().take_while(|&index| words[index].ends_with(',')).last().unwrap_or(last);
+    Some(Line { number: number.trim().parse().ok()?, name: words[first..].join(" "), counts })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{common_name, lines, without_names};
+
+    const TEXT: &str = "           CPU0       CPU1       \n  1:          9          0   IO-APIC   1-edge      i8042\n 33:         12    3768467  PCI-MSIX-0000:00:02.0   1-edge      wlan-of-alice\n \
+        17:          0          5  GICv2  30 Level     mmc0, mmc1\nNMI:          0          0   Non-maskable interrupts\nERR:          0\n";
+
+    #[test]
+    fn counts_and_names_are_read_of_numbered_lines() {
+        let read = lines(TEXT).expect("a table");
+        let told: Vec<_> = read.iter().map(|line| (line.number, line.name.as_str(), line.counts[&1])).collect();
+        assert_eq!(told, [(1, "i8042", 0), (33, "wlan-of-alice", 3_768_467), (17, "mmc0, mmc1", 5)]);
+        assert_eq!((lines(""), lines("nothing of the kind\n")), (None, None));
+    }
+
+    #[test]
+    fn a_capture_keeps_counts_and_no_name_that_somebody_gave() {
+        let kept = without_names("/proc/interrupts", TEXT).expect("this file");
+        assert!(!kept.contains("alice"), "{kept}");
+        let read = lines(&kept).expect("still a table");
+        assert_eq!(read.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["i8042", "device", "mmc0"]);
+        assert_eq!(read[1].counts[&1], 3_768_467);
+        assert_eq!(without_names("/proc/stat", TEXT), None);
+    }
+
+    #[test]
+    fn names_are_cut_after_their_number() {
+        assert_eq!((common_name("virtio0-input.0").as_str(), common_name("eth0-alice").as_str()), ("virtio0", "eth0"));
+        assert_eq!((common_name("enp3s0").as_str(), common_name("").as_str()), ("device", "device"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in any::<String>(), line in "[0-9]{0,3}:( [0-9]{0,22}){0,5}[ a-z,]{0,12}") {
+            let _ = (lines(&text), lines(&format!("CPU0 CPU1\n{line}\n")));
+            let _ = without_names("/proc/interrupts", &format!("CPU0 CPU1\n{line}\n"));
+        }
+    }
+}

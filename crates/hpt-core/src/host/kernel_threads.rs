@@ -1,0 +1,187 @@
+//! The kernel's own threads: where they may run, and by which class.
+//! Looks at no thread of a program.
+
+use super::{CpuList, Host};
+
+/// A thread of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct KernelThread {
+    /// Its name; in a capture its family.
+    pub name: String,
+    /// Where it may run, as the kernel lists it.
+    pub cpus: String,
+    /// The scheduler's policy. sched(7).
+    pub policy: u32,
+    /// Its real-time priority; 0 without one.
+    pub priority: u32,
+}
+
+/// Linux, include/linux/sched.h, PF_KTHREAD.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+impl Host {
+    /// The kernel's threads, as /proc shows them; `None` where it shows none, as in a container.
+    pub(super) fn look_at_kernel_threads(&self) -> Option<Vec<KernelThread>> {
+        let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let threads: Vec<KernelThread> = processes.filter_map(|number| self.kernel_thread(&number)).collect();
+        (!threads.is_empty()).then_some(threads)
+    }
+
+    fn kernel_thread(&self, number: &str) -> Option<KernelThread> {
+        let (name, policy, priority) = of_the_kernel(&self.text(&format!("/proc/{number}/stat"))?)?;
+        let status = self.text(&format!("/proc/{number}/status"))?;
+        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        Some(KernelThread { name, cpus, policy, priority })
+    }
+}
+
+impl KernelThread {
+    /// Where it may run; nowhere if that is not understood.
+    pub(crate) fn may_run_on(&self) -> CpuList {
+        CpuList::parse(&self.cpus).unwrap_or_default()
+    }
+
+    /// The CPU whose memory it frees where RCU's callbacks are taken off that: `rcuop/3`, `rcuos/3`. `rcuog/0` wakes those of its group, and frees nothing.
+    /// Linux, kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
+    pub(crate) fn frees_for(&self) -> Option<usize> {
+        let (flavour, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
+        (flavour != "g").then(|| cpu.parse().ok()).flatten()
+    }
+
+    /// As it may leave the machine: its family instead of its name, which may have the name of a device, a file system or a network in it.
+    #[must_use]
+    pub fn without_what_is_private(mut self) -> Self {
+        self.name = family(&self.name);
+        self.cpus = self.may_run_on().to_string();
+        self
+    }
+}
+
+/// Name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9, rt_priority 40, policy 41.
+fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
+    let (head, fields) = stat.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    // Field 3 is the first behind the name.
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    if field(9)? & KERNEL_THREAD == 0 {
+        return None;
+    }
+    Some((name.to_owned(), u32::try_from(field(41)?).ok()?, u32::try_from(field(40)?).ok()?))
+}
+
+/// How threads of the kernel are called that every machine may have.
+const FAMILIES: [&str; 38] = [
+    "kthreadd",
+    "kworker",
+    "pool_workqueue",
+    "ksoftirqd",
+    "migration",
+    "cpuhp",
+    "rcu_preempt",
+    "rcu_sched",
+    "rcu_tasks",
+    "rcu_gp",
+    "rcu_exp",
+    "rcuc",
+    "rcub",
+    "rcuo",
+    "rcuop",
+    "rcuog",
+    "rcuos",
+    "idle_inject",
+    "ktimers",
+    "irq_work",
+    "irq",
+    "kswapd",
+    "kcompactd",
+    "khugepaged",
+    "ksmd",
+    "kdevtmpfs",
+    "khungtaskd",
+    "oom_reaper",
+    "kauditd",
+    "watchdogd",
+    "jbd2",
+    "mmcqd",
+    "scsi_eh",
+    "nvme",
+    "sugov",
+    "psimon",
+    "writeback",
+    "hwrng",
+];
+
+fn family(name: &str) -> String {
+    let known = FAMILIES.iter().filter(|family| name.starts_with(**family)).max_by_key(|family| family.len());
+    known.map_or_else(
+        || "other".to_owned(),
+        |family| {
+            let rest = &name[family.len()..];
+            let number: String =
+                rest.chars().take_while(|letter| letter.is_ascii_digit() || "/:uH".contains(*letter)).collect();
+            // jbd2/sda1: the device is not a number.
+            let number = if number == "/" { "" } else { number.trim_end_matches([':', '/']) };
+            format!("{family}{number}")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{KernelThread, family, of_the_kernel};
+
+    #[test]
+    fn threads_of_the_kernel_are_told_from_processes() {
+        let kthreadd = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 2 0 0 20 0 1 0 25 0 0 18446744073709551615 0 0 0 0 0 0 0 2147483647 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        assert_eq!(of_the_kernel(kthreadd), Some(("kthreadd".to_owned(), 0, 0)));
+        let migration = kthreadd
+            .replace("(kthreadd)", "(a (b) c)")
+            .replace(" 2147483647 0 1 0 0 0 0 0 0 ", " 2147483647 0 1 0 0 0 0 99 1 ");
+        assert_eq!(of_the_kernel(&migration), Some(("a (b) c".to_owned(), 1, 99)));
+        assert_eq!(of_the_kernel(&kthreadd.replace("2129984", "4194560")), None);
+        assert_eq!(of_the_kernel(""), None);
+    }
+
+    #[test]
+    fn a_capture_keeps_families_and_numbers_of_cpus() {
+        for (name, kept) in [
+            ("kworker/u8:2-events_unbound", "kworker/u8:2"),
+            ("kworker/3:1H-kblockd", "kworker/3:1H"),
+            ("ksoftirqd/3", "ksoftirqd/3"),
+            ("irq/45-mmc0", "irq/45"),
+            ("jbd2/alice-8", "jbd2"),
+            ("kswapd0", "kswapd0"),
+            ("wg-crypt-alice", "other"),
+        ] {
+            assert_eq!(family(name), kept);
+        }
+    }
+
+    #[test]
+    fn threads_that_free_for_a_cpu_are_told_by_their_names_also_in_a_capture() {
+        for (name, cpu) in [
+            ("rcuop/3", Some(3)),
+            ("rcuos/12", Some(12)),
+            ("rcuog/0", None),
+            ("rcuop", None),
+            ("rcuop/x", None),
+            ("rcuc/3", None),
+        ] {
+            let thread = KernelThread { name: name.to_owned(), cpus: "0-2".to_owned(), policy: 0, priority: 0 };
+            assert_eq!(thread.frees_for(), cpu, "{name}");
+            assert_eq!(thread.without_what_is_private().frees_for(), cpu, "{name} in a capture");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in any::<String>(), name in any::<String>()) {
+            let _ = (of_the_kernel(&text), of_the_kernel(&format!("1 ({name}) S {text}")), family(&name));
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Settings and conditions of the machine that latency depends on: throttling, preemption, memory, watchdogs, a board's power, what a hypervisor takes.
+//! Changes none.
+
+use super::{Cpu, Host, Told};
+
+/// How much of each period all real-time threads may have. Linux, Documentation/scheduler/sched-rt-group.rst.
+pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
+/// What the kernel keeps back for ordinary threads since 6.12, for each CPU. Linux 6.12, kernel/sched/debug.c.
+pub(crate) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
+/// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+pub(crate) const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
+pub(crate) const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
+pub(super) const STAT: &str = "/proc/stat";
+const REALTIME: &str = "/sys/kernel/realtime";
+const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
+const SWAPS: &str = "/proc/swaps";
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const SAME_PAGES: &str = "/sys/kernel/mm/ksm/run";
+const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
+const STATUS: &str = "/proc/thread-self/status";
+const LIMITS: &str = "/proc/thread-self/limits";
+/// Who made a PC, or what pretends to be one. Linux, drivers/firmware/dmi-id.c: the serial numbers are other files.
+const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
+const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
+const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
+/// A Raspberry Pi's firmware: raspberrypi/linux, drivers/firmware/raspberrypi.c; without that driver's file Linux, drivers/hwmon/raspberrypi-hwmon.c.
+const FIRMWARE: &str = "/sys/bus/platform/drivers/raspberrypi-firmware";
+const GET_THROTTLED: &str = "get_throttled";
+const MONITORS: &str = "/sys/class/hwmon";
+const ALARM: &str = "in0_lcrit_alarm";
+const ZONES: &str = "/sys/class/thermal";
+
+/// Those that are at the same place on every machine.
+const FILES: [&str; 19] = [
+    RT_RUNTIME,
+    RT_PERIOD,
+    NO_TURBO,
+    BOOST,
+    STAT,
+    REALTIME,
+    PREEMPT,
+    SWAPS,
+    HUGE_PAGES,
+    SAME_PAGES,
+    NUMA_BALANCING,
+    NMI_WATCHDOG,
+    STATUS,
+    LIMITS,
+    VENDOR,
+    TREE_COMPATIBLE,
+    TREE_HYPERVISOR,
+    "/sys/devices/system/node/online",
+    "/sys/devices/system/cpu/smt/active",
+];
+
+/// CPU time since boot, in ticks of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stolen {
+    /// What other machines of the host got while this one would have run.
+    pub(crate) stolen: u64,
+    /// All of it.
+    pub(crate) all: u64,
+}
+
+/// What a Raspberry Pi's firmware says of its supply and of what it does about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// All it says, as `vcgencmd get_throttled` prints it.
+    Flags(u32),
+    /// Only whether the voltage is too low.
+    TooLow(bool),
+}
+
+/// A temperature, in thousandths of a degree Celsius.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Zone {
+    pub(crate) name: String,
+    pub(crate) millidegrees: i64,
+    /// Where the kernel begins to slow the processor down.
+    pub(crate) slowed_from: Option<i64>,
+    /// Where it switches the machine off.
+    pub(crate) off_from: Option<i64>,
+}
+
+impl Host {
+    /// A file's first word as a whole number.
+    pub(crate) fn number_in(&self, path: &str) -> Told<i64> {
+        self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
+    }
+
+    /// `/sys/kernel/realtime`: the kernel is one for real time. It is there in patched kernels only.
+    pub(crate) fn says_realtime(&self) -> Told<bool> {
+        self.number_in(REALTIME).parsed(|value| Some(value == 1))
+    }
+
+    /// The way of preemption in force, in kernels that can change it: the word in brackets.
+    pub(crate) fn preemption_in_force(&self) -> Told<String> {
+        self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
+    }
+
+    /// Whether pages are made huge `always`, on `madvise` or `never`.
+    pub(crate) fn huge_pages(&self) -> Told<String> {
+        self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
+    }
+
+    /// Whether a thread of the kernel looks for pages of the same content.
+    pub(crate) fn merges_pages(&self) -> Told<bool> {
+        self.number_in(SAME_PAGES).parsed(|value| Some(value == 1))
+    }
+
+    /// Whether pages are moved to the node of whom they are used by, on a machine of several nodes.
+    pub(crate) fn moves_pages(&self) -> Told<bool> {
+        self.number_in(NUMA_BALANCING).parsed(|value| Some(value > 0))
+    }
+
+    pub(crate) fn nmi_watchdog(&self) -> Told<bool> {
+        self.number_in(NMI_WATCHDOG).parsed(|value| Some(value > 0))
+    }
+
+    /// How many places pages are swapped to.
+    pub(crate) fn swaps(&self) -> Told<usize> {
+        self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
+    }
+
+    /// What the hypervisor takes from all CPUs together. proc_stat(5).
+    pub(crate) fn stolen(&self) -> Told<Stolen> {
+        self.told(STAT).parsed(|text| stolen(&text))
+    }
+
+    /// The hypervisor that the machine runs under, as CPUID, the device tree or the firmware tells; `None` where nobody does, as on bare hardware.
+    pub(crate) fn runs_under(&self) -> Option<String> {
+        /// What makers of virtual machines call themselves there.
+        const MAKERS: [&str; 10] = [
+            "QEMU",
+            "KVM",
+            "VMware",
+            "innotek",
+            "Xen",
+            "Amazon EC2",
+            "Google",
+            "Microsoft Corporation Virtual",
+            "Parallels",
+            "OpenStack",
+        ];
+        let tree = |path: &str| {
+            let names = self.text(path)?;
+            names.split('\0').next().map(str::to_owned).filter(|name| !name.is_empty())
+        };
+        self.cpu()
+            .hypervisor()
+            .map(|signature| Cpu::hypervisor_name(&signature).to_owned())
+            .or_else(|| tree(TREE_HYPERVISOR))
+            .or_else(|| self.text(VENDOR).filter(|vendor| MAKERS.iter().any(|maker| vendor.starts_with(maker))))
+            .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
+    }
+
+    /// What the firmware of a Raspberry Pi says of its supply; `None` where nothing of the kind is there.
+    pub(crate) fn supply(&self) -> Option<Supply> {
+        let flags = |path: String| u32::from_str_radix(self.text(&path)?.trim().trim_start_matches("0x"), 16).ok();
+        let alarm = |path: String| Some(self.text(&path)?.trim() == "1");
+        self.throttled_files()
+            .into_iter()
+            .find_map(flags)
+            .map(Supply::Flags)
+            .or_else(|| self.alarm_files().into_iter().find_map(alarm).map(Supply::TooLow))
+    }
+
+    fn throttled_files(&self) -> Vec<String> {
+        let devices = self.list(FIRMWARE).into_iter().filter(|name| name.ends_with("firmware"));
+        devices.map(|device| format!("{FIRMWARE}/{device}/{GET_THROTTLED}")).collect()
+    }
+
+    fn alarm_files(&self) -> Vec<String> {
+        let monitors = self.list(MONITORS).into_iter().map(|monitor| format!("{MONITORS}/{monitor}"));
+        let of_the_supply =
+            monitors.filter(|monitor| self.text(&format!("{monitor}/name")).as_deref() == Some("rpi_volt"));
+        of_the_supply.map(|monitor| format!("{monitor}/{ALARM}")).collect()
+    }
+
+    /// The temperatures that the kernel watches.
+    pub(crate) fn temperatures(&self) -> Vec<Zone> {
+        let zones = self
+            .list(ZONES)
+            .into_iter()
+            .filter(|name| name.starts_with("thermal_zone"))
+            .map(|name| format!("{ZONES}/{name}"));
+        zones
+            .filter_map(|zone| {
+                let number = |name: &str| self.number_in(&format!("{zone}/{name}")).is().copied();
+                let lowest = |wanted: &str| {
+                    let trips = (0..16).filter_map(|trip| {
+                        let kind = self.text(&format!("{zone}/trip_point_{trip}_type"))?;
+                        (kind == wanted).then(|| number(&format!("trip_point_{trip}_temp"))).flatten()
+                    });
+                    // A trip point that nobody set is at zero, or below.
+                    trips.filter(|&millidegrees| millidegrees > 0).min()
+                };
+                Some(Zone {
+                    name: self.text(&format!("{zone}/type"))?,
+                    millidegrees: number("temp")?,
+                    slowed_from: lowest("passive"),
+                    off_from: lowest("critical"),
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn setting_files(&self) -> Vec<String> {
+        let mut files = FILES.map(str::to_owned).to_vec();
+        files.extend(self.throttled_files());
+        for alarm in self.alarm_files() {
+            files.push(alarm.replace(ALARM, "name"));
+            files.push(alarm);
+        }
+        for zone in self.list(ZONES).into_iter().filter(|name| name.starts_with("thermal_zone")) {
+            let mut names = vec!["type".to_owned(), "temp".to_owned()];
+            names.extend(
+                (0..16).flat_map(|trip| [format!("trip_point_{trip}_type"), format!("trip_point_{trip}_temp")]),
+            );
+            let of_this = names.into_iter().map(|name| format!("{ZONES}/{zone}/{name}"));
+            files.extend(of_this.filter(|file| self.told(file) != Told::Absent));
+        }
+        for cpu in self.cores().each.keys() {
+            let server = ["runtime", "period"].map(|name| format!("{FAIR_SERVER}/cpu{cpu}/{name}"));
+            files.extend(server.into_iter().filter(|file| self.told(file) != Told::Absent));
+        }
+        files
+    }
+}
+
+/// What of a file may leave the machine; `None` for files that are not of this page, or have nothing private in them.
+pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<String> {
+    let only = |beginnings: &[&str]| {
+        let kept = content.lines().filter(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)));
+        kept.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    match path {
+        STAT => Some(only(&["cpu"])),
+        STATUS => Some(only(&["CapEff:"])),
+        LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
+        // Where pages are swapped to is a path.
+        SWAPS => {
+            let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            Some(lines.map(|(number, _)| if number == 0 { "Filename\tType\n" } else { "swap\n" }).collect())
+        }
+        _ => None,
+    }
+}
+
+fn between(text: &str, before: char, after: char) -> Option<String> {
+    let (_, rest) = text.split_once(before)?;
+    let (word, _) = rest.split_once(after)?;
+    Some(word.to_owned())
+}
+
+/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guests are counted as user already.
+fn stolen(stat: &str) -> Option<Stolen> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
+    let all = ticks.iter().fold(0_u64, |sum, &ticks| sum.saturating_add(ticks));
+    Some(Stolen { stolen: *ticks.get(7)?, all })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{SWAPS, Stolen, between, stolen, without_what_is_private};
+
+    #[test]
+    fn what_a_hypervisor_takes_is_the_eighth_number() {
+        let told = stolen("cpu  10 20 30 40 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8\n");
+        assert_eq!(told, Some(Stolen { stolen: 8, all: 126 }));
+        assert_eq!((stolen(""), stolen("cpu  1 2 3\n")), (None, None));
+    }
+
+    #[test]
+    fn the_word_in_force_is_in_brackets() {
+        assert_eq!(between("none voluntary (full) lazy", '(', ')').as_deref(), Some("full"));
+        assert_eq!(between("always [madvise] never", '[', ']').as_deref(), Some("madvise"));
+        assert_eq!(between("always", '[', ']'), None);
+    }
+
+    #[test]
+    fn a_capture_keeps_that_there_is_swap_and_not_where() {
+        let text = "Filename\tType\n/home/alice/swap file 1 2 3\n/dev/zram0 partition\n";
+        assert_eq!(without_what_is_private(SWAPS, text).as_deref(), Some("Filename\tType\nswap\nswap\n"));
+        let status = "Name:\tshell of alice\nCapEff:\t00000000a80425fb\nUid:\t1000\n";
+        assert_eq!(
+            without_what_is_private("/proc/thread-self/status", status).as_deref(),
+            Some("CapEff:\t00000000a80425fb\n")
+        );
+        assert_eq!(without_what_is_private("/proc/cpuinfo", status), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in any::<String>()) {
+            let _ = (stolen(&format!("cpu {text}")), between(&text, '(', ')'));
+            let _ = without_what_is_private(SWAPS, &text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What of a machine's situation no file of its own holds: what adjtimex tells, who runs, which devices may be opened, and what may not be read.
+//! Opens no device.
+
+use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
+use crate::sys::{
+    adjtime::{self, Timex},
+    process,
+};
+
+/// The machine as it was when it was looked at. What was not to be seen is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Situation {
+    /// What a time daemon has told the kernel.
+    pub(crate) timex: Option<Timex>,
+    /// The kernel's own threads.
+    pub kernel_threads: Option<Vec<KernelThread>>,
+    /// The programs that run and keep time; `None` also where none was found and not all processes were to be seen.
+    pub time_daemons: Option<Vec<String>>,
+    /// Whether irqbalance runs, which moves interrupts; `None` also where it was not found and not all processes were to be seen.
+    pub balances_interrupts: Option<bool>,
+    /// Who hands the kernel its command line.
+    pub boot_loader: Option<BootLoader>,
+    /// What control groups leave of the CPUs.
+    pub control_groups: Option<ControlGroups>,
+    /// Files of devices, and whether whoever looked may open them.
+    pub devices: Vec<DeviceFile>,
+    /// Files that are there, and that whoever looked may not read.
+    pub refused: Vec<String>,
+}
+
+/// The file of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct DeviceFile {
+    /// Where it is.
+    pub path: String,
+    /// Whether its mode lets whoever asks read it.
+    pub readable: bool,
+    /// And write.
+    pub writable: bool,
+}
+
+impl Host {
+    /// The machine as it is now, or was when it was captured.
+    #[must_use]
+    pub fn situation(&self) -> Situation {
+        if !self.is_live() {
+            return self.facts().situation.clone().unwrap_or_default();
+        }
+        let kernel_threads = self.look_at_kernel_threads();
+        let (time_daemons, balances_interrupts) = self.look_at_daemons(kernel_threads.is_some());
+        Situation {
+            timex: adjtime::read().ok(),
+            kernel_threads,
+            time_daemons,
+            balances_interrupts,
+            boot_loader: self.look_at_the_boot_loader(),
+            control_groups: self.look_at_control_groups(),
+            devices: self.look_at_devices(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// The daemons that keep time, and whether irqbalance runs. Where not all processes are to be seen (hidepid, a namespace of processes), what was not found may run all the same.
+    fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
+        let daemons = self.time_daemons();
+        let balances = daemons.as_ref().map(|_| self.runs(daemons::IRQBALANCE));
+        let names = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        (names.filter(|names| all_are_seen || !names.is_empty()), balances.filter(|&runs| all_are_seen || runs))
+    }
+
+    fn look_at_devices(&self) -> Vec<DeviceFile> {
+        let names = self.list("/dev").into_iter().filter(|name| name == "mem" || is_gpio_chip(name));
+        let device = |path: String| DeviceFile {
+            readable: process::may_access(&path, process::Access::Read),
+            writable: process::may_access(&path, process::Access::Write),
+            path,
+        };
+        names.map(|name| device(format!("/dev/{name}"))).collect()
+    }
+}
+
+impl Situation {
+    /// As it may leave the machine.
+    #[must_use]
+    pub fn without_what_is_private(mut self) -> Self {
+        if let Some(groups) = &mut self.control_groups {
+            groups.cpus = groups.cpus.as_deref().map(|cpus| CpuList::parse(cpus).unwrap_or_default().to_string());
+        }
+        self.kernel_threads =
+            self.kernel_threads.map(|threads| threads.into_iter().map(KernelThread::without_what_is_private).collect());
+        self
+    }
+}
+
+/// Linux, drivers/gpio/gpiolib-cdev.c: `gpiochip` and a number.
+fn is_gpio_chip(name: &str) -> bool {
+    name.strip_prefix("gpiochip")
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::is_gpio_chip;
+    use crate::host::{Facts, Host};
+
+    #[test]
+    fn gpio_chips_have_numbers() {
+        assert!(
+            is_gpio_chip("gpiochip0")
+                && !is_gpio_chip("gpiochip")
+                && !is_gpio_chip("gpiomem")
+                && !is_gpio_chip("gpiochip-x")
+        );
+    }
+
+    #[test]
+    fn the_machine_at_hand_is_in_some_situation() {
+        let situation = Host::live().situation();
+        assert!(situation.devices.iter().all(|device| device.path.starts_with("/dev/")), "{situation:?}");
+        if situation.kernel_threads.is_some() {
+            assert!(situation.time_daemons.is_some() && situation.balances_interrupts.is_some(), "{situation:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_where_processes_are_hidden_is_untold() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let process = |number: &str, name: &str| {
+            let path = folder.path().join("proc").join(number);
+            fs::create_dir_all(&path).expect("ours");
+            fs::write(path.join("comm"), name).expect("ours");
+        };
+        let look = |all_are_seen| Host::captured(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
+        assert_eq!((look(true), look(false)), ((None, None), (None, None)));
+        process("1", "init\n");
+        assert_eq!((look(true), look(false)), ((Some(Vec::new()), Some(false)), (None, None)));
+        process("72", "chronyd\n");
+        let names = Some(vec!["chronyd".to_owned()]);
+        assert_eq!((look(true), look(false)), ((names.clone(), Some(false)), (names.clone(), None)));
+        process("73", "irqbalance");
+        assert_eq!((look(true), look(false)), ((names.clone(), Some(true)), (names, Some(true))));
+    }
+}

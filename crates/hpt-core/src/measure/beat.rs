@@ -1,0 +1,78 @@
+//! The beat of a loop that looks at one source all the time and acts when a period has passed since it acted last: by how much longer than the period it takes.
+//! What a read costs and what a source steps by is in every beat. Sleeps never; sets no thread up.
+
+use std::time::Duration;
+
+use crate::{source::TimeSource, stats::Histogram, units::Frequency};
+
+/// The beats of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Beats {
+    /// By how much longer than the period each was, in ticks of the source.
+    pub longer: Histogram,
+    /// The period, in ticks, rounded up.
+    pub period_ticks: u64,
+}
+
+/// Looks at `source`, which ticks at `frequency`, until `count` periods have passed, each from the look that ended the last. `act` is done at each of them, and is
+/// in the next beat; when it says no, what was measured until then is returned.
+pub fn beats<S: TimeSource + ?Sized>(
+    source: &S,
+    frequency: Frequency,
+    period: Duration,
+    count: u64,
+    mut act: impl FnMut(u64) -> bool,
+) -> Beats {
+    let period_ticks = (period.as_nanos() * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
+    let period_ticks = u64::try_from(period_ticks).unwrap_or(u64::MAX).max(1);
+    let width = source.info().width;
+    let mut beats = Beats { longer: Histogram::new(), period_ticks };
+    let mut last = source.ticks();
+    let mut done = 0;
+    while done < count {
+        let now = source.ticks();
+        let passed = width.difference(last, now);
+        // A counter that is taken away goes back: that is no beat.
+        if passed < period_ticks || width.signed_difference(last, now) < 0 {
+            continue;
+        }
+        last = now;
+        beats.longer.record(passed - period_ticks);
+        done += 1;
+        if !act(done) {
+            break;
+        }
+    }
+    beats
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::beats;
+    use crate::{
+        source::{SourceId, SourceInfo},
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    #[test]
+    fn a_beat_is_longer_by_what_the_period_is_short_of_whole_steps() {
+        let source = ManualSource::nanoseconds("source").stepping_by(300);
+        let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_micros(100), 50, |_| true);
+        let spread = found.longer.spread(1.0).expect("fifty");
+        assert_eq!((spread.samples, spread.min_ns, spread.max_ns), (50, 200.0, 200.0));
+    }
+
+    #[test]
+    fn beats_go_on_across_a_wrap_and_end_when_somebody_says_so() {
+        let mut info = SourceInfo::new(SourceId::new("narrow"));
+        info.width = Width::BITS_32;
+        let source = ManualSource::with_info(info).stepping_by(1 << 20);
+        let found = beats(&source, Frequency::GIGAHERTZ, Duration::from_millis(10), 2_000, |done| done < 1_500);
+        assert_eq!((found.longer.samples(), found.period_ticks), (1_500, 10_000_000));
+        assert_eq!(found.longer.spread(1.0).map(|spread| spread.max_ns), Some(f64::from(10 << 20) - 1e7));
+    }
+}

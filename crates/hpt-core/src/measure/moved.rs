@@ -1,0 +1,401 @@
+//! What the kernel counted for a CPU and for a thread between two looks: interrupts, soft interrupts, switches, waiting, stolen time, firmware's interrupts.
+//! Keeps its files open and its memory at hand, because asking takes time from what is measured. Draws no conclusion: `diagnose` does.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::FileExt,
+};
+
+use crate::{
+    host::{Host, count_lines, stolen_hundredths, waited_ns},
+    sys::process::{Switches, current_cpu, thread_switches},
+};
+
+const INTERRUPTS: &str = "/proc/interrupts";
+const SOFT_INTERRUPTS: &str = "/proc/softirqs";
+const STATISTICS: &str = "/proc/stat";
+const WAITS: &str = "/proc/thread-self/schedstat";
+/// No file is read further.
+const LONGEST: usize = 8 << 20;
+/// No more lines are followed: a machine that makes up new ones for ever does not fill the memory.
+const MOST_COUNTERS: usize = 16_384;
+/// What a hundredth of a second is in nanoseconds.
+const HUNDREDTH_NS: u64 = 10_000_000;
+/// MSR_SMI_COUNT, by the processor's msr device: Intel SDM vol. 4, table 2-2 and on, 34H; from Nehalem on. Other makers have none.
+const SMI_COUNT: u64 = 0x34;
+
+/// Which kind of work a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CounterKind {
+    /// A line of /proc/interrupts.
+    Interrupt,
+    /// A line of /proc/softirqs.
+    SoftInterrupt,
+}
+
+/// One of the kernel's counters of a CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counter {
+    /// What it counts.
+    pub kind: CounterKind,
+    /// What the kernel calls it.
+    pub name: String,
+    /// What else the kernel says of it; may be empty.
+    pub label: String,
+}
+
+impl Counter {
+    /// A counter of this kind and name.
+    #[must_use]
+    pub fn new(kind: CounterKind, name: impl Into<String>, label: impl Into<String>) -> Self {
+        Self { kind, name: name.into(), label: label.into() }
+    }
+}
+
+/// What moved between two looks. `None` is what could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// How long ago the look before was, in nanoseconds.
+    pub window_ns: u64,
+    /// The thread gave its CPU up so often: it waited for something, or was stopped.
+    pub voluntary: Option<u64>,
+    /// It was taken off its CPU so often.
+    pub involuntary: Option<u64>,
+    /// It met so many pages that had to be read from a disk.
+    pub major_faults: Option<u64>,
+    /// It could have run and did not, for so long, in nanoseconds.
+    pub waited_ns: Option<u64>,
+    /// It was on another CPU than before.
+    pub migrated: bool,
+    /// A hypervisor ran others, as far as it says so; it is told in units of 10 ms.
+    pub stolen_ns: Option<u64>,
+    /// The firmware interrupted this core so often.
+    pub firmware: Option<u64>,
+    /// Which counters moved, by their places in [`CpuCounters::counters`], and by how much; `None` where neither file could be read.
+    pub counts: Option<Vec<(usize, u64)>>,
+}
+
+impl Moved {
+    /// Adds what moved in the window before this one.
+    pub fn add(&mut self, before: &Self) {
+        let sum =
+            |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other).or(one).or(other);
+        self.window_ns += before.window_ns;
+        self.voluntary = sum(self.voluntary, before.voluntary);
+        self.involuntary = sum(self.involuntary, before.involuntary);
+        self.major_faults = sum(self.major_faults, before.major_faults);
+        self.waited_ns = sum(self.waited_ns, before.waited_ns);
+        self.migrated |= before.migrated;
+        self.stolen_ns = sum(self.stolen_ns, before.stolen_ns);
+        self.firmware = sum(self.firmware, before.firmware);
+        for &(counter, by) in before.counts.iter().flatten() {
+            let counts = self.counts.get_or_insert_default();
+            match counts.iter_mut().find(|(other, _)| *other == counter) {
+                Some((_, count)) => *count += by,
+                None => counts.push((counter, by)),
+            }
+        }
+    }
+}
+
+/// The counters of one CPU, or of all together, and of the thread that opened this: ask it there.
+#[derive(Debug)]
+pub struct CpuCounters {
+    cpu: Option<usize>,
+    tables: [Table; 2],
+    statistics: Option<File>,
+    waits: Option<File>,
+    firmware: Option<File>,
+    buffer: Vec<u8>,
+    counters: Vec<Counter>,
+    before: Standing,
+    unread: Vec<(&'static str, String)>,
+}
+
+/// A file of lines that count by CPU.
+#[derive(Debug)]
+struct Table {
+    kind: CounterKind,
+    file: Option<File>,
+    /// For each line in turn, which counter it is.
+    places: Vec<usize>,
+}
+
+/// What everything stood at.
+#[derive(Debug, Default)]
+struct Standing {
+    at_ns: u64,
+    switches: Option<Switches>,
+    waited_ns: Option<u64>,
+    on_cpu: Option<usize>,
+    stolen: Option<u64>,
+    firmware: Option<u64>,
+    /// By counter.
+    counts: Vec<Option<u64>>,
+}
+
+impl CpuCounters {
+    /// Opens what `host` has of them, for the calling thread, which runs on `cpu`; for one that is not pinned the counts of all CPUs together.
+    #[must_use]
+    pub fn open(host: &Host, cpu: Option<usize>) -> Self {
+        let mut unread = Vec::new();
+        let mut opened = |path: &'static str| match File::open(host.locate(path)) {
+            Ok(file) => Some(file),
+            Err(cause) => {
+                unread.push((path, cause.to_string()));
+                None
+            }
+        };
+        let tables = [
+            Table { kind: CounterKind::Interrupt, file: opened(INTERRUPTS), places: Vec::new() },
+            Table { kind: CounterKind::SoftInterrupt, file: opened(SOFT_INTERRUPTS), places: Vec::new() },
+        ];
+        let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
+        // Most machines have none, or let root at it only: not worth a word.
+        let firmware = cpu.and_then(|cpu| File::open(host.locate(&format!("/dev/cpu/{cpu}/msr"))).ok());
+        let mut counters = Self {
+            cpu,
+            tables,
+            statistics,
+            waits,
+            firmware: firmware.filter(|file| smi_count(file).is_some()),
+            buffer: vec![0; 16 << 10],
+            counters: Vec::new(),
+            before: Standing::default(),
+            unread,
+        };
+        counters.moved(0);
+        counters
+    }
+
+    /// The counters, in the order of their places; new ones are added at the end.
+    #[must_use]
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
+    }
+
+    /// What could not be opened, and why.
+    #[must_use]
+    pub fn unread(&self) -> &[(&'static str, String)] {
+        &self.unread
+    }
+
+    /// Whether the firmware's interrupts of this core are counted and can be read.
+    #[must_use]
+    pub const fn counts_firmware(&self) -> bool {
+        self.firmware.is_some()
+    }
+
+    /// What moved since it was asked last; it is `now_ns`.
+    pub fn moved(&mut self, now_ns: u64) -> Moved {
+        // The thread's own first: what follows may take a while.
+        let switches = thread_switches().ok();
+        let on_cpu = current_cpu();
+        let waited = self.waits.as_mut().and_then(|file| read(file, &mut self.buffer)).and_then(waited_ns);
+        let firmware = self.firmware.as_ref().and_then(smi_count);
+        let cpu = self.cpu;
+        let stolen = self.statistics.as_mut().and_then(|file| read(file, &mut self.buffer));
+        let stolen = stolen.and_then(|text| stolen_hundredths(text, cpu));
+        let mut counts: Option<Vec<(usize, u64)>> = None;
+        for table in &mut self.tables {
+            let Some(text) = table.file.as_mut().and_then(|file| read(file, &mut self.buffer)) else { continue };
+            let moved = counts.get_or_insert_default();
+            for (line, found) in count_lines(text, cpu).enumerate() {
+                let Some(place) = table.place(line, found.name, found.label, &mut self.counters) else { break };
+                if self.before.counts.len() <= place {
+                    self.before.counts.resize(place + 1, None);
+                }
+                let before = self.before.counts[place].replace(found.count);
+                let by = before.map_or(0, |before| forwards(before, found.count));
+                if by > 0 {
+                    moved.push((place, by));
+                }
+            }
+        }
+        let before = &self.before;
+        let by = |now: Option<u64>, before: Option<u64>| Some(forwards(before?, now?));
+        let own = |count: fn(&Switches) -> u64| by(switches.as_ref().map(count), before.switches.as_ref().map(count));
+        let found = Moved {
+            window_ns: now_ns.saturating_sub(before.at_ns),
+            voluntary: own(|switches| switches.voluntary),
+            involuntary: own(|switches| switches.involuntary),
+            major_faults: own(|switches| switches.major_faults),
+            waited_ns: by(waited, before.waited_ns),
+            migrated: on_cpu.zip(before.on_cpu).is_some_and(|(now, before)| now != before),
+            stolen_ns: by(stolen, before.stolen).map(|hundredths| hundredths * HUNDREDTH_NS),
+            firmware: by(firmware, before.firmware),
+            counts,
+        };
+        self.before = Standing {
+            at_ns: now_ns,
+            switches,
+            waited_ns: waited,
+            on_cpu,
+            stolen,
+            firmware,
+            counts: std::mem::take(&mut self.before.counts),
+        };
+        found
+    }
+}
+
+impl Table {
+    /// Which counter a line is: mostly the one that it was before.
+    fn place(&mut self, line: usize, name: &str, label: &str, counters: &mut Vec<Counter>) -> Option<usize> {
+        let kind = self.kind;
+        let is = |counter: &Counter| counter.kind == kind && counter.name == name;
+        if let Some(&place) = self.places.get(line).filter(|&&place| is(&counters[place])) {
+            return Some(place);
+        }
+        let known = counters.iter().position(is);
+        let place = known.unwrap_or(counters.len());
+        if known.is_none() {
+            if counters.len() >= MOST_COUNTERS {
+                return None;
+            }
+            counters.push(Counter::new(kind, name, label));
+        }
+        self.places.truncate(line);
+        if self.places.len() == line {
+            self.places.push(place);
+        }
+        Some(place)
+    }
+}
+
+/// How far a counter went; one of 32 bits may have wrapped.
+const fn forwards(before: u64, now: u64) -> u64 {
+    match now.checked_sub(before) {
+        Some(by) => by,
+        None if before <= u32::MAX as u64 => (now.wrapping_sub(before)) & u32::MAX as u64,
+        None => 0,
+    }
+}
+
+/// The content of a file from its beginning, as text; `None` where it cannot be read or is none.
+fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            if length >= LONGEST {
+                break;
+            }
+            buffer.resize(length * 2, 0);
+        }
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    std::str::from_utf8(&buffer[..length]).ok()
+}
+
+fn smi_count(file: &File) -> Option<u64> {
+    let mut count = [0; 8];
+    file.read_exact_at(&mut count, SMI_COUNT).ok()?;
+    Some(u64::from_le_bytes(count) & u64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{CounterKind, CpuCounters, Moved, forwards};
+    use crate::host::{Facts, Host};
+
+    fn host(root: &Path) -> Host {
+        Host::captured(root, Facts::live())
+    }
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join("proc").join(name);
+        fs::create_dir_all(path.parent().expect("below proc")).expect("ours");
+        fs::write(path, text).expect("ours");
+    }
+
+    /// What moved, by name.
+    fn named(counters: &CpuCounters, moved: &Moved) -> Vec<(String, u64)> {
+        let counts = moved.counts.iter().flatten();
+        counts.map(|&(place, by)| (counters.counters()[place].name.clone(), by)).collect()
+    }
+
+    #[test]
+    fn what_moved_is_what_is_told_of_this_cpu_since_the_look_before() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path();
+        write(root, "interrupts", "CPU0 CPU1\n 5: 1 2 chip  dev\nLOC: 10 20 Local timer\n");
+        write(root, "softirqs", "CPU0 CPU1\nTIMER: 3 4\n");
+        write(root, "stat", "cpu 0 0 0 0 0 0 0 9\ncpu1 0 0 0 0 0 0 0 4\n");
+        write(root, "thread-self/schedstat", "1 100 1\n");
+        let mut counters = CpuCounters::open(&host(root), Some(1));
+        assert_eq!((counters.unread(), counters.counts_firmware()), (&[][..], false));
+        let kinds: Vec<_> = counters.counters().iter().map(|counter| counter.kind).collect();
+        assert_eq!(kinds, [CounterKind::Interrupt, CounterKind::Interrupt, CounterKind::SoftInterrupt]);
+        let moved = counters.moved(5);
+        assert_eq!(named(&counters, &moved), []);
+        // A line was added in front, one counted on, one wrapped, and time was stolen.
+        write(root, "interrupts", "CPU0 CPU1\n 4: 0 9 chip  other\n 5: 7 2 chip  dev\nLOC: 90 23 Local timer\n");
+        write(root, "softirqs", "CPU0 CPU1\nTIMER: 3 6\n");
+        write(root, "stat", "cpu 0 0 0 0 0 0 0 19\ncpu1 0 0 0 0 0 0 0 7\n");
+        write(root, "thread-self/schedstat", "1 150 1\n");
+        let moved = counters.moved(25);
+        assert_eq!(named(&counters, &moved), [("LOC".to_owned(), 3), ("TIMER".to_owned(), 2)]);
+        assert_eq!((moved.window_ns, moved.waited_ns, moved.stolen_ns), (20, Some(50), Some(30_000_000)));
+        write(root, "interrupts", "CPU0 CPU1\n 4: 0 11 chip  other\n 5: 7 3 chip  dev\nLOC: 90 23 Local timer\n");
+        let moved = counters.moved(30);
+        assert_eq!(named(&counters, &moved), [("4".to_owned(), 2), ("5".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_and_nothing_is_claimed_of_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
+        assert_eq!(counters.unread().len(), 4);
+        let moved = counters.moved(1);
+        assert_eq!((moved.counts, moved.waited_ns, moved.stolen_ns, moved.firmware), (None, None, None, None));
+        // A file without the CPU's column counts nothing and claims so of nothing.
+        write(folder.path(), "interrupts", "CPU1\nLOC: 5 Local timer\n");
+        write(folder.path(), "softirqs", "");
+        let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
+        assert!(counters.counters().is_empty() && counters.moved(1).counts == Some(Vec::new()));
+    }
+
+    #[test]
+    fn windows_add_up() {
+        let window = |waited_ns, counts: &[(usize, u64)]| Moved {
+            window_ns: 5,
+            waited_ns,
+            voluntary: Some(1),
+            counts: Some(counts.to_vec()),
+            ..Moved::default()
+        };
+        let mut both = window(None, &[(0, 1), (2, 5)]);
+        both.add(&window(Some(7), &[(2, 1), (3, 4)]));
+        assert_eq!((both.window_ns, both.waited_ns, both.voluntary), (10, Some(7), Some(2)));
+        assert_eq!(both.counts, Some(vec![(0, 1), (2, 6), (3, 4)]));
+    }
+
+    #[test]
+    fn counters_of_32_bits_wrap() {
+        assert_eq!((forwards(5, 9), forwards(u64::from(u32::MAX), 1), forwards(1 << 40, 3)), (4, 2, 0));
+    }
+
+    #[test]
+    fn this_machine_is_asked_and_time_passes() {
+        let mut counters = CpuCounters::open(&Host::live(), None);
+        let moved = counters.moved(1_000);
+        assert!(moved.window_ns == 1_000 && moved.voluntary.is_some());
+        if counters.unread().is_empty() {
+            assert!(!counters.counters().is_empty());
+        } else {
+            println!("skipped: {:?}", counters.unread());
+        }
+    }
+}

@@ -1,0 +1,868 @@
+//! Stalls: times in which a running thread did not run, as gaps between readings of a source in a tight loop.
+//! Asks what moved meanwhile of whom it is given, and says nothing of causes: `diagnose` does.
+
+use std::time::Duration;
+
+use super::{Lateness, Moved, Wake};
+use crate::{
+    clock::{Instant, Now},
+    scale::Scale,
+    source::TimeSource,
+    stats::{Histogram, median},
+    units::{Frequency, Width},
+};
+
+/// The clock is looked at so often, and after so many reads of a source that stands still.
+const STRETCH_NS: u64 = 1_000_000;
+const READS: u32 = 1 << 16;
+/// While no stall comes, asking what moved and telling of it takes at most one part in so many of the time, as long as it takes what it usually does; and there is no
+/// hurry. While they come it may take a fifth.
+const ASKED_AT_MOST: u64 = 200;
+const ASKED_EVERY_NS: u64 = 20_000_000;
+/// After a stall it is asked at once, unless it was just before: this many times as long as asking takes has to lie between.
+const AGAIN: u64 = 4;
+/// So many stalls may wait for the next answer.
+const WAITING: usize = 32;
+/// The clock is looked at again, so often at most, where a stall came between.
+const LOOKS_AGAIN: u32 = 4;
+/// Asked so often before the watch begins, to see what asking takes.
+const FIRST_QUESTIONS: usize = 9;
+/// Asking that takes this many times as long as usual, and the threshold, was stalled itself.
+const UNUSUAL: u64 = 3;
+/// The usual is the median of so many.
+const USUAL_OF: usize = 63;
+
+/// A time in which the thread did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The last moment at which it was seen to run.
+    pub start: Instant,
+    /// How long until it ran again, in nanoseconds.
+    pub length_ns: u64,
+    /// It may have been shorter by so much, because the thread was busy with something else than looking.
+    pub uncertain_ns: u64,
+}
+
+impl Stall {
+    /// One that is known to the reading.
+    #[must_use]
+    pub const fn new(start: Instant, length_ns: u64) -> Self {
+        Self { start, length_ns, uncertain_ns: 0 }
+    }
+
+    /// The first moment at which the thread was seen to run again.
+    #[must_use]
+    pub fn end(&self) -> Instant {
+        self.start.saturating_add(Duration::from_nanos(self.length_ns))
+    }
+}
+
+/// The time between two looks at what moves, and the stalls in it: mostly none or one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Window<'a> {
+    /// Those that ended in it.
+    pub stalls: &'a [Stall],
+    /// What moved in it.
+    pub moved: &'a Moved,
+}
+
+/// What came of telling of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The watch goes on.
+    GoOn,
+    /// It goes on, and telling took longer than it usually does, because more was done: that is no stall.
+    Busy,
+    /// It ends.
+    End,
+}
+
+/// How the time of a watch was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Watched {
+    /// From the first reading to the last.
+    pub elapsed_ns: u64,
+    /// Of that, asking what moved and handing it on.
+    pub asking_ns: u64,
+    /// How often it was asked.
+    pub questions: u64,
+    /// The longest time that a question and what came of it took.
+    pub longest_question_ns: u64,
+    /// A stall that began and ended in a question and was shorter was not seen: the longest such limit.
+    pub blind_below_ns: u64,
+    /// How often the source went back, which is no stall.
+    pub went_back: u64,
+}
+
+/// Reads `source`, which ticks at `frequency`, as fast as it can be read, and hands each gap of more than `above` between two readings to `each`, with what
+/// `moved` since it was asked last; also windows without a stall, to compare with. `each` says whether to go on, and so does `go_on`, which is asked once in a
+/// millisecond.
+///
+/// The source has to count while the thread does not run. One that wraps is helped by `clock`, which is looked at once in a millisecond.
+pub fn watch_for_stalls<S, C>(
+    source: &S,
+    frequency: Frequency,
+    clock: &C,
+    above: Duration,
+    mut go_on: impl FnMut(Instant) -> bool,
+    mut moved: impl FnMut() -> Moved,
+    mut each: impl FnMut(Window<'_>) -> Told,
+) -> Watched
+where
+    S: TimeSource + ?Sized,
+    C: Now + ?Sized,
+{
+    let above_ns = u64::try_from(above.as_nanos()).unwrap_or(u64::MAX);
+    let mut loop_ = Loop::new(source, frequency, clock, above_ns);
+    let (mut asking, mut telling) = (Usual::new(), Usual::new());
+    for _ in 0..FIRST_QUESTIONS {
+        let start = clock.now();
+        moved();
+        asking.record(clock.now().nanoseconds_since(start));
+    }
+    let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
+    // What a question that was stalled itself had found: it belongs to what the next one finds.
+    let mut carried: Option<Moved> = None;
+    let mut watched = Watched::default();
+    let (begun, _) = loop_.begin_anew();
+    let mut asked = begun;
+    let ended = loop {
+        waiting.extend(loop_.stretch());
+        let now = loop_.looked_at;
+        let more = go_on(now);
+        let cost_ns = asking.ns() + telling.ns();
+        let least_ns = if waiting.is_empty() { ASKED_EVERY_NS.max(cost_ns * ASKED_AT_MOST) } else { cost_ns * AGAIN };
+        if more && now.nanoseconds_since(asked) < least_ns && waiting.len() < WAITING {
+            continue;
+        }
+        let mut found = moved();
+        let told_from = clock.now();
+        if let Some(before) = carried.take() {
+            found.add(&before);
+        }
+        let stalled = asking.judge(now, told_from, above_ns);
+        let is_last = !more;
+        let mut told = Told::GoOn;
+        if stalled.is_some() && !is_last && waiting.len() < WAITING {
+            carried = Some(found);
+        } else {
+            waiting.extend(stalled.filter(|_| is_last));
+            told = each(Window { stalls: &waiting, moved: &found });
+            waiting.clear();
+        }
+        let (end, between) = loop_.begin_anew();
+        waiting.extend(stalled.filter(|_| !is_last));
+        if told == Told::Busy {
+            // Of what is done rarely nobody knows what it usually takes: a stall in it is not seen at all.
+            watched.blind_below_ns = watched.blind_below_ns.max(end.nanoseconds_since(told_from));
+            waiting.extend(between);
+        } else {
+            waiting.extend(telling.judge(told_from, end, above_ns).or(between));
+        }
+        let question_ns = end.nanoseconds_since(now);
+        watched.questions += 1;
+        watched.asking_ns += question_ns;
+        watched.longest_question_ns = watched.longest_question_ns.max(question_ns);
+        watched.blind_below_ns = watched.blind_below_ns.max(asking.limit_ns(above_ns).max(telling.limit_ns(above_ns)));
+        if is_last || told == Told::End {
+            break end;
+        }
+        asked = end;
+    };
+    watched.elapsed_ns = ended.nanoseconds_since(begun);
+    watched.went_back = loop_.went_back;
+    watched
+}
+
+/// The tight loop, and where it stands.
+struct Loop<'a, S: ?Sized, C: ?Sized> {
+    source: &'a S,
+    clock: &'a C,
+    scale: Scale,
+    width: Width,
+    /// A gap of more than so many ticks is a stall.
+    above_ticks: u64,
+    stretch_ticks: u64,
+    /// How long the counter takes to wrap.
+    wrap_ns: u128,
+    last: u64,
+    /// The clock, and what the source read just before.
+    looked_at: Instant,
+    looked_ticks: u64,
+    went_back: u64,
+    /// What a look at the clock usually takes, and what none takes.
+    look_ns: u64,
+    look_limit_ns: u64,
+}
+
+impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
+    fn new(source: &'a S, frequency: Frequency, clock: &'a C, above_ns: u64) -> Self {
+        let ticks = |ns: u64| {
+            // Ticks are rounded up: a gap is not above a limit before it is.
+            let ticks = (u128::from(ns) * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
+            u64::try_from(ticks).unwrap_or(u64::MAX)
+        };
+        let width = source.info().width;
+        let wrap_ticks = u128::from(width.mask()) + 1;
+        let scale = Scale::of(frequency);
+        let mut looks = Usual::new();
+        for _ in 0..USUAL_OF {
+            let before = source.ticks();
+            clock.now();
+            looks.record(scale.nanoseconds(width.difference(before, source.ticks())));
+        }
+        Self {
+            look_ns: looks.ns(),
+            look_limit_ns: looks.limit_ns(above_ns),
+            source,
+            clock,
+            scale,
+            width,
+            above_ticks: ticks(above_ns),
+            stretch_ticks: ticks(STRETCH_NS),
+            wrap_ns: wrap_ticks * 1_000_000_000_000_000 / u128::from(frequency.microhertz()),
+            last: 0,
+            looked_at: Instant::from_nanoseconds(0),
+            looked_ticks: 0,
+            went_back: 0,
+        }
+    }
+
+    /// From here on, the moment that is returned: what was before is no gap. What comes while the clock is looked at is one.
+    fn begin_anew(&mut self) -> (Instant, Option<Stall>) {
+        let before = self.source.ticks();
+        self.looked_at = self.clock.now();
+        self.last = self.source.ticks();
+        self.looked_ticks = self.last;
+        let length_ns = self.scale.nanoseconds(self.width.difference(before, self.last));
+        let stall = Stall { start: self.looked_at, length_ns, uncertain_ns: self.look_ns };
+        (self.looked_at, (length_ns > self.look_limit_ns).then_some(stall))
+    }
+
+    /// Reads until a gap, or for a millisecond; then looks at the clock.
+    fn stretch(&mut self) -> Option<Stall> {
+        let (source, width, above) = (self.source, self.width, self.above_ticks);
+        let (begun, long) = (self.last, self.stretch_ticks);
+        let mut last = begun;
+        let mut gap = None;
+        for _ in 0..READS {
+            let ticks = source.ticks();
+            let step = width.difference(last, ticks);
+            let before = last;
+            last = ticks;
+            if step > above {
+                gap = Some((before, step));
+                break;
+            }
+            if width.difference(begun, ticks) >= long {
+                break;
+            }
+        }
+        // The clock between two readings: both times when the thread ran. A stall while it is looked at is one as well, and what looking takes is none.
+        let (mut uncertain_ns, mut now) = (0, (self.looked_at, last));
+        for _ in 0..LOOKS_AGAIN {
+            now = (self.clock.now(), source.ticks());
+            let step = width.difference(last, now.1);
+            if self.scale.nanoseconds(step) <= self.look_limit_ns {
+                break;
+            }
+            let begun = gap.map_or(last, |(before, _)| before);
+            gap = Some((begun, width.difference(begun, now.1)));
+            uncertain_ns = self.look_ns;
+            last = now.1;
+        }
+        let back_ns = self.scale.nanoseconds(width.difference(last, now.1));
+        self.last = now.1;
+        let passed_ns = now.0.nanoseconds_since(self.looked_at);
+        let counted_ns = self.scale.nanoseconds(width.difference(self.looked_ticks, last)).saturating_add(back_ns);
+        let wraps_ns = self.wraps_ns(passed_ns, counted_ns);
+        self.looked_at = now.0;
+        self.looked_ticks = last;
+        let backwards = gap.is_some_and(|(before, _)| width.signed_difference(before, last) < 0);
+        // Of a narrow counter half of all gaps look as if it had gone back: the clock knows better.
+        if backwards && (width.bits() == 64 || passed_ns < self.scale.nanoseconds(above)) {
+            self.went_back += 1;
+            return None;
+        }
+        let (length_ns, uncertain_ns) = match (gap, wraps_ns) {
+            (None, 0) => return None,
+            // The counter stood where it had been: somewhere in this stretch.
+            (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
+            (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
+        };
+        let end_ns = now.0.as_nanoseconds().saturating_sub(back_ns);
+        let start = Instant::from_nanoseconds(end_ns.saturating_sub(length_ns));
+        Some(Stall { start, length_ns, uncertain_ns })
+    }
+
+    /// The whole wraps in what passed, which the counter does not show.
+    fn wraps_ns(&self, passed_ns: u64, counted_ns: u64) -> u64 {
+        let hidden = u128::from(passed_ns.saturating_sub(counted_ns));
+        let wraps = (hidden + self.wrap_ns / 2) / self.wrap_ns;
+        u64::try_from(wraps * self.wrap_ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// What something usually takes: the median of the newest few.
+struct Usual {
+    newest_ns: [u64; USUAL_OF],
+    count: usize,
+    ns: u64,
+}
+
+impl Usual {
+    const fn new() -> Self {
+        Self { newest_ns: [0; USUAL_OF], count: 0, ns: 0 }
+    }
+
+    fn record(&mut self, ns: u64) {
+        self.newest_ns[self.count % USUAL_OF] = ns;
+        self.count += 1;
+        let filled = self.count.min(USUAL_OF);
+        let mut sorted = self.newest_ns;
+        self.ns = median(&mut sorted[..filled]).unwrap_or(0);
+    }
+
+    const fn ns(&self) -> u64 {
+        self.ns
+    }
+
+    const fn limit_ns(&self, above_ns: u64) -> u64 {
+        self.ns.saturating_mul(UNUSUAL).saturating_add(above_ns)
+    }
+
+    /// A stall, where it took far longer than usual. It is one of those that make up the usual either way.
+    fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
+        let took_ns = end.nanoseconds_since(start);
+        let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
+        self.record(took_ns);
+        (took_ns > limit_ns).then_some(Stall { start, length_ns: took_ns, uncertain_ns: usual_ns })
+    }
+}
+
+/// The stalls of a thread, in bounded memory: all as counts, the longest and the newest one by one, each with a `T` of the caller's.
+#[derive(Clone, Debug)]
+pub struct Stalls<T> {
+    lengths: Lateness,
+    kept: usize,
+    longest: Vec<(Stall, T)>,
+    newest: std::collections::VecDeque<(Stall, T)>,
+    starts_ns: std::collections::VecDeque<u64>,
+    stalled_ns: u64,
+}
+
+/// The newest beginnings that a period is looked for in.
+const STARTS: usize = 1_024;
+
+impl<T: Clone> Stalls<T> {
+    /// None yet; of the longest and of the newest this many will be kept.
+    #[must_use]
+    pub fn keeping(kept: usize) -> Self {
+        Self {
+            lengths: Lateness::new(),
+            kept,
+            longest: Vec::with_capacity(kept + 1),
+            newest: std::collections::VecDeque::with_capacity(kept + 1),
+            starts_ns: std::collections::VecDeque::with_capacity(STARTS + 1),
+            stalled_ns: 0,
+        }
+    }
+
+    /// Adds one.
+    pub fn record(&mut self, stall: Stall, beside: T) {
+        self.lengths.record(Wake::new(stall.start, stall.length_ns));
+        self.stalled_ns = self.stalled_ns.saturating_add(stall.length_ns);
+        self.starts_ns.push_back(stall.start.as_nanoseconds());
+        if self.starts_ns.len() > STARTS {
+            self.starts_ns.pop_front();
+        }
+        if self.kept == 0 {
+            return;
+        }
+        let place = self.longest.partition_point(|(longer, _)| longer.length_ns >= stall.length_ns);
+        if place < self.kept {
+            self.longest.insert(place, (stall, beside.clone()));
+            self.longest.truncate(self.kept);
+        }
+        self.newest.push_back((stall, beside));
+        if self.newest.len() > self.kept {
+            self.newest.pop_front();
+        }
+    }
+
+    /// How long they were, all of them.
+    #[must_use]
+    pub const fn lengths(&self) -> &Lateness {
+        &self.lengths
+    }
+
+    /// All lengths together, in nanoseconds.
+    #[must_use]
+    pub const fn stalled_ns(&self) -> u64 {
+        self.stalled_ns
+    }
+
+    /// The longest, the longest first.
+    #[must_use]
+    pub fn longest(&self) -> &[(Stall, T)] {
+        &self.longest
+    }
+
+    /// The newest, the oldest of them first.
+    pub fn newest(&self) -> impl Iterator<Item = &(Stall, T)> {
+        self.newest.iter()
+    }
+
+    /// What they come back by, judged by the newest thousand.
+    #[must_use]
+    pub fn recurrence(&self) -> Option<Recurrence> {
+        let starts_ns: Vec<u64> = self.starts_ns.iter().copied().collect();
+        recurrence(&starts_ns)
+    }
+}
+
+/// That most stalls are followed by another one after the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recurrence {
+    /// That time: the median of what was found, in nanoseconds.
+    pub period_ns: u64,
+    /// One in ten of the distances found is at most this, in nanoseconds.
+    pub p10_ns: u64,
+    /// Nine in ten are.
+    pub p90_ns: u64,
+    /// So many were followed by another after that time.
+    pub followed: u64,
+    /// Of so many that could have been.
+    pub of: u64,
+}
+
+/// So many stalls that follow are the least to speak of a period.
+const FEWEST_FOLLOWERS: u64 = 8;
+/// A follower is as far away as the period, but for one part in so many.
+const LOOSE: u64 = 50;
+/// A distance is looked for over so many stalls in between: others may come between two of a kind.
+const REACH: usize = 16;
+
+/// Whether what began at these moments, in ascending order, comes back after the same time: the shortest time after which most are followed by another, and far
+/// more than would be by chance.
+#[must_use]
+pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
+    let last = *starts_ns.last()?;
+    let span = last.checked_sub(starts_ns[0]).filter(|&span| span > 0)?;
+    let mut distances: Vec<u64> = Vec::new();
+    for (at, &start) in starts_ns.iter().enumerate() {
+        distances.extend(starts_ns[at + 1..].iter().take(REACH).map(|&later| later.saturating_sub(start)));
+    }
+    distances.retain(|&distance| distance > 0);
+    distances.sort_unstable();
+    // From the shortest on: multiples of a period fit as well.
+    let mut candidate = 0;
+    while candidate < distances.len() {
+        let from = distances[candidate];
+        let to = from.saturating_add(from / LOOSE * 2);
+        let cluster = &distances[candidate..];
+        let cluster = &cluster[..cluster.partition_point(|&distance| distance <= to)];
+        if cluster.len() as u64 >= FEWEST_FOLLOWERS
+            && let Some(found) = followers(starts_ns, cluster[cluster.len() / 2], last, span)
+        {
+            return Some(found);
+        }
+        // The next that is not as good as the same.
+        let beyond = from.saturating_add(from / (LOOSE * 4));
+        candidate += distances[candidate..].partition_point(|&distance| distance <= beyond).max(1);
+    }
+    None
+}
+
+/// How many are followed after this time, if that is most of them and more than chance.
+#[expect(clippy::cast_precision_loss, reason = "a probability")]
+fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Recurrence> {
+    let loose = period / LOOSE;
+    let mut found = Vec::new();
+    let mut of = 0;
+    for &start in starts_ns {
+        let due = start.saturating_add(period);
+        if due.saturating_add(loose) > last {
+            break;
+        }
+        of += 1;
+        let from = starts_ns.partition_point(|&other| other < due - loose);
+        let near = starts_ns[from..].iter().take_while(|&&other| other <= due + loose);
+        found.extend(near.map(|&other| other - start).min_by_key(|distance| distance.abs_diff(period)));
+    }
+    let followed = found.len() as u64;
+    // How many would be near that moment if they came at any time.
+    let by_chance = 1.0 - (-(2.0 * loose as f64) * (starts_ns.len() as f64 / span as f64)).exp();
+    if followed < FEWEST_FOLLOWERS || followed * 2 < of || (followed as f64) < 3.0 * by_chance * of as f64 {
+        return None;
+    }
+    found.sort_unstable();
+    let part = |tenths: usize| found[(found.len() - 1) * tenths / 10];
+    Some(Recurrence { period_ns: part(5), p10_ns: part(1), p90_ns: part(9), followed, of })
+}
+
+/// How a source looks to who reads it without pause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Looking {
+    /// The mean time of a read, in nanoseconds.
+    pub read_ns: f64,
+    /// Nine in ten of its steps are no longer, in nanoseconds, those of zero left out: no limit for a stall can be below. `None` where it did not move.
+    pub step_ns: Option<u64>,
+}
+
+/// Reads `source`, which ticks at `frequency`, without pause for 50 ms by `clock` at most.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Now) -> Looking {
+    const LOOKS: u32 = 20_000;
+    const FEW: u64 = 8;
+    const LONGEST: Duration = Duration::from_millis(50);
+    let width = source.info().width;
+    let mut steps = Histogram::new();
+    let begun = clock.now();
+    let end = begun.saturating_add(LONGEST);
+    let (mut last, mut reads, mut now) = (source.ticks(), 0_u32, begun);
+    while (reads < LOOKS || steps.samples() < FEW) && now <= end {
+        for _ in 0..64 {
+            let ticks = source.ticks();
+            if width.signed_difference(last, ticks) > 0 {
+                steps.record(width.difference(last, ticks));
+            }
+            last = ticks;
+        }
+        reads = reads.saturating_add(64);
+        now = clock.now();
+    }
+    let step_ns = steps.quantile(0.9).map(|ticks| Scale::of(frequency).nanoseconds(ticks));
+    Looking { read_ns: now.nanoseconds_since(begun) as f64 / f64::from(reads.max(1)), step_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, time::Duration};
+
+    use proptest::{
+        collection::vec,
+        prelude::{prop_assert, prop_assert_eq, proptest},
+    };
+
+    use super::{Stall, Stalls, Told, looking, recurrence, watch_for_stalls};
+    use crate::{
+        clock::{Instant, Now},
+        measure::Moved,
+        source::{SourceId, SourceInfo, TimeSource},
+        testing::ManualSource,
+        units::{Frequency, Width},
+    };
+
+    const US: u64 = 1_000;
+    const MS: u64 = 1_000_000;
+
+    /// Time that passes by being read, and jumps where it is told to: a source and a clock of the same time.
+    #[derive(Debug)]
+    struct Scripted {
+        now_ns: Cell<u64>,
+        step_ns: u64,
+        /// Where it jumps, in ascending order, and how far.
+        jumps: Vec<(u64, u64)>,
+        /// Those that are over.
+        jumped: Cell<usize>,
+        info: SourceInfo,
+    }
+
+    impl Scripted {
+        fn new(step_ns: u64, jumps: &[(u64, u64)]) -> Self {
+            let info = SourceInfo::new(SourceId::new("scripted"));
+            Self { now_ns: Cell::new(MS), step_ns, jumps: jumps.to_vec(), jumped: Cell::new(0), info }
+        }
+
+        fn pass(&self, ns: u64) -> u64 {
+            let after = self.now_ns.get() + ns;
+            let to_come = &self.jumps[self.jumped.get()..];
+            let due = to_come.iter().take_while(|&&(at, _)| at < after);
+            self.jumped.update(|jumped| jumped + due.clone().count());
+            self.now_ns.set(after + due.map(|(_, by)| by).sum::<u64>());
+            self.now_ns.get()
+        }
+    }
+
+    impl TimeSource for Scripted {
+        fn ticks(&self) -> u64 {
+            self.pass(self.step_ns) & self.info.width.mask()
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    impl Now for Scripted {
+        fn now(&self) -> Instant {
+            Instant::from_nanoseconds(self.pass(self.step_ns))
+        }
+    }
+
+    /// All stalls above 10 µs in the time until `end_ns`; asking what moved takes so long.
+    fn stalls(time: &Scripted, end_ns: u64, asking_ns: u64) -> (Vec<Stall>, super::Watched) {
+        let mut seen = Vec::new();
+        let watched = watch_for_stalls(
+            time,
+            Frequency::GIGAHERTZ,
+            time,
+            Duration::from_micros(10),
+            |now| now < Instant::from_nanoseconds(end_ns),
+            || {
+                time.pass(asking_ns);
+                Moved::default()
+            },
+            |window| {
+                seen.extend_from_slice(window.stalls);
+                Told::GoOn
+            },
+        );
+        (seen, watched)
+    }
+
+    /// The stall is the jump, but for the readings around it and what it says itself.
+    #[track_caller]
+    fn is_around(stall: &Stall, jump: (u64, u64), step_ns: u64) {
+        assert!(fits(stall, jump, step_ns), "{stall:?} for {jump:?}");
+    }
+
+    fn fits(stall: &Stall, (at, by): (u64, u64), step_ns: u64) -> bool {
+        let (start, end) = (stall.start.as_nanoseconds(), stall.end().as_nanoseconds());
+        // Where it meets a look at the clock, a few readings are in between.
+        let (readings, slack) = (8 * step_ns, stall.uncertain_ns + 8 * step_ns);
+        start <= at + readings && start + slack >= at && end + readings >= at + by && end <= at + by + slack
+    }
+
+    #[test]
+    fn a_gap_is_found_where_and_as_long_as_it_was() {
+        let jumps = [(5 * MS, 40 * US), (9 * MS, 3 * MS), (20 * MS, 11 * US), (21 * MS, 9 * US)];
+        let time = Scripted::new(20, &jumps);
+        let (seen, watched) = stalls(&time, 40 * MS, 50 * US);
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        seen.iter().zip(jumps).for_each(|(stall, jump)| is_around(stall, jump, 20));
+        assert!(watched.questions >= 4 && watched.asking_ns >= 4 * 50 * US, "{watched:?}");
+    }
+
+    #[test]
+    fn asking_what_moved_is_no_stall_and_a_stall_while_asking_is_one() {
+        let quiet = Scripted::new(500, &[]);
+        let (seen, watched) = stalls(&quiet, 2_000 * MS, 50 * US);
+        assert_eq!(seen, []);
+        assert!(watched.asking_ns * 150 < watched.elapsed_ns && watched.questions > 10, "{watched:?}");
+        // A question takes five milliseconds here, once in a second: somewhere one is being asked.
+        let mut asked = 0;
+        for at in (1_040 * MS..1_060 * MS).step_by(1_100_000) {
+            let jump = (at, 50 * MS);
+            let time = Scripted::new(US, &[jump]);
+            let (seen, _) = stalls(&time, 1_200 * MS, 5 * MS);
+            assert_eq!(seen.len(), 1, "{jump:?}: {seen:?}");
+            is_around(&seen[0], jump, US);
+            asked += u32::from(seen[0].uncertain_ns > 0);
+        }
+        assert!(asked > 0, "no jump fell into a question");
+    }
+
+    #[test]
+    fn no_moment_hides_a_stall() {
+        // Over two stretches with their looks at the clock, and a question between them.
+        for at in (20 * MS..22 * MS + 500 * US).step_by(1_300) {
+            let jump = (at, 5 * MS);
+            let time = Scripted::new(US, &[jump]);
+            let (seen, _) = stalls(&time, 32 * MS, 50 * US);
+            assert_eq!(seen.len(), 1, "{jump:?}: {seen:?}");
+            is_around(&seen[0], jump, US);
+        }
+    }
+
+    #[test]
+    fn many_in_a_row_are_all_found_although_they_are_asked_for_together() {
+        let jumps: Vec<_> = (0..500).map(|number| (5 * MS + number * 40 * US, 15 * US)).collect();
+        let time = Scripted::new(20, &jumps);
+        let (seen, watched) = stalls(&time, 60 * MS, 50 * US);
+        // While it is asked what moved, those that are shorter than usual asking are missed: that is what it says.
+        let missed = 500 - seen.len() as u64;
+        assert!(seen.len() > 300 && missed * 15 * US < watched.asking_ns, "{} {watched:?}", seen.len());
+        assert!(watched.blind_below_ns > 150 * US, "{watched:?}");
+    }
+
+    #[test]
+    fn a_source_that_wraps_shows_gaps_of_any_length() {
+        for bits in [24, 32] {
+            let jumps =
+                [(3 * MS, 5_000 * MS), (5_010 * MS, 10 * MS), (5_060 * MS, 16 * (1 << 24)), (5_600 * MS, 1 << 33)];
+            let mut time = Scripted::new(US, &jumps);
+            time.info.width = Width::new(bits).expect("a width");
+            let (seen, _) = stalls(&time, 16_000 * MS, 50 * US);
+            assert_eq!(seen.len(), 4, "{bits}: {seen:?}");
+            for (stall, jump) in seen.iter().zip(jumps) {
+                is_around(stall, jump, US);
+            }
+        }
+    }
+
+    #[test]
+    fn going_back_is_no_stall_and_standing_still_ends() {
+        #[derive(Debug)]
+        struct Unsteady(Cell<u64>, SourceInfo);
+        impl TimeSource for Unsteady {
+            fn ticks(&self) -> u64 {
+                let reads = self.0.get() + 1;
+                self.0.set(reads);
+                if reads.is_multiple_of(1_000) { reads * 20 - 5_000 } else { reads * 20 }
+            }
+            fn info(&self) -> &SourceInfo {
+                &self.1
+            }
+        }
+        let looks = Cell::new(0);
+        let go_on = |_| {
+            looks.set(looks.get() + 1);
+            looks.get() < 30
+        };
+        let clock = ManualSource::nanoseconds("clock").stepping_by(20);
+        let above = Duration::from_micros(10);
+        let watch = |source: &dyn TimeSource, go_on: &dyn Fn(Instant) -> bool| {
+            let mut stalls = 0;
+            let each = |window: super::Window<'_>| {
+                stalls += window.stalls.len();
+                Told::GoOn
+            };
+            let watched = watch_for_stalls(source, Frequency::GIGAHERTZ, &clock, above, go_on, Moved::default, each);
+            (stalls, watched.went_back)
+        };
+        let unsteady = Unsteady(Cell::new(300), SourceInfo::new(SourceId::new("unsteady")));
+        let (stalls, went_back) = watch(&unsteady, &go_on);
+        assert!(stalls == 0 && went_back > 10, "{stalls} {went_back}");
+        looks.set(0);
+        assert_eq!(watch(&ManualSource::nanoseconds("still"), &go_on), (0, 0));
+    }
+
+    #[test]
+    fn telling_that_says_that_it_was_busy_is_no_stall_and_otherwise_it_is_one() {
+        for (busy, expected) in [(Told::Busy, 0), (Told::GoOn, 1)] {
+            let time = Scripted::new(20, &[]);
+            let (mut windows, mut seen) = (0, 0);
+            let each = |window: super::Window<'_>| {
+                (windows, seen) = (windows + 1, seen + window.stalls.len());
+                if windows != 5 {
+                    return Told::GoOn;
+                }
+                time.pass(3 * MS);
+                busy
+            };
+            let asks = || {
+                time.pass(50 * US);
+                Moved::default()
+            };
+            let go_on = |now| now < Instant::from_nanoseconds(300 * MS);
+            let above = Duration::from_micros(10);
+            let watched = watch_for_stalls(&time, Frequency::GIGAHERTZ, &time, above, go_on, asks, each);
+            assert!(windows > 6 && seen == expected, "{busy:?}: {seen} in {windows}");
+            assert_eq!(watched.blind_below_ns >= 3 * MS, busy == Told::Busy, "{watched:?}");
+        }
+    }
+
+    #[test]
+    fn who_says_no_ends_it_and_what_waits_is_told_before() {
+        let time = Scripted::new(20, &[(5 * MS, MS), (5 * MS + 1_020 * US, MS), (500 * MS, MS)]);
+        let mut seen = 0;
+        let each = |window: super::Window<'_>| {
+            seen += window.stalls.len();
+            if seen < 2 { Told::GoOn } else { Told::End }
+        };
+        let asks = || {
+            time.pass(50 * US);
+            Moved::default()
+        };
+        watch_for_stalls(&time, Frequency::GIGAHERTZ, &time, Duration::from_micros(10), |_| true, asks, each);
+        assert_eq!((seen, time.now_ns.get() < 500 * MS), (2, true));
+    }
+
+    #[test]
+    fn the_longest_and_the_newest_are_kept_and_all_are_counted() {
+        let mut stalls = Stalls::keeping(3);
+        for number in 0..1_000_u64 {
+            stalls.record(Stall::new(Instant::from_nanoseconds(number * MS), 10 + number * 7 % 1_000), number);
+        }
+        let longest: Vec<_> = stalls.longest().iter().map(|(stall, _)| stall.length_ns).collect();
+        let newest: Vec<_> = stalls.newest().map(|&(_, number)| number).collect();
+        assert_eq!((longest, newest), (vec![1_009, 1_008, 1_007], vec![997, 998, 999]));
+        assert_eq!((stalls.lengths().counts().samples(), stalls.stalled_ns()), (1_000, 10_000 + 499_500));
+        assert_eq!(stalls.recurrence().map(|found| found.period_ns), Some(MS));
+    }
+
+    #[test]
+    fn a_period_is_found_among_others_and_none_where_there_is_none() {
+        let ticks: Vec<u64> = (0..200).map(|number| number * 4 * MS + number % 7 * 300).collect();
+        let found = recurrence(&ticks).expect("a period");
+        assert!(found.period_ns.abs_diff(4 * MS) < 3_000 && found.p10_ns <= found.p90_ns, "{found:?}");
+        assert!(found.followed * 10 > found.of * 9, "{found:?}");
+        // As many others, at no time in particular.
+        let mut seed = 12_345_u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % (800 * MS)
+        };
+        let mut mixed: Vec<u64> = ticks.iter().copied().chain((0..150).map(|_| random())).collect();
+        mixed.sort_unstable();
+        let found = recurrence(&mixed).expect("a period among others");
+        assert!(found.period_ns.abs_diff(4 * MS) < 80_000, "{found:?}");
+        let mut any: Vec<u64> = (0..300).map(|_| random()).collect();
+        any.sort_unstable();
+        assert_eq!(recurrence(&any), None);
+        assert_eq!((recurrence(&[]), recurrence(&[5]), recurrence(&[5, 5, 5])), (None, None, None));
+    }
+
+    #[test]
+    fn a_coarse_source_has_coarse_steps() {
+        let clock = ManualSource::nanoseconds("clock").stepping_by(640);
+        let step_ns = |source: &ManualSource| looking(source, Frequency::GIGAHERTZ, &clock).step_ns;
+        assert_eq!(step_ns(&ManualSource::nanoseconds("coarse").stepping_by(100)), Some(100));
+        assert_eq!(step_ns(&ManualSource::nanoseconds("still")), None);
+        let read_ns = looking(&ManualSource::nanoseconds("still"), Frequency::GIGAHERTZ, &clock).read_ns;
+        assert!((read_ns - 10.0).abs() < 1e-9, "{read_ns}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_gap_is_found_once_that_is_longer_than_what_it_says_it_misses(
+            gaps in vec((300_000_u64..2_000_000, 1_000_u64..400_000), 1..20),
+            step_ns in 50_u64..400,
+        ) {
+            // Asking takes nothing here but the readings around it.
+            let mut at = 2 * MS;
+            let mut jumps = Vec::new();
+            for (after, by) in gaps {
+                at += after;
+                jumps.push((at, by));
+                at += by;
+            }
+            let time = Scripted::new(step_ns, &jumps);
+            let (seen, watched) = stalls(&time, at + 2 * MS, 0);
+            // What is hardly longer than the limit, with the time of readings around it, may be found.
+            let possible = jumps.iter().filter(|&&(_, by)| by + 8 * step_ns > 10 * US).count();
+            prop_assert!(seen.len() <= possible, "{seen:?} {jumps:?}");
+            for &jump in jumps.iter().filter(|&&(_, by)| by > watched.blind_below_ns) {
+                prop_assert!(seen.iter().any(|stall| fits(stall, jump, step_ns)), "{jump:?} {seen:?}");
+            }
+            prop_assert!(watched.blind_below_ns < 10 * US + 20 * step_ns, "{watched:?}");
+            prop_assert_eq!(watched.went_back, 0);
+        }
+
+        #[test]
+        fn any_starts_are_judged_without_a_panic(mut starts in vec(0_u64..1 << 50, 0..200)) {
+            starts.sort_unstable();
+            if let Some(found) = recurrence(&starts) {
+                prop_assert!(found.p10_ns <= found.period_ns && found.period_ns <= found.p90_ns && found.followed <= found.of);
+            }
+        }
+    }
+}

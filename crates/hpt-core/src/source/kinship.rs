@@ -1,0 +1,89 @@
+//! Which names lead to one and the same counter.
+//! Goes by names alone: opens nothing.
+
+use super::{PosixId, Scope, SourceInfo};
+
+/// Names of one and the same reading.
+const ONE_READING: [(&str, &str); 3] =
+    [("hpet", "hpet-low"), ("bcm-systimer", "bcm-systimer-low"), ("realtime", "gettimeofday")];
+
+/// Whether two names lead to one and the same reading: beside each other these sources show nothing.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::source::are_one_reading;
+///
+/// assert!(are_one_reading("hpet", "hpet-low") && !are_one_reading("monotonic", "monotonic-raw"));
+/// ```
+#[must_use]
+pub fn are_one_reading(one: &str, other: &str) -> bool {
+    one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
+}
+
+/// The source that counts by what the kernel calls this clock source; `None` where hpt has none.
+#[must_use]
+pub fn counter_of_clock_source(clock_source: &str) -> Option<&'static str> {
+    match clock_source {
+        "tsc" | "tsc-early" => Some("tsc"),
+        "arch_sys_counter" => Some("arm-counter"),
+        _ => None,
+    }
+}
+
+impl SourceInfo {
+    /// Whether it is a clock that the kernel makes out of its clock source: one of `clock_gettime`'s or `gettimeofday`, of the whole machine.
+    #[must_use]
+    pub fn is_made_of_the_clock_source(&self) -> bool {
+        let is_its = |id: PosixId| id.source_id() == self.id;
+        self.scope == Scope::System && PosixId::all().any(is_its)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        host::Host,
+        source::{Scope, SourceId, SourceInfo, are_one_reading, counter_of_clock_source, names},
+    };
+
+    #[test]
+    fn one_reading_by_two_names_is_known_for_one() {
+        assert!(are_one_reading("tsc", "tsc") && are_one_reading("hpet-low", "hpet"));
+        assert!(are_one_reading("gettimeofday", "realtime") && are_one_reading("realtime", "gettimeofday"));
+        assert!(!are_one_reading("tsc", "monotonic-raw") && !are_one_reading("realtime", "realtime-coarse"));
+    }
+
+    #[test]
+    fn names_that_stand_here_are_those_of_sources() {
+        let names = names();
+        let is_one = |name: &str| names.iter().any(|id| id.as_str() == name);
+        assert!(super::ONE_READING.iter().all(|(one, other)| is_one(one) && is_one(other)));
+        assert!(
+            ["tsc", "tsc-early", "arch_sys_counter"]
+                .iter()
+                .all(|name| counter_of_clock_source(name).is_some_and(is_one))
+        );
+        assert_eq!(counter_of_clock_source("acpi_pm"), None);
+    }
+
+    #[test]
+    fn clocks_of_devices_and_of_threads_are_not_made_of_the_clock_source() {
+        let made = |id: &'static str, scope| {
+            let mut info = SourceInfo::new(SourceId::new(id));
+            info.scope = scope;
+            info.is_made_of_the_clock_source()
+        };
+        assert!(["monotonic", "monotonic-raw", "gettimeofday", "tai"].iter().all(|id| made(id, Scope::System)));
+        let others = ["ptp0", "rtc0", "hpet", "tsc", "perf-time", "thread-cpu"];
+        assert!(others.iter().all(|id| !made(id, Scope::System)));
+        assert!(!made("process-cpu", Scope::Process));
+        // As this machine has them.
+        for report in crate::source::outline(&Host::live()) {
+            let Ok(info) = report.availability else { continue };
+            if matches!(info.id.as_str(), "monotonic" | "realtime" | "boottime") {
+                assert!(info.is_made_of_the_clock_source(), "{}", info.id);
+            }
+        }
+    }
+}
