@@ -333,12 +333,15 @@ guest_suspend() {
     local build
     for build in "${builds[@]}"; do
         if [[ " ${shows[*]} " == *' watch '* ]]; then
-            echo "hpt-$build watch --limit-step 100us --duration 15s --format json >/tmp/watched &"
-            echo 'sleep 1'
+            echo "hpt-$build watch --limit-step 100us --duration 10min --format json >/tmp/watched &"
+            echo 'suspend_watch=$!'
+            # Its first interval is over.
+            echo 'until [ -s /tmp/watched ] || [ $((suspend_waited += 1)) -gt 60 ]; do sleep 1; done'
         fi
         echo "step $build.suspend it-$build --ignored --exact live::instants_are_right_when_the_machine_wakes --show-output"
         if [[ " ${shows[*]} " == *' watch '* ]]; then
-            echo 'wait'
+            # For an interval of the machine that is awake again.
+            echo 'sleep 3; kill -TERM $suspend_watch; wait $suspend_watch'
             echo "step $build.watch-suspend cat /tmp/watched"
         fi
     done
