@@ -692,9 +692,10 @@ judge_clocksource() {
             # Whether a read went by the vDSO is told by its cost, which a busy host distorts.
             holds "$step-compare" 'under another source than the TSC a read is a system call' \
                 'all(.results[] | select(.clock == "monotonic" and .clock_source != "tsc"); .read_path == "syscall")'
-            # What the published examples show: all claim a nanosecond, and coarse clocks the tick that they step by, under whichever source.
+            # What the published examples show: all claim a nanosecond, and coarse clocks the tick that they step by, under whichever source. Where the host is
+            # busy, ticks of an emulated machine come late, and two at once.
             holds "$step-compare" 'what clocks claim, and what they step by' \
-                'all(.results[]; if .clock | endswith("coarse") then .resolution_ns >= 1e6 and (.granularity_ns / .resolution_ns | . > 0.9 and . < 1.1)
+                'all(.results[]; if .clock | endswith("coarse") then .resolution_ns >= 1e6 and .granularity_ns != null and (.granularity_ns / .resolution_ns | round >= 1 and (. - round | fabs) < 0.1)
                     else .resolution_ns == 1 and .granularity_ns < 1e6 end)'
             shown "clock sources compared: $(jq -r '.wanted | join(", ")' "$answers/$step-compare.out")"
         fi

@@ -8,6 +8,8 @@ use hpt_core::{Frequency, TimeSource, measure, measure::Granularity};
 const RESOLUTIONS: u64 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(40);
+/// One that has not stepped is watched again: a virtual machine whose host is busy gets its ticks late.
+const WATCHES: u32 = 10;
 
 /// What `source` steps by, which ticks at `frequency`; `None` when it never stepped.
 pub(crate) fn granularity(
@@ -17,5 +19,50 @@ pub(crate) fn granularity(
 ) -> Option<Granularity> {
     let claimed_ns = source.info().claimed_resolution_ns.unwrap_or(0);
     let longest = Duration::from_nanos(claimed_ns.saturating_mul(RESOLUTIONS)).clamp(SHORTEST, LONGEST);
-    measure::granularity(source, frequency, reference, longest)
+    (0..WATCHES).find_map(|_| measure::granularity(source, frequency, reference, longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{
+        Frequency, TimeSource,
+        source::{SourceId, SourceInfo},
+        testing::ManualSource,
+    };
+
+    use super::granularity;
+
+    /// Claims four milliseconds and steps by thirty.
+    #[derive(Debug)]
+    struct Late<'a> {
+        wall: &'a ManualSource,
+        info: SourceInfo,
+    }
+
+    impl TimeSource for Late<'_> {
+        fn ticks(&self) -> u64 {
+            const STEP_NS: u64 = 30_000_000;
+            self.wall.ticks() / STEP_NS * STEP_NS
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    #[test]
+    fn a_clock_whose_ticks_come_late_is_watched_until_it_steps() {
+        let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
+        let mut info = SourceInfo::new(SourceId::new("late"));
+        info.claimed_resolution_ns = Some(4_000_000);
+        let seen = granularity(&Late { wall: &wall, info }, Frequency::GIGAHERTZ, &wall).expect("it steps");
+        assert_eq!(seen.smallest_ticks, 30_000_000);
+    }
+
+    #[test]
+    fn a_clock_that_stands_is_given_up() {
+        let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
+        let stands = ManualSource::nanoseconds("stands");
+        assert_eq!(granularity(&stands, Frequency::GIGAHERTZ, &wall), None);
+    }
 }
