@@ -82,10 +82,10 @@ pub(crate) fn go_on(process: u32) {
     send(process, libc::SIGCONT);
 }
 
-/// Sends a signal to a process that the test started.
+/// Sends a signal to a process that the test started, or that one of those started.
 pub(crate) fn send(process: u32, signal: libc::c_int) {
     let process = libc::pid_t::try_from(process).expect("process numbers fit");
-    // SAFETY: kill takes two numbers; the process is a child of the test, not yet waited for. kill(2).
+    // SAFETY: kill takes two numbers, and touches no memory whosever the process is. kill(2).
     let answer = unsafe { libc::kill(process, signal) };
     assert_eq!(answer, 0, "kill: {}", io::Error::last_os_error());
 }
