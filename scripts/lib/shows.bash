@@ -199,8 +199,8 @@ guest_bench() {
         echo "step $build.bench-plain as plain hpt-$build bench --calls 500 --format json --source $(counters_for_all),realtime"
         echo "step $build.wakes hpt-$build latency timer --count 20 --interval 5ms --cpu all --fifo 2 --lock-memory --awake --best-effort --format json"
         echo "step $build.experiments sh -c 'hpt-$build experiment all --short --store /tmp/kept --format json || test \$? = 1'"
-        # Shells and kernels of emulated boards take their time: it is stopped in the middle, and that is counted from when it listens for Ctrl-C (SIGINT is the second bit).
-        echo "step $build.stalls sh -c 'hpt-$build latency stall --cpu all --duration 9s --above 300us --format json & until grep -q \"^SigCgt:.*[2367abef]\$\" /proc/\$!/status || [ \$((waited += 1)) -gt 60 ]; do sleep 1; done; sleep 5; kill -STOP \$!; sleep 1; kill -CONT \$!; wait \$!'"
+        # Shells and kernels of emulated boards take their time: it is stopped twice once it listens for Ctrl-C (SIGINT is the second bit), and lasts until then.
+        echo "step $build.stalls sh -c 'hpt-$build latency stall --cpu all --duration 10min --above 300us --format json & until grep -q \"^SigCgt:.*[2367abef]\$\" /proc/\$!/status || [ \$((waited += 1)) -gt 60 ]; do sleep 1; done; for _ in 1 2; do sleep 4; kill -STOP \$!; sleep 1; kill -CONT \$!; done; sleep 1; kill -TERM \$!; wait \$!'"
         echo "step $build.stalls-plain as plain hpt-$build latency stall --duration 1s --fifo 2 --accept-throttling --best-effort --format json"
         echo "step $build.wakes-plain as plain hpt-$build latency poll --count 20 --interval 5ms --fifo 2 --accept-throttling --best-effort --format json"
     done
