@@ -6,9 +6,17 @@ use std::{
     fs::File,
     io::{Read, Seek},
     process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
+
+/// The right to change the source of the process's time, for one test at a time: who is kept waiting for a second by another thread is refused, and what is in use is
+/// what the last one asked for.
+pub(crate) fn alone_to_change_the_source() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs the test of this name once more, in a process of its own, where what is decided first is nobody else's. There it answers true.
 pub(crate) fn is_alone(name: &str) -> bool {
