@@ -65,16 +65,17 @@ fn documents_of_captured_machines_are_valid() {
 
 #[test]
 fn a_watch_prints_a_document_a_line() {
-    let output = run(&["watch", "--duration", "700ms", "--interval", "200ms", "--format", "json"]);
-    let documents: Vec<Value> =
-        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
-    documents.iter().for_each(validate);
+    // On a busy machine one interval may last as long as the whole: then it is given more time.
+    let mut watched = ["700ms", "3s", "12s", "48s"].into_iter().map(|duration| {
+        let output = run(&["watch", "--duration", duration, "--interval", "200ms", "--format", "json"]);
+        let documents = stdout(&output);
+        let documents = documents.lines().map(|line| serde_json::from_str::<Value>(line).expect("a document a line"));
+        documents.inspect(validate).collect::<Vec<_>>()
+    });
+    let documents = watched.find(|documents| documents.len() > 2).expect("a minute is enough");
     let kinds: Vec<&str> = documents.iter().map(|document| document["kind"].as_str().expect("a kind")).collect();
     let (last, intervals) = kinds.split_last().expect("a summary at least");
-    assert!(
-        *last == "watch-summary" && intervals.len() >= 2 && intervals.iter().all(|kind| *kind == "watch"),
-        "{kinds:?}"
-    );
+    assert!(*last == "watch-summary" && intervals.iter().all(|kind| *kind == "watch"), "{kinds:?}");
     let rows = stdout(&run(&["watch", "--duration", "500ms", "--interval", "200ms", "--format", "csv"]));
     let keys: Vec<&str> = documents[0]["sources"][0].as_object().expect("a row").keys().map(String::as_str).collect();
     assert_eq!(rows.lines().next(), Some(keys.join(",").as_str()));
