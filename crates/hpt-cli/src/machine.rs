@@ -120,6 +120,9 @@ mod tests {
             Machine::of(&Context::captured(&folder).expect("it is beside hpt-core's tests")).emulated_by
         };
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
+        // Its counter runs as no Raspberry Pi's does.
+        assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));
+        assert_eq!(emulator("derived-raspberry-pi-4-tuned"), None);
         // QEMU gives this board to guests of KVM as well.
         assert_eq!(emulator("qemu-virt-a72"), None);
         assert_eq!(emulator("amd-epyc-zen3-kvm"), None);

@@ -166,7 +166,7 @@ impl KnownParameter {
 }
 
 /// Those that bear on latency, with `-` for `_`. Linux, Documentation/admin-guide/kernel-parameters.txt.
-const ON_LATENCY: [&str; 26] = [
+const ON_LATENCY: [&str; 27] = [
     "isolcpus",
     "nohz",
     "nohz-full",
@@ -193,6 +193,7 @@ const ON_LATENCY: [&str; 26] = [
     "numa-balancing",
     "highres",
     "cpuidle.off",
+    "lpj",
 ];
 
 /// By this one, who starts an emulator tells the programs in it so; the kernel takes it for a module's and passes it over.

@@ -104,7 +104,7 @@ impl Cpu {
                 .or_else(|| value("Features"))
                 .map(|flags| flags.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            bogomips_hundredths: value("bogomips").and_then(hundredths),
+            bogomips_hundredths: value("bogomips").or_else(|| value("BogoMIPS")).and_then(hundredths),
             leaves: leaves.to_vec(),
         }
     }
@@ -224,10 +224,14 @@ impl Cpu {
         known.contains(&name.as_str()).then(|| Frequency::from_hertz(u64::from(khz) * 1000)).flatten()
     }
 
-    /// Half of `BogoMIPS` in MHz: with a constant TSC the kernel sets `loops_per_jiffy` from it (arch/x86/kernel/tsc.c, `tsc_init`).
+    /// Half of `BogoMIPS` in MHz: the rate of what the kernel's delay loop looks at, where that is a counter.
+    pub(super) fn delay_loop_frequency(&self) -> Option<Frequency> {
+        Frequency::from_hertz(self.bogomips_hundredths?.checked_mul(5_000)?)
+    }
+
+    /// The same of the TSC: with a constant TSC the kernel sets `loops_per_jiffy` from it (arch/x86/kernel/tsc.c, `tsc_init`).
     pub(super) fn bogomips_frequency(&self) -> Option<Frequency> {
-        let hundredths = self.bogomips_hundredths?;
-        self.has_flag("constant_tsc").then(|| Frequency::from_hertz(hundredths.checked_mul(5_000)?)).flatten()
+        self.has_flag("constant_tsc").then(|| self.delay_loop_frequency()).flatten()
     }
 }
 

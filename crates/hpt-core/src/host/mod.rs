@@ -12,6 +12,7 @@ mod cpu_counts;
 mod cpu_list;
 mod daemons;
 mod device_tree;
+mod emulation;
 mod interrupts;
 mod kernel;
 mod kernel_log;
@@ -165,6 +166,9 @@ pub struct Facts {
     pub hwcap2: u64,
     /// The CPUID leaves that bear on time; empty where there is no CPUID.
     pub cpuid: Vec<CpuidLeaf>,
+    /// What translated the program's instructions, where no processor executed them: `qemu-user`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub translator: Option<String>,
     /// How a captured machine was when it was captured; `None` for the machine at hand, which is looked at when that is asked for.
     #[cfg_attr(feature = "serde", serde(default))]
     pub situation: Option<Situation>,
@@ -187,6 +191,7 @@ impl Facts {
                 .collect(),
             hwcap2: process::hwcap2(),
             cpuid: cpu::leaves(arch::cpuid),
+            translator: emulation::translator(),
             situation: None,
         }
     }
@@ -335,13 +340,15 @@ impl Host {
         self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
     }
 
-    /// What emulates the machine, as far as it is told: by whoever started the emulator, with `hpt.emulated=NAME` on the kernel's command line, or by a hypervisor that is
-    /// QEMU without KVM. `None` also for an emulated board that is told by neither, because its device tree is a real one's, or QEMU's for guests of KVM as well.
+    /// What emulates the machine or the program, as far as it is told: by whoever started the emulator, with `hpt.emulated=NAME` on the kernel's command line; by what
+    /// translates the program's instructions ([`Facts::translator`]); by a hypervisor that is QEMU without KVM; or by an ARM counter that runs as QEMU's does and no
+    /// Raspberry Pi's. `None` also for another emulated board with a real one's device tree, or with QEMU's for guests of KVM as well.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
         let said = self.boot_parameters().as_deref().and_then(boot_parameters::emulator);
-        said.or_else(|| is_tcg().then(|| "QEMU".to_owned()))
+        let is_qemu = || is_tcg() || self.is_qemus_raspberry_pi();
+        said.or_else(|| self.facts.translator.clone()).or_else(|| is_qemu().then(|| emulation::QEMU.to_owned()))
     }
 
     /// The kernel's log.

@@ -78,6 +78,28 @@ fn every_machine_says_where_it_is_from() {
 }
 
 #[test]
+fn what_emulates_a_machine_is_told_where_it_shows_and_no_board_is_called_emulated_that_is_not() {
+    let shows = ["qemu-q35", "qemu-q35-fadt", "qemu-raspi2b", "qemu-raspi3b", "qemu-raspi3b-as-root", "qemu-raspi4b"];
+    for name in all() {
+        let expected = shows.contains(&name.as_str()).then(|| "QEMU".to_owned());
+        assert_eq!(host(&name).emulator(), expected, "{name}");
+    }
+    let mut facts = host("qemu-user-aarch64").facts().clone();
+    facts.translator = Some("qemu-user".to_owned());
+    let translated = Host::captured(folder().join("qemu-user-aarch64"), facts);
+    assert_eq!(translated.emulator().as_deref(), Some("qemu-user"));
+}
+
+#[test]
+fn a_delay_loop_that_somebody_set_says_nothing_of_the_counter() {
+    let (copy, board) = copy_of_the_tree("qemu-raspi3b");
+    fs::copy(folder().join("qemu-raspi3b/proc/cpuinfo"), copy.path().join("proc/cpuinfo")).expect("it can be copied");
+    assert_eq!(board.emulator().as_deref(), Some("QEMU"));
+    fs::write(copy.path().join("proc/cmdline"), "quiet lpj=250000\n").expect("writable");
+    assert_eq!(board.emulator(), None);
+}
+
+#[test]
 fn every_source_and_every_machine_has_its_row_in_the_platform_page() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     if !docs.is_dir() {

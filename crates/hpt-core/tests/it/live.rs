@@ -39,6 +39,13 @@ fn every_available_source_passes_its_self_test() {
 }
 
 #[test]
+fn a_program_is_translated_where_an_emulator_runs_the_tests_and_nowhere_else() {
+    let is_run_by_one = std::env::var_os("HPT_TEST_RUNNER").is_some_and(|runner| !runner.is_empty());
+    let expected = is_run_by_one.then(|| "qemu-user".to_owned());
+    assert_eq!(Host::live().facts().translator, expected);
+}
+
+#[test]
 fn steady_sources_never_step_back() {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).expect("every kernel has it");
     for opened in available() {
