@@ -27,6 +27,8 @@ const FONT_FACTOR: f64 = 1.24;
 pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
+/// Of words on a bar: as the ground beside it.
+const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
 /// Told apart also by who sees no red, no green or no blue, and each with a dash and a marker of its own.
 const CURVES: [RGBColor; 6] = [
     RGBColor(0x00, 0x67, 0xa5),
@@ -37,10 +39,11 @@ const CURVES: [RGBColor; 6] = [
     RGBColor(0x3b, 0x42, 0x52),
 ];
 /// What stands in the place of each colour on dark ground.
-pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 9] = [
+pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (INK, RGBColor(0xe8, 0xea, 0xed)),
     (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
     (GRID, RGBColor(0x34, 0x3b, 0x44)),
+    (ON_A_BAR, RGBColor(0x14, 0x17, 0x1b)),
     (CURVES[0], RGBColor(0x5c, 0xb3, 0xf0)),
     (CURVES[1], RGBColor(0xf5, 0x95, 0x63)),
     (CURVES[2], RGBColor(0x3c, 0xcb, 0x9e)),
@@ -114,8 +117,8 @@ pub(super) enum Mark {
     Points(Vec<(f64, f64)>),
     /// The outline of bars that stand beside each other, filled faintly.
     Outline(Vec<(f64, f64)>),
-    /// From the left edge, at a name.
-    Bar { name: f64, to: f64 },
+    /// From the left edge, at a name, with words at its end.
+    Bar { name: f64, to: f64, words: String },
     /// From one x to another.
     Across { from: f64, to: f64, y: f64 },
     /// From one y to another.
@@ -337,10 +340,11 @@ impl Panel {
                 area.draw(&Polygon::new(closed, colour(look).mix(0.12).filled())).expect(NEVER_FULL);
                 stroke(area, places, look);
             }
-            Mark::Bar { name, to } => {
+            Mark::Bar { name, to, words } => {
                 let ((x, y), left) = (at(*to, *name), at(f64::MIN, *name).0);
                 let half = 7 * FINE;
                 area.draw(&Rectangle::new([(left, y - half), (x, y + half)], colour(look).filled())).expect(NEVER_FULL);
+                beside(area, words, (x, y), &ON_A_BAR);
             }
             Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
             Mark::Upright { x, from, to } => solid(vec![at(*x, *from), at(*x, *to)]),
@@ -354,16 +358,17 @@ impl Panel {
                 area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
                     .expect(NEVER_FULL);
             }
-            Mark::Words { x, y, words } => {
-                let (x, y) = at(*x, *y);
-                let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
-                // Where there is no room behind it, before it.
-                let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
-                let (x, side) = if is_tight { (x - 8 * FINE, HPos::Right) } else { (x + 8 * FINE, HPos::Left) };
-                area.draw(&Text::new(words.clone(), (x, y), text(&INK, side, VPos::Center))).expect(NEVER_FULL);
-            }
+            Mark::Words { x, y, words } => beside(area, words, at(*x, *y), &INK),
         }
     }
+}
+
+/// Words behind a point, and where there is no room, before it: in the colour of what is there.
+fn beside(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
+    let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
+    let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
+    let (x, side, ink) = if is_tight { (x - 8 * FINE, HPos::Right, before) } else { (x + 8 * FINE, HPos::Left, &INK) };
+    area.draw(&Text::new(words.to_owned(), (x, y), text(ink, side, VPos::Center))).expect(NEVER_FULL);
 }
 
 fn colour(look: usize) -> RGBColor {
@@ -489,8 +494,8 @@ mod tests {
 
     use super::{
         super::axis::{Axis, time},
-        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, Panel, Series, Width,
-        dash, name, shortened, width_of,
+        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
+        Series, Width, dash, name, shortened, width_of,
     };
 
     /// The ground that drawings stand on by day and by night.
@@ -523,6 +528,29 @@ mod tests {
             }
         }
         assert_ne!(by_night(GRID), GRID);
+    }
+
+    #[test]
+    fn words_on_a_bar_are_read_by_day_and_by_night() {
+        let bars = |to: f64| Panel {
+            title: String::new(),
+            x: Axis::log("cost", [1.0, 1e4], time),
+            y: Axis::names(vec!["a source".to_owned()]),
+            height: 30,
+            series: vec![Series {
+                name: None,
+                look: 0,
+                marks: vec![Mark::Bar { name: 0.0, to, words: "10000 ns".to_owned() }],
+            }],
+        };
+        for (to, ink) in [(10.0, INK), (1e4, ON_A_BAR)] {
+            let drawing = Chart { panels: vec![bars(to)], side_by_side: false }.draw(Width::Narrow);
+            let end = drawing.split("<text").find(|part| part.contains("10000 ns")).expect("it is drawn");
+            assert!(end.contains(&format!("fill=\"{}\"", name(ink))), "{end}");
+        }
+        for (words, bar) in [(ON_A_BAR, CURVES[0]), (by_night(ON_A_BAR), by_night(CURVES[0]))] {
+            assert!(contrast(words, bar) >= 4.5, "{} on {}", name(words), name(bar));
+        }
     }
 
     fn chart(curves: usize) -> Chart {
@@ -581,7 +609,7 @@ mod tests {
             Mark::Outline(points),
             Mark::Outline(Vec::new()),
             Mark::Limit(f64::NAN),
-            Mark::Bar { name: 99.0, to: f64::NAN },
+            Mark::Bar { name: 99.0, to: f64::NAN, words: String::new() },
             Mark::Words { x: f64::MAX, y: f64::MIN, words: "<&>".repeat(100) },
         ];
         let drawing = broken.draw(Width::Narrow);

@@ -56,8 +56,7 @@ pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
     );
     let y = Axis::names(rows.iter().map(|row| name(row)).collect());
     let bars = (0_u32..).map(f64::from).zip(costs());
-    let marks = bars
-        .flat_map(|(place, ns)| [Mark::Bar { name: place, to: ns }, Mark::Words { x: ns, y: place, words: time(ns) }]);
+    let marks = bars.map(|(place, ns)| Mark::Bar { name: place, to: ns, words: time(ns) });
     let mut series = vec![Series { name: None, look: 0, marks: marks.collect() }];
     series.extend(limit.as_ref().map(|(_, ns)| Series { name: None, look: 5, marks: vec![Mark::Limit(*ns)] }));
     let height = 22 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
