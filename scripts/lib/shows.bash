@@ -1195,7 +1195,7 @@ judge_cycles() {
             holds "$build.cycles-period" 'the error of a period was measured a thousand times by the clock and by the cycle counter, beside what was published' \
                 'all(.results[]; .samples == 1000 and .published != null) and ([.results[].how] | map(startswith("monotonic") or startswith("arm-cycles (register)")) | all)
                     and ([.results[] | select((.how | startswith("arm-cycles")) and .unit == "ns")] | length == 2)
-                    and ([.results[] | select((.how | startswith("arm-cycles")) and .unit != "ns").published] == [100.039])'
+                    and ([.results[] | select((.how | startswith("arm-cycles")) and .unit != "ns")] | length == 1)'
         fi
         if [[ -n $hotplug ]]; then cycles_are "$build.cycles-online" moves; fi
         if [[ $architecture == arm64 ]]; then
