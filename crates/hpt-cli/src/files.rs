@@ -62,7 +62,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         }
         file => file?,
     };
-    file.write_all(content)?;
+    file.as_file_mut().write_all(content)?;
     let mode = old.as_ref().map_or_else(|| fs::Permissions::from_mode(0o644), fs::Metadata::permissions);
     file.as_file().set_permissions(mode)?;
     if let Some(old) = old {

@@ -367,7 +367,7 @@ fn a_full_disk_leaves_no_half_of_a_report() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     // In a mount namespace of its own, so that nothing is left behind.
-    let script = r#"mount -t tmpfs -o size=64k none "$1" && "$2" report --part probe,bench,timer --short --out "$1/a.html"; code=$?; ls -A "$1"; exit $code"#;
+    let script = r#"mount -t tmpfs -o size=64k none "$1" && "$2" report --part probe,bench,timer --short --out "$1/a.html" --svg "$1/pictures/of it"; code=$?; ls -A "$1"; exit $code"#;
     let words = crate::support::words();
     let [program] = words.as_slice() else {
         println!("skipped: an emulator runs the tests");
@@ -389,5 +389,6 @@ fn a_full_disk_leaves_no_half_of_a_report() {
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("nothing was written") && said.contains("No space left"), "{said}");
+    assert!(!said.contains(" at path "), "of files that are gone again nobody is told: {said}");
     assert_eq!(stdout(&output), "", "nothing is left on the disk");
 }

@@ -55,7 +55,7 @@ impl Keeping<'_> {
             if let Some(path) = drawings(folder).into_iter().find(|path| path.is_dir()) {
                 return Err(nothing(&path)(io::ErrorKind::IsADirectory.into()));
             }
-            fs::create_dir_all(folder).map_err(nothing(folder))?;
+            let _gone_again = MadeFolders::down_to(folder).map_err(nothing(folder))?;
             NamedTempFile::new_in(folder).map_err(nothing(folder))?;
         }
         Ok(())
@@ -76,6 +76,7 @@ impl Keeping<'_> {
     /// Writes everything, then puts everything in its place.
     pub(super) fn keep(&self, page: &str, data: &str, pictures: &[(String, String)]) -> Result<Kept<'_>, Failure> {
         self.check()?;
+        let made = self.pictures.map(|folder| MadeFolders::down_to(folder).map_err(nothing(folder))).transpose()?;
         let mut files: Vec<(PathBuf, &str)> = Vec::new();
         files.extend(self.page.iter().map(|path| (path.clone(), page)));
         files.extend(self.data.iter().map(|path| (path.clone(), data)));
@@ -92,6 +93,7 @@ impl Keeping<'_> {
             let placed = if self.force { file.persist(path) } else { file.persist_noclobber(path) };
             placed.map_err(|error| Failure::Write { path: path.clone(), cause: error.error })?;
         }
+        made.into_iter().for_each(MadeFolders::stay);
         // Those of an earlier report: beside the new ones they would pass for this machine's.
         let earlier = self.pictures.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
@@ -102,6 +104,38 @@ impl Keeping<'_> {
             data: self.data.as_deref(),
             pictures: self.pictures.map(|folder| (folder, pictures.len())),
         })
+    }
+}
+
+/// Folders that were not there before, the outermost first: they go again, as far as nothing is in them, unless they are to stay.
+#[derive(Debug)]
+struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// Makes `folder`, and those above it that are missing.
+    fn down_to(folder: &Path) -> io::Result<Self> {
+        let mut missing: Vec<PathBuf> = folder
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err())
+            .map(Path::to_owned)
+            .collect();
+        missing.reverse();
+        let made = Self(missing);
+        fs::create_dir_all(folder)?;
+        Ok(made)
+    }
+
+    fn stay(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Where somebody else put something in it, it stays.
+            let _ = fs::remove_dir(folder);
+        }
     }
 }
 
@@ -136,7 +170,8 @@ fn folder_of(path: &Path) -> &Path {
 /// A file with that content that can take the place of `path`, wholly on the disk.
 fn beside(path: &Path, content: &str) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new_in(folder_of(path))?;
-    file.write_all(content.as_bytes())?;
+    // Not by `file` itself, which would add its own name to what went wrong.
+    file.as_file_mut().write_all(content.as_bytes())?;
     // As other files that are made for people: a page is shown by another user's server.
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
     file.as_file().sync_all()?;
@@ -207,6 +242,20 @@ mod tests {
         keeping(true).keep("other", "{}", &drawn).expect("it may be replaced");
         assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
 
+        // Where nothing can be written, no folder is left either that was made for it, also no outer one.
+        let (outer, inner) = (path("outer"), path("outer/inner"));
+        let nowhere =
+            Keeping { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };
+        nowhere.keep("page", "", &drawn).expect_err("the folder is not there");
+        let only_pictures = Keeping { page: None, data: None, pictures: Some(&inner), force: false };
+        only_pictures.check().expect("it can be made");
+        assert!(!outer.exists());
+        let too_long = "x".repeat(300);
+        only_pictures.keep("", "", &[(too_long, "<svg/>".to_owned())]).expect_err("no file is called so");
+        assert!(!outer.exists());
+        only_pictures.keep("", "", &drawn).expect("everything is new");
+        assert!(inner.join("one.svg").is_file());
+
         // The last of three cannot be written: none of the others is changed.
         let blocked =
             Keeping { page: Some(path("a.html")), data: Some(path("not there/a.json")), pictures: None, force: true };
@@ -214,6 +263,6 @@ mod tests {
         assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
         let left: Vec<_> =
             fs::read_dir(folder.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
-        assert_eq!(left.len(), 3, "{left:?}");
+        assert_eq!(left.len(), 4, "{left:?}");
     }
 }
