@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    host::{BootId, Host, read_regular_file},
+    host::{BootId, Host, read_regular_file_and_owner},
     sys::file_lock::try_lock,
 };
 
@@ -167,7 +167,8 @@ impl Store {
     /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
-        let saved = self.saved(purpose)?;
+        let (content, _) = self.content_and_owner(purpose)?;
+        let saved = self.saved(purpose, &content)?;
         if saved.boot != binding.boot {
             Err(StateError::Stale { path })
         } else if saved.processor != in_one_line(&binding.processor) {
@@ -177,14 +178,23 @@ impl Store {
         }
     }
 
-    /// What is saved for `purpose`, whenever and wherever that was, if it is whole.
+    /// What is saved for `purpose` in this content of its file, whenever and wherever that was, if it is whole.
     ///
     /// # Errors
     ///
-    /// [`StateError`]: missing, unreadable or corrupt.
-    pub(crate) fn saved(&self, purpose: &str) -> Result<Saved, StateError> {
+    /// [`StateError::Corrupt`].
+    pub(crate) fn saved(&self, purpose: &str, content: &[u8]) -> Result<Saved, StateError> {
+        decode(content, purpose).map_err(|what| StateError::Corrupt { path: self.path(purpose), what })
+    }
+
+    /// What is in the file of `purpose`, and the user to whom that belongs.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`]: missing or unreadable.
+    pub(crate) fn content_and_owner(&self, purpose: &str) -> Result<(Vec<u8>, u32), StateError> {
         let path = self.path(purpose);
-        let content = read_regular_file(&path).map_err(|cause| match cause.kind() {
+        read_regular_file_and_owner(&path).map_err(|cause| match cause.kind() {
             // A link to nothing is not nothing: what it is about may be elsewhere.
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
                 let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link to what is not there");
@@ -192,8 +202,7 @@ impl Store {
             }
             io::ErrorKind::NotFound => StateError::Missing { path: path.clone() },
             _ => StateError::Unreadable { path: path.clone(), cause },
-        })?;
-        decode(&content, purpose).map_err(|what| StateError::Corrupt { path, what })
+        })
     }
 }
 

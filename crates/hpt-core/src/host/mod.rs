@@ -28,7 +28,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -203,14 +203,20 @@ impl Facts {
 ///
 /// Whatever opening or reading it answers, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular_file_and_owner(path).map(|(content, _)| content)
+}
+
+/// The same, and the user to whom it belongs.
+pub(crate) fn read_regular_file_and_owner(path: &Path) -> io::Result<(Vec<u8>, u32)> {
     // O_NONBLOCK: opening a pipe must not wait for somebody to write into it. It means nothing to a regular file.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
+    let about = file.metadata()?;
+    if !about.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let mut content = Vec::new();
     file.take(LARGEST_FILE).read_to_end(&mut content)?;
-    Ok(content)
+    Ok((content, about.uid()))
 }
 
 impl Host {

@@ -13,7 +13,7 @@ use super::{Knob, KnobError, is_a_line};
 use crate::{
     host::{Host, read_regular_file},
     state::{Binding, Saved, StateError, Store},
-    sys::file_lock::try_lock,
+    sys::{file_lock::try_lock, process::effective_user},
 };
 
 /// The journal's file in its folder, and the one that is locked.
@@ -86,8 +86,18 @@ pub enum JournalError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The journal belongs to another user, who may have it say anything.
+    #[error(
+        "the journal {path} belongs to user {owner}, who could have any file written by it; look at it, and put back what it names as that user, or by hand"
+    )]
+    OfSomebodyElse {
+        /// The file.
+        path: PathBuf,
+        /// The user's number.
+        owner: u32,
+    },
     /// The journal cannot be read or written.
-    #[error("cannot use the journal {path}")]
+    #[error("cannot use the journal {path}{}", what_helps(.cause))]
     Unusable {
         /// The file or its folder.
         path: PathBuf,
@@ -251,11 +261,15 @@ impl Journal {
     }
 
     fn saved(&self) -> Result<Option<Saved>, JournalError> {
-        match self.store.saved(PURPOSE) {
-            Ok(saved) => Ok(Some(saved)),
-            Err(StateError::Missing { .. }) => Ok(None),
-            Err(error) => Err(unusable(error)),
+        let (content, owner) = match self.store.content_and_owner(PURPOSE) {
+            Err(StateError::Missing { .. }) => return Ok(None),
+            read => read.map_err(unusable)?,
+        };
+        // What it says is done with this process's rights: it must not come from who has fewer.
+        if ![0, effective_user()].contains(&owner) {
+            return Err(JournalError::OfSomebodyElse { path: self.path(), owner });
         }
+        self.store.saved(PURPOSE, &content).map(Some).map_err(unusable)
     }
 
     /// Puts back what was before all changes, setting by setting, and strikes out what is done.
@@ -418,6 +432,11 @@ fn locked(folder: &Path, name: &str) -> Result<File, JournalError> {
         return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; remove it")));
     }
     if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
+}
+
+fn what_helps(cause: &io::Error) -> &'static str {
+    let is_refused = cause.kind() == ErrorKind::PermissionDenied;
+    if is_refused { "; run as root, or as the user who changed the settings" } else { "" }
 }
 
 fn unusable(error: StateError) -> JournalError {

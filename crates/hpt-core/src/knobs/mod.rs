@@ -189,7 +189,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::{Contents, Entry, Journal, JournalError, Knob, KnobError, Restored};
-    use crate::{host::BootId, state::Binding};
+    use crate::{host::BootId, state::Binding, sys::process::effective_user};
 
     /// A setting and a journal in a folder of their own.
     struct Room {
@@ -374,6 +374,26 @@ mod tests {
         refused();
         assert!(!elsewhere.exists(), "nothing was made behind the link");
         drop(room.knob.begin(&room.journal(), "a test").expect("a lock of its own"));
+    }
+
+    #[test]
+    fn a_journal_of_another_user_is_not_believed() {
+        let room = Room::new("tsc");
+        room.leave(&["hpet"]);
+        let journal = room.journal();
+        let somebody_else = effective_user() + 1;
+        if std::os::unix::fs::chown(journal.path(), Some(somebody_else), None).is_err() {
+            return println!("skipped: only root gives files away");
+        }
+        let owner_is_told =
+            |refused| matches!(refused, JournalError::OfSomebodyElse { owner, .. } if owner == somebody_else);
+        assert!(owner_is_told(journal.contents().expect_err("not ours")));
+        assert!(owner_is_told(journal.restore().expect_err("not ours")));
+        assert!(matches!(
+            room.knob.begin(&journal, "a test"),
+            Err(KnobError::Journal(JournalError::OfSomebodyElse { .. }))
+        ));
+        assert_eq!(room.is(), "hpet");
     }
 
     #[test]

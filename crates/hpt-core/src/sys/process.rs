@@ -283,6 +283,12 @@ pub(crate) fn may_access(path: &str, access: Access) -> bool {
     answer == 0
 }
 
+/// The user whose rights this process has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: takes no argument, and always succeeds. geteuid(2).
+    unsafe { libc::geteuid() }
+}
+
 /// The size of a page of memory, in bytes.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
