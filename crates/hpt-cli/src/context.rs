@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use hpt_core::{
@@ -18,7 +19,7 @@ use hpt_core::{
     realtime::{Pinned, allowed_cpus},
     sleep::Interrupter,
     source,
-    state::{Binding, StateError, Store},
+    state::{Binding, Locked, StateError, Store},
 };
 
 use serde_json::Value;
@@ -32,6 +33,9 @@ use crate::{
 
 /// The file in the state folder that calibrations are kept in.
 const CALIBRATIONS: &str = "calibrations";
+
+/// Who saves is done in milliseconds; who waits for so long waits for one that is stopped.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// The file in a captured machine's folder that holds what no file of the machine holds.
 pub(crate) const FACTS: &str = "facts.json";
@@ -253,6 +257,8 @@ impl Context {
             return Ok(None);
         }
         let binding = self.binding()?;
+        // From reading what is there on: else one replaces what another has just added.
+        let _in_turn = in_turn(store)?;
         let replaced = |id: &SourceId| calibrations.iter().any(|calibration| calibration.source == *id);
         let mut kept = match self.saved(store) {
             // What is stale, foreign or corrupt is what saving replaces. What cannot be read may be good.
@@ -266,5 +272,17 @@ impl Context {
         let payload = serde_json::to_vec_pretty(&kept).expect("numbers and names have a JSON form");
         store.save(CALIBRATIONS, &binding, &payload)?;
         Ok(Some(store.path(CALIBRATIONS)))
+    }
+}
+
+/// Two that save at once do so one after the other.
+fn in_turn(store: &Store) -> Result<Locked, Failure> {
+    let begun = Instant::now();
+    loop {
+        match store.lock(CALIBRATIONS)? {
+            Some(locked) => return Ok(locked),
+            None if begun.elapsed() < LONGEST_TURN => thread::sleep(Duration::from_millis(5)),
+            None => return Err(Failure::SavedByAnother(store.path(CALIBRATIONS))),
+        }
     }
 }

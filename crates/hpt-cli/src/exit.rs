@@ -66,6 +66,10 @@ pub(crate) enum Failure {
     Stopwatch(#[from] StopwatchError),
     #[error("cannot keep the calibration")]
     State(#[from] StateError),
+    #[error(
+        "cannot keep the calibration: another hpt is about to write {0}, and does not come to an end; end it, and try again"
+    )]
+    SavedByAnother(PathBuf),
     #[error("cannot bind the calibration to this boot: /proc/sys/kernel/random/boot_id cannot be read; mount /proc")]
     NoBootId,
     #[error("cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a folder with --store")]

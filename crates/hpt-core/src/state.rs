@@ -2,10 +2,10 @@
 //! Knows nothing of what it keeps: the payload is the caller's.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process,
 };
 
@@ -118,8 +118,8 @@ impl Store {
         let path = self.path(purpose);
         let unwritable = |cause| StateError::Unwritable { path: path.clone(), cause };
         fs::create_dir_all(&self.folder).map_err(unwritable)?;
-        let unfinished = self.folder.join(format!(".{purpose}.{}", process::id()));
-        let written = write_durably(&unfinished, &encode(purpose, binding, payload))
+        let (unfinished, file) = self.unfinished(purpose).map_err(unwritable)?;
+        let written = write_durably(file, &encode(purpose, binding, payload))
             .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(&self.folder)?.sync_all());
         written.map_err(|cause| {
@@ -127,6 +127,19 @@ impl Store {
             let _ = fs::remove_file(&unfinished);
             unwritable(cause)
         })
+    }
+
+    /// A file that nobody else writes to. The process alone does not tell who does: several of its threads may save, and in another container another process has
+    /// its number. What is in its place may be one that is just being written, and is left.
+    fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
+        let mut number = 0_u32;
+        loop {
+            let path = self.folder.join(format!(".{purpose}.{}.{number}", process::id()));
+            match File::options().write(true).create_new(true).open(&path) {
+                Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                opened => return opened.map(|file| (path, file)),
+            }
+        }
     }
 
     /// Whoever holds this is the only one that does so for `purpose`, until it is dropped or its process ends; `None` where somebody else is.
@@ -139,8 +152,15 @@ impl Store {
         let locked = || {
             fs::create_dir_all(&self.folder)?;
             // What is no file is not waited for.
-            let mut file = File::options();
-            let file = file.create(true).append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path)?;
+            let open =
+                |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
+            let file = match open(File::options().create(true).append(true)) {
+                // Somebody else's, as root leaves it in a user's folder: to lock it, it is enough to read it.
+                Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
+                    open(File::options().read(true)).map_err(|_| refused)?
+                }
+                opened => opened?,
+            };
             Ok(try_lock(&file)?.then_some(Locked(file)))
         };
         locked().map_err(|cause| StateError::Unwritable { path, cause })
@@ -206,10 +226,7 @@ impl Store {
     }
 }
 
-fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    // What an earlier process of this number left is removed; what somebody else put in its place is not followed.
-    let _ = fs::remove_file(path);
-    let mut file = File::options().write(true).create_new(true).open(path)?;
+fn write_durably(mut file: File, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()
 }
@@ -311,6 +328,49 @@ mod tests {
         assert!(store.lock("any").expect("ours").is_some());
         let no_folder = Store::new("/dev/null/no folder");
         assert!(matches!(no_folder.lock("any"), Err(StateError::Unwritable { .. })));
+    }
+
+    #[test]
+    fn several_threads_that_save_at_once_leave_one_whole_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path());
+        let payload = |byte: u8| vec![byte; 5_000];
+        store.save("any", &here(), &payload(0)).expect("the folder is ours");
+        std::thread::scope(|scope| {
+            for byte in 1..5 {
+                let (store, payload) = (&store, payload(byte));
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        store.save("any", &here(), &payload).expect("the folder is ours");
+                        let read = store.load("any", &here()).expect("it is whole");
+                        assert!(read.len() == 5_000 && read.iter().all(|&other| other == read[0]), "of one of them");
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn what_another_one_is_writing_is_left_to_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path());
+        // A process of the same number, which another container has.
+        let (its_own, _file) = store.unfinished("any").expect("the folder is ours");
+        store.save("any", &here(), b"{}").expect("the folder is ours");
+        assert!(its_own.exists() && store.load("any", &here()).is_ok_and(|read| read == b"{}"));
+    }
+
+    #[test]
+    fn a_lock_that_may_only_be_read_is_held_all_the_same() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = Store::new(folder.path());
+        drop(store.lock("any").expect("the folder is ours"));
+        let lock = folder.path().join("any.lock");
+        fs::set_permissions(lock, fs::Permissions::from_mode(0o444)).expect("ours");
+        let first = store.lock("any").expect("it can be read");
+        assert!(first.is_some() && store.lock("any").expect("it can be read").is_none());
     }
 
     #[test]

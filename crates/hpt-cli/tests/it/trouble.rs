@@ -299,6 +299,27 @@ fn a_save_that_is_killed_leaves_the_old_file() {
 }
 
 #[test]
+fn what_several_save_at_once_is_kept_of_all_of_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let sources = ["monotonic", "boottime", "tai", "realtime"];
+    let save = |source| {
+        let mut command = hpt();
+        command.args(["calibrate", "--window", "10ms", "--source", source, "--save", "--store", store]);
+        command.stdout(Stdio::null()).spawn().expect("built")
+    };
+    for _ in 0..5 {
+        let all = sources.map(save);
+        for mut one in all {
+            assert_eq!(one.wait().expect("started").code(), Some(0));
+        }
+        let kept = json(&run(&["calibrate", "--saved", "--store", store, "--format", "json"]));
+        assert_eq!(kept["calibrations"].as_array().map(Vec::len), Some(sources.len()), "{kept}");
+        fs::remove_file(folder.path().join("calibrations")).expect("ours");
+    }
+}
+
+#[test]
 fn a_plain_user_gets_the_same_answers() {
     if !is_root() {
         return println!("skipped: only root can become a plain user; the other tests run as one");
