@@ -1,6 +1,10 @@
 //! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
 
-use std::{thread, time::Duration};
+use std::{
+    fs::File,
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use clap::Args;
 use hpt_core::{
@@ -10,6 +14,7 @@ use hpt_core::{
         suspended_between,
     },
     host::NewLogLines,
+    knobs::Knob,
     measure::{Burst, Bursts, CoreOffset, core_offset},
     realtime::{Pinned, allowed_cpus},
     source::{self, ReadPath, Scope, are_one_reading, counter_of_clock_source},
@@ -443,10 +448,17 @@ fn hand_over(opened: &Opened, cpus: (usize, usize), notes: &mut Vec<String>) -> 
 struct Marks {
     monotonic: Opened,
     boottime: Opened,
-    log: Option<NewLogLines>,
+    told_by: ToldBy,
     begun_s: f64,
     last: Look,
     tick_ppm: f64,
+}
+
+/// What tells of the kernel's clock source.
+struct ToldBy {
+    log: Option<NewLogLines>,
+    /// The file that it is set by. It stays open: of a file that nobody has open the kernel may forget when it was written to.
+    setting: Option<File>,
 }
 
 /// What they tell at one moment.
@@ -458,6 +470,8 @@ struct Look {
     /// The clock sources that the kernel's log says it turned to since the last look.
     turned_to: Vec<String>,
     log_is_read: bool,
+    /// When somebody emptied the file that it is set by, as shells do before they write to it; the kernel itself does not.
+    set_at: Option<SystemTime>,
     /// How far wall time may be off, as the kernel reckons.
     maximum_error: Option<Duration>,
 }
@@ -465,14 +479,15 @@ struct Look {
 impl Marks {
     fn of(context: &Context) -> Result<Self, Failure> {
         let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
-        let mut log = context.host.new_log_lines().ok();
-        let last = look(&monotonic, &boottime, &mut log, &context.host);
-        Ok(Self { monotonic, boottime, log, begun_s: 0.0, last, tick_ppm: 0.0 })
+        let setting = File::open(Knob::clock_source().path()).ok();
+        let mut told_by = ToldBy { log: context.host.new_log_lines().ok(), setting };
+        let last = look(&monotonic, &boottime, &mut told_by, &context.host);
+        Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0 })
     }
 
     /// From here on it is watched.
     fn begin(&mut self, context: &Context) {
-        self.last = look(&self.monotonic, &self.boottime, &mut self.log, &context.host);
+        self.last = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         self.begun_s = self.now_s();
     }
 
@@ -498,7 +513,7 @@ impl Marks {
 
     /// What happened since the last look.
     fn happened(&mut self, context: &Context) -> Vec<Event> {
-        let mut now = look(&self.monotonic, &self.boottime, &mut self.log, &context.host);
+        let mut now = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         let events = between(&self.last, &mut now, self.at_s());
         self.last = now;
         events
@@ -506,15 +521,15 @@ impl Marks {
 
     /// What would not be seen.
     fn blind_spot(&self) -> Option<String> {
-        self.log.is_none().then(|| {
-            "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms would count as a step; run as root to \
+        self.told_by.log.is_none().then(|| {
+            "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms may count as a step; run as root to \
              rule that out"
                 .to_owned()
         })
     }
 }
 
-fn look(monotonic: &Opened, boottime: &Opened, log: &mut Option<NewLogLines>, host: &Host) -> Look {
+fn look(monotonic: &Opened, boottime: &Opened, told_by: &mut ToldBy, host: &Host) -> Look {
     let suspends = Suspends {
         before_ns: monotonic.as_dyn().ticks_end(),
         boottime_ns: boottime.as_dyn().ticks_end(),
@@ -523,11 +538,12 @@ fn look(monotonic: &Opened, boottime: &Opened, log: &mut Option<NewLogLines>, ho
     let disruption = clock::disruption_marker();
     // Before the log, so that this one is not newer: the kernel writes to its log first.
     let clock_source = host.clock_sources().current;
-    let log_is_read = log.is_some();
-    let lines = log.as_mut().map(NewLogLines::take).unwrap_or_default();
+    let log_is_read = told_by.log.is_some();
+    let set_at = told_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
+    let lines = told_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
     let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
     let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
-    Look { suspends, disruption, clock_source, turned_to, log_is_read, maximum_error }
+    Look { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
 }
 
 /// What the kernel reckons when it was told nothing, or its clock was set or counts by something else since. Linux, kernel/time/ntp.c, `ntp_clear`.
@@ -554,6 +570,7 @@ fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event> {
         later.clock_source = Some(last.clone());
     }
     later.clock_source = later.clock_source.take().or_else(|| earlier.clock_source.clone());
+    let was_set = later.set_at.zip(earlier.set_at).is_some_and(|(is, was)| is != was);
     let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
     if later.clock_source != earlier.clock_source {
         let (was, is) = (name(&earlier.clock_source), name(&later.clock_source));
@@ -562,6 +579,12 @@ fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event> {
         let turns = turned_to.join(", then to ");
         let said =
             format!("the kernel's clock source was {}, and turned to {turns} (its log)", name(&earlier.clock_source));
+        tell("clock-source", None, said);
+    } else if was_set && !later.log_is_read {
+        let said = format!(
+            "the kernel's clock source was {0}, was set, and is {0}: another one may have come and gone",
+            name(&earlier.clock_source)
+        );
         tell("clock-source", None, said);
     }
     let all_is_forgotten =
@@ -981,7 +1004,10 @@ fn synchronised(is: &Synchronisation) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, time::Duration};
+    use std::{
+        path::Path,
+        time::{Duration, SystemTime},
+    };
 
     use hpt_core::{
         Frequency, SourceId, SourceInfo,
@@ -1148,6 +1174,7 @@ mod tests {
             clock_source: Some("tsc".to_owned()),
             turned_to: Vec::new(),
             log_is_read: true,
+            set_at: Some(SystemTime::UNIX_EPOCH),
             maximum_error: Some(Duration::from_millis(30)),
         }
     }
@@ -1195,6 +1222,23 @@ mod tests {
     fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
         let turned = Look { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..look(2) };
         assert_eq!(told(&look(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
+    }
+
+    #[test]
+    fn where_the_log_is_closed_a_clock_source_that_was_set_to_what_it_was_is_told() {
+        let set = |log_is_read| Look {
+            set_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(9)),
+            log_is_read,
+            ..look(2)
+        };
+        assert_eq!(told(&look(1), set(false)), (vec!["clock-source"], Some("tsc".to_owned())));
+        // The log would tell if the kernel had turned to another one.
+        assert!(told(&look(1), set(true)).0.is_empty());
+        // It is told once, also where the kernel forgot its synchronisation by it.
+        let forgot = Look { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
+        assert_eq!(told(&look(1), forgot).0, ["clock-source"]);
+        let other = Look { clock_source: Some("hpet".to_owned()), ..set(false) };
+        assert_eq!(told(&look(1), other).0, ["clock-source"]);
     }
 
     #[test]
