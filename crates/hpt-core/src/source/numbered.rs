@@ -1,21 +1,88 @@
-//! Devices of a kind that are told apart by a number: rtc0, ptp0, ptp1.
+//! Clocks of a kind that are devices, told apart by a number: rtc0, ptp0, ptp1.
 //! Opens none.
 
-use super::SourceId;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{KernelVerdict, MissingRight, ProbeReport, SourceId, SourceInfo, Unavailable};
 use crate::host::Host;
 
-/// The first of a kind, which is listed on every machine.
-pub(super) fn first(kind: &str) -> SourceId {
-    SourceId::from(format!("{kind}0"))
+/// What clocks of a kind have in common.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    /// As their devices and their class are called, without a number.
+    pub(super) kind: &'static str,
+    pub(super) description: &'static str,
+    /// Why the kernel says nothing of them.
+    pub(super) unknown: &'static str,
+    /// What it may be that one is not there.
+    pub(super) missing: &'static str,
 }
 
-/// The names of those that the kernel has, by their numbers, and the first in any case.
-pub(super) fn all(host: &Host, kind: &str) -> Vec<SourceId> {
-    let mut numbers: Vec<u32> =
-        host.devices_of_class(kind).iter().filter_map(|name| number(kind, name)).chain([0]).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers.into_iter().map(|number| SourceId::from(format!("{kind}{number}"))).collect()
+impl Numbered {
+    pub(super) fn id(&self, number: u32) -> SourceId {
+        SourceId::from(format!("{}{number}", self.kind))
+    }
+
+    /// The names of those that the kernel has, by their numbers, and the first in any case.
+    pub(super) fn all(&self, host: &Host) -> Vec<SourceId> {
+        let names = host.devices_of_class(self.kind);
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(self.kind, name)).chain([0]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(|number| self.id(number)).collect()
+    }
+
+    /// A file of the kernel's about this one.
+    pub(super) fn attribute(&self, id: &SourceId, name: &str) -> String {
+        format!("/sys/class/{}/{id}/{name}", self.kind)
+    }
+
+    /// What the kernel's answer to opening its device means, and so what helps.
+    pub(super) fn refusal(&self, id: &SourceId, error: &io::Error) -> Unavailable {
+        let path = device(id).display().to_string();
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
+                Unavailable::NoDevice { evidence: format!("{path} is not there: {}", self.missing) }
+            }
+            Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
+            _ => Unavailable::Refused { reason: format!("{path}: {error}") },
+        }
+    }
+
+    pub(super) fn report(
+        &self,
+        id: SourceId,
+        evidence: Vec<String>,
+        availability: Result<SourceInfo, Unavailable>,
+    ) -> ProbeReport {
+        let kernel = KernelVerdict::Unknown(self.unknown.to_owned());
+        ProbeReport { id, description: self.description, kernel, evidence, availability }
+    }
+
+    /// None of them is steady, and none is opened to say that: what each is, where `is_there` says so.
+    pub(super) fn outline(
+        &self,
+        host: &Host,
+        info: fn(SourceId) -> SourceInfo,
+        is_there: impl Fn(&SourceId) -> bool,
+    ) -> Vec<ProbeReport> {
+        let of_one = |id: SourceId| {
+            let availability = if host.is_live() && !is_there(&id) {
+                Err(self.refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
+            } else {
+                Ok(info(id.clone()))
+            };
+            self.report(id, Vec::new(), availability)
+        };
+        self.all(host).into_iter().map(of_one).collect()
+    }
+}
+
+pub(super) fn device(id: &SourceId) -> PathBuf {
+    Path::new("/dev").join(id.as_str())
 }
 
 /// The number in a device's name, if it is one of this kind as the kernel writes it.
@@ -28,14 +95,16 @@ fn number(kind: &str, name: &str) -> Option<u32> {
 mod tests {
     use std::fs;
 
-    use super::all;
+    use super::Numbered;
     use crate::host::{Facts, Host};
+
+    const CLOCKS: Numbered = Numbered { kind: "ptp", description: "", unknown: "", missing: "" };
 
     #[test]
     fn devices_stand_by_their_numbers_and_the_first_is_never_missing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let host = Host::captured(folder.path(), Facts::live());
-        let names = || all(&host, "ptp").iter().map(ToString::to_string).collect::<Vec<_>>();
+        let names = || CLOCKS.all(&host).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(), ["ptp0"]);
         for device in ["ptp10", "ptp2", "ptp", "ptp07", "ptpx", "pps0"] {
             fs::create_dir_all(folder.path().join("sys/class/ptp").join(device)).expect("it can be made");

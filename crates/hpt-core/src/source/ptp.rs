@@ -1,14 +1,13 @@
 //! PTP hardware clocks, of network cards and of hypervisors, and how far they are from the system's clock.
 //! Makes no call to a driver itself: `sys::ptp` does.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, as_if_steady::tested_as_steady, backend::Sealed, numbered,
+    Backend, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    as_if_steady::tested_as_steady,
+    backend::Sealed,
+    numbered::{Numbered, device},
 };
 use crate::{
     host::Host,
@@ -19,9 +18,12 @@ use crate::{
     units::Frequency,
 };
 
-const KIND: &str = "ptp";
-const UNKNOWN: &str = "the kernel keeps no time by it: daemons do";
-const DESCRIPTION: &str = "PTP hardware clock, of a network card or a hypervisor";
+const CLOCKS: Numbered = Numbered {
+    kind: "ptp",
+    description: "PTP hardware clock, of a network card or a hypervisor",
+    unknown: "the kernel keeps no time by it: daemons do",
+    missing: "no card with such a clock, no driver for it (ptp_kvm in a guest), or a container without the device",
+};
 
 /// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI where a daemon keeps it, any other where nobody does.
 ///
@@ -98,7 +100,7 @@ impl PtpClock {
     /// }
     /// ```
     pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
-        tested_as_steady(open(host, &SourceId::from(format!("{KIND}{number}")))?)
+        tested_as_steady(open(host, &CLOCKS.id(number))?)
     }
 
     /// How far the clock is from `CLOCK_REALTIME` now, by the best way that its driver offers.
@@ -166,39 +168,21 @@ fn info(id: SourceId) -> SourceInfo {
     info
 }
 
-fn device(id: &SourceId) -> PathBuf {
-    Path::new("/dev").join(id.as_str())
-}
-
 fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    let device = Ptp::open(&device(id)).map_err(|error| refusal(id, &error))?;
+    let device = Ptp::open(&device(id)).map_err(|error| CLOCKS.refusal(id, &error))?;
     let clock = device.clock().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
-/// What the kernel's answer to opening the device means, and so what helps.
-fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
-    let path = device(id).display().to_string();
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
-            evidence: format!(
-                "{path} is not there: no card with such a clock, no driver for it (ptp_kvm in a guest), or a container without the device"
-            ),
-        },
-        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
-        _ => Unavailable::Refused { reason: format!("{path}: {error}") },
-    }
-}
-
 /// Whose clock it is: its driver, or what a clock without a device calls itself. Not what a card's calls itself, which is the card's address.
 fn named(host: &Host, id: &SourceId) -> Option<String> {
-    let of_device = host.text(&format!("/sys/class/{KIND}/{id}/device/uevent"));
+    let of_device = host.text(&CLOCKS.attribute(id, "device/uevent"));
     let driver = of_device.as_deref().and_then(|lines| lines.lines().find_map(|line| line.strip_prefix("DRIVER=")));
     driver.map(|driver| format!("driver: {driver}")).or_else(|| {
-        let name = host.text(&format!("/sys/class/{KIND}/{id}/clock_name"))?;
+        let name = host.text(&CLOCKS.attribute(id, "clock_name"))?;
         let is_an_address = name.len() == 12 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         (!is_an_address).then(|| format!("it calls itself {name:?}"))
     })
@@ -219,49 +203,28 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String
 #[derive(Debug)]
 pub(super) struct PtpBackend;
 
-impl PtpBackend {
-    fn report(host: &Host, id: SourceId) -> ProbeReport {
-        let opened = open(host, &id);
-        ProbeReport {
-            description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
-            evidence: evidence(host, &id, opened.as_ref().ok()),
-            availability: opened.and_then(tested_as_steady).map(|clock| clock.info),
-            id,
-        }
-    }
-}
-
 impl Sealed for PtpBackend {}
 
 impl Backend for PtpBackend {
     fn ids(&self) -> Vec<SourceId> {
-        vec![numbered::first(KIND)]
+        vec![CLOCKS.id(0)]
     }
 
     fn ids_on(&self, host: &Host) -> Vec<SourceId> {
-        numbered::all(host, KIND)
+        CLOCKS.all(host)
     }
 
     fn probe(&self, host: &Host) -> Vec<ProbeReport> {
-        self.ids_on(host).into_iter().map(|id| Self::report(host, id)).collect()
+        let report = |id: SourceId| {
+            let opened = open(host, &id);
+            let evidence = evidence(host, &id, opened.as_ref().ok());
+            CLOCKS.report(id, evidence, opened.and_then(tested_as_steady).map(|clock| clock.info))
+        };
+        self.ids_on(host).into_iter().map(report).collect()
     }
 
-    /// It is not steady: none is opened to say that.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
-        let ids = self.ids_on(host).into_iter();
-        ids.map(|id| ProbeReport {
-            description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
-            evidence: Vec::new(),
-            availability: if host.is_live() && !device(&id).exists() {
-                Err(refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
-            } else {
-                Ok(info(id.clone()))
-            },
-            id,
-        })
-        .collect()
+        CLOCKS.outline(host, info, |id| device(id).exists())
     }
 
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
@@ -278,7 +241,7 @@ mod tests {
         prelude::{any, prop_assert, proptest},
     };
 
-    use super::{Between, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, named, refusal};
+    use super::{Between, CLOCKS, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, named};
     use crate::host::{Facts, Host};
 
     fn reading(before: i64, device: i64, after: i64) -> Between {
@@ -366,7 +329,7 @@ mod tests {
 
     #[test]
     fn every_refusal_says_what_it_means_and_what_helps() {
-        let answer = |errno| refusal(&SourceId::new("ptp3"), &io::Error::from_raw_os_error(errno));
+        let answer = |errno| CLOCKS.refusal(&SourceId::new("ptp3"), &io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp3\"")));
         assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));

@@ -5,13 +5,14 @@ use std::{
     fs::File,
     io,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, numbered, tested,
+    Backend, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    backend::Sealed,
+    numbered::{Numbered, device},
+    tested,
 };
 use crate::{
     host::Host,
@@ -22,9 +23,12 @@ use crate::{
     units::Frequency,
 };
 
-const KIND: &str = "rtc";
-const DESCRIPTION: &str = "real-time clock, in whole seconds since 1970";
-const UNKNOWN: &str = "the kernel keeps the date in it, and no time by it";
+const CLOCKS: Numbered = Numbered {
+    kind: "rtc",
+    description: "real-time clock, in whole seconds since 1970",
+    unknown: "the kernel keeps the date in it, and no time by it",
+    missing: "no such clock, no driver for it, or a container without the device",
+};
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -87,7 +91,7 @@ impl RealTimeClock {
     /// }
     /// ```
     pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
-        tested(open(host, &SourceId::from(format!("{KIND}{number}")))?)
+        tested(open(host, &CLOCKS.id(number))?)
     }
 }
 
@@ -117,14 +121,6 @@ fn info(id: SourceId) -> SourceInfo {
     info
 }
 
-fn device(id: &SourceId) -> PathBuf {
-    Path::new("/dev").join(id.as_str())
-}
-
-fn attribute(id: &SourceId, name: &str) -> String {
-    format!("/sys/class/{KIND}/{id}/{name}")
-}
-
 fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     if !host.is_live() {
         return Err(Unavailable::Captured);
@@ -132,7 +128,7 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     let by_device = Rtc::open(&device(id)).map(Reader::Device);
     let reader = match by_device {
         Ok(reader) => Ok(reader),
-        Err(refused) => File::open(attribute(id, "since_epoch")).map(Reader::Attribute).map_err(|_| refused),
+        Err(refused) => File::open(CLOCKS.attribute(id, "since_epoch")).map(Reader::Attribute).map_err(|_| refused),
     };
     let reader = reader.map_err(|error| refusal(id, &error))?;
     let first = reader.seconds().map_err(|error| Unavailable::Refused { reason: format!("{id}: {error}") })?;
@@ -141,17 +137,11 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
 
 /// What the kernel's answer to opening the device means, where the file beside it is not to be had either.
 fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
-    let path = device(id).display().to_string();
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
-            evidence: format!(
-                "{path} is not there: no such clock, no driver for it, or a container without the device"
-            ),
-        },
-        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
-        Some(libc::EBUSY) => Unavailable::Taken { path, evidence: "it is for one program at a time".to_owned() },
-        _ => Unavailable::Refused { reason: format!("{path}: {error}") },
+    if error.raw_os_error() == Some(libc::EBUSY) {
+        let path = device(id).display().to_string();
+        return Unavailable::Taken { path, evidence: "it is for one program at a time".to_owned() };
     }
+    CLOCKS.refusal(id, error)
 }
 
 /// A date and time of day as seconds since 1970, modulo 2^64; `None` for what no calendar has.
@@ -188,15 +178,15 @@ fn decimal(text: &[u8]) -> Option<u64> {
 
 fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<String> {
     let mut lines: Vec<String> =
-        host.text(&attribute(id, "name")).map(|name| format!("driver and device: {name}")).into_iter().collect();
-    if host.text(&attribute(id, "hctosys")).as_deref() == Some("1") {
+        host.text(&CLOCKS.attribute(id, "name")).map(|name| format!("driver and device: {name}")).into_iter().collect();
+    if host.text(&CLOCKS.attribute(id, "hctosys")).as_deref() == Some("1") {
         lines.push("the kernel took the date from it when it started".to_owned());
     }
     let Some(clock) = opened else { return lines };
     lines.push(match clock.reader {
         Reader::Device(_) => format!("read by RTC_RD_TIME of {}", device(id).display()),
         Reader::Attribute(_) => {
-            format!("read by {}, because {} does not open", attribute(id, "since_epoch"), device(id).display())
+            format!("read by {}, because {} does not open", CLOCKS.attribute(id, "since_epoch"), device(id).display())
         }
     });
     // By system call: the vDSO may read a counter that this thread must not.
@@ -210,52 +200,29 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
 #[derive(Debug)]
 pub(super) struct RtcBackend;
 
-impl RtcBackend {
-    fn report(host: &Host, id: SourceId) -> ProbeReport {
-        let opened = open(host, &id);
-        ProbeReport {
-            description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
-            evidence: evidence(host, &id, opened.as_ref().ok()),
-            availability: opened.map(|clock| clock.info),
-            id,
-        }
-    }
-}
-
 impl Sealed for RtcBackend {}
 
 impl Backend for RtcBackend {
     fn ids(&self) -> Vec<SourceId> {
-        vec![numbered::first(KIND)]
+        vec![CLOCKS.id(0)]
     }
 
     fn ids_on(&self, host: &Host) -> Vec<SourceId> {
-        numbered::all(host, KIND)
+        CLOCKS.all(host)
     }
 
     fn probe(&self, host: &Host) -> Vec<ProbeReport> {
-        self.ids_on(host).into_iter().map(|id| Self::report(host, id)).collect()
+        let report = |id: SourceId| {
+            let opened = open(host, &id);
+            let evidence = evidence(host, &id, opened.as_ref().ok());
+            CLOCKS.report(id, evidence, opened.map(|clock| clock.info))
+        };
+        self.ids_on(host).into_iter().map(report).collect()
     }
 
-    /// It is not steady: none is opened to say that.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
-        let ids = self.ids_on(host).into_iter();
-        ids.map(|id| ProbeReport {
-            description: DESCRIPTION,
-            kernel: KernelVerdict::Unknown(UNKNOWN.to_owned()),
-            evidence: Vec::new(),
-            availability: if host.is_live()
-                && !device(&id).exists()
-                && host.text(&attribute(&id, "since_epoch")).is_none()
-            {
-                Err(refusal(&id, &io::Error::from_raw_os_error(libc::ENOENT)))
-            } else {
-                Ok(info(id.clone()))
-            },
-            id,
-        })
-        .collect()
+        CLOCKS
+            .outline(host, info, |id| device(id).exists() || host.text(&CLOCKS.attribute(id, "since_epoch")).is_some())
     }
 
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
