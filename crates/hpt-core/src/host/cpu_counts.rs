@@ -23,20 +23,18 @@ pub fn count_lines(text: &str, cpu: Option<usize>) -> impl Iterator<Item = Count
     // What does not end with a line's end may be half a number.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let (header, rest) = whole.split_once('\n').unwrap_or(("", ""));
-    let columns: Vec<Option<usize>> = header.split_whitespace().map(number_of_cpu).collect();
-    let wanted = match cpu {
-        Some(cpu) => columns.iter().position(|&column| column == Some(cpu)).map(|at| at..at + 1),
-        None => Some(0..columns.len()),
-    };
+    let columns = cpus_of(header).unwrap_or_default();
     let width = columns.len();
-    let lines = if columns.iter().all(Option::is_some) { wanted } else { None }.map(|wanted| (wanted, rest));
-    lines
-        .into_iter()
-        .flat_map(move |(wanted, rest)| rest.lines().filter_map(move |line| count_line(line, width, &wanted)))
+    let wanted = match cpu {
+        Some(cpu) => columns.iter().position(|&column| column == cpu).map(|at| at..at + 1),
+        None => Some(0..width),
+    };
+    wanted.into_iter().flat_map(move |wanted| rest.lines().filter_map(move |line| count_line(line, width, &wanted)))
 }
 
-fn number_of_cpu(column: &str) -> Option<usize> {
-    column.strip_prefix("CPU")?.parse().ok()
+/// The CPUs that a header has columns of; `None` where it is none.
+pub(super) fn cpus_of(header: &str) -> Option<Vec<usize>> {
+    header.split_whitespace().map(|column| column.strip_prefix("CPU")?.parse().ok()).collect()
 }
 
 fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>) -> Option<CountLine<'a>> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CpuList, Host, Told};
+use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
@@ -172,14 +172,7 @@ fn common_name(name: &str) -> String {
 /// The numbered lines; `None` where it is nothing of the kind.
 fn lines(text: &str) -> Option<Vec<Line>> {
     let mut all = text.lines();
-    let cpus = all
-        .next()?
-        .split_whitespace()
-        .map(|column| column.strip_prefix("CPU")?.parse().ok())
-        .collect::<Option<Vec<usize>>>()?;
-    if cpus.is_empty() {
-        return None;
-    }
+    let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;
     Some(all.filter_map(|line| numbered(line, &cpus)).collect())
 }
 

@@ -9,6 +9,7 @@ mod backend;
 mod bcm_systimer;
 mod bracket;
 mod cycle_rate;
+mod event_page;
 mod hpet;
 mod info;
 mod kinship;

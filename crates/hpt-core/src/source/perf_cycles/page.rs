@@ -1,20 +1,18 @@
 //! The count of a perf event by what its page says and the counter behind it shows.
 //! Pure: page and counter are the caller's, and a test scripts both.
 
-use crate::sys::perf::EventPage;
+use crate::{
+    source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
+    sys::perf::EventPage,
+};
 
 /// `struct perf_event_mmap_page`, in bytes from its beginning. Linux, include/uapi/linux/perf_event.h.
-const LOCK: usize = 8;
 const INDEX: usize = 12;
 const OFFSET: usize = 16;
-const CAPABILITIES: usize = 40;
 const PMC_WIDTH: usize = 48;
 
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
-
-/// Times that the page is believed to change within one reading: each is a switch to another task and back.
-const MOST_CHANGES: u32 = 16;
 
 /// The event's count; `None` while the counter may not be read: the event is on none, or programs are not let in. Then the instruction would end
 /// the process, so it is asked each time.
@@ -59,7 +57,7 @@ mod tests {
     };
 
     use super::{CAN_READ_COUNTER, CAPABILITIES, INDEX, LOCK, MOST_CHANGES, OFFSET, PMC_WIDTH, count, sign_extended};
-    use crate::sys::perf::EventPage;
+    use crate::{source::event_page::scripted::Script, sys::perf::EventPage};
 
     /// What the page shows between two changes.
     #[derive(Clone, Copy, Debug)]
@@ -75,43 +73,27 @@ mod tests {
     const SHOWN: Shown =
         Shown { lock: 4, index: 32, offset: 1_000, capabilities: CAN_READ_COUNTER, width: 64, counter: 23 };
 
-    /// Shows one thing after another, each for so many reads, and the last for ever. Reading a counter that the page did not give is what kills.
+    /// Reading a counter that the page did not give is what kills.
     #[derive(Debug)]
     struct Scripted {
-        shown: RefCell<Vec<(u32, Shown)>>,
+        shown: Script<Shown>,
         given: Cell<u32>,
     }
 
     impl Scripted {
         fn new(script: &[(u32, Shown)]) -> Self {
-            let mut shown = script.to_vec();
-            shown.reverse();
-            Self { shown: RefCell::new(shown), given: Cell::new(0) }
-        }
-
-        fn next(&self) -> Shown {
-            let mut shown = self.shown.borrow_mut();
-            let last = shown.len() - 1;
-            let (reads, now) = shown[last];
-            if last > 0 {
-                if reads <= 1 {
-                    shown.pop();
-                } else {
-                    shown[last].0 = reads - 1;
-                }
-            }
-            now
+            Self { shown: Script::new(script), given: Cell::new(0) }
         }
     }
 
     impl EventPage for Scripted {
         fn read_u16(&self, offset: usize) -> u16 {
             assert_eq!(offset, PMC_WIDTH);
-            self.next().width
+            self.shown.next().width
         }
 
         fn read_u32(&self, offset: usize) -> u32 {
-            let now = self.next();
+            let now = self.shown.next();
             match offset {
                 LOCK => now.lock,
                 INDEX => {
@@ -123,7 +105,7 @@ mod tests {
         }
 
         fn read_u64(&self, offset: usize) -> u64 {
-            let now = self.next();
+            let now = self.shown.next();
             match offset {
                 OFFSET => now.offset,
                 CAPABILITIES => now.capabilities,
@@ -133,7 +115,7 @@ mod tests {
 
         fn counter(&self, index: u32) -> Option<u64> {
             assert!(index != 0 && index == self.given.get(), "a counter that the page did not give");
-            Some(self.next().counter)
+            Some(self.shown.next().counter)
         }
     }
 

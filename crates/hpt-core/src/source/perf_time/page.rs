@@ -1,11 +1,12 @@
 //! The kernel's own line from the processor's counter to nanoseconds, as the page of a perf event tells it.
 //! Pure: the page is the caller's, and a test scripts it.
 
-use crate::sys::perf::EventPage;
+use crate::{
+    source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
+    sys::perf::EventPage,
+};
 
 /// `struct perf_event_mmap_page`, in bytes from its beginning. Linux, include/uapi/linux/perf_event.h.
-const LOCK: usize = 8;
-const CAPABILITIES: usize = 40;
 const TIME_SHIFT: usize = 50;
 const TIME_MULT: usize = 52;
 const TIME_ZERO: usize = 64;
@@ -17,9 +18,6 @@ const TIME_MASK: usize = 88;
 const TELLS_RATE: u64 = 1 << 3;
 const TELLS_ZERO: u64 = 1 << 4;
 const IS_SHORT: u64 = 1 << 5;
-
-/// Times that the page is believed to change within one reading: each is a switch to another task and back.
-const MOST_CHANGES: u32 = 16;
 
 /// From ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +115,7 @@ mod tests {
         CAPABILITIES, IS_SHORT, LOCK, Line, MOST_CHANGES, NoLine, TELLS_RATE, TELLS_ZERO, TIME_CYCLES, TIME_MASK,
         TIME_MULT, TIME_SHIFT, TIME_ZERO, line, told,
     };
-    use crate::sys::perf::EventPage;
+    use crate::{source::event_page::scripted::Script, sys::perf::EventPage};
 
     const ALL: u64 = TELLS_RATE | TELLS_ZERO | IS_SHORT;
 
@@ -144,31 +142,7 @@ mod tests {
         mask: (1 << 56) - 1,
     };
 
-    /// Shows one thing after another, each for so many reads, and the last for ever.
-    #[derive(Debug)]
-    struct Scripted(RefCell<Vec<(u32, Shown)>>);
-
-    impl Scripted {
-        fn new(script: &[(u32, Shown)]) -> Self {
-            Self(RefCell::new(script.iter().rev().copied().collect()))
-        }
-
-        fn next(&self) -> Shown {
-            let mut shown = self.0.borrow_mut();
-            let last = shown.len() - 1;
-            let (reads, now) = shown[last];
-            if last > 0 {
-                if reads <= 1 {
-                    shown.pop();
-                } else {
-                    shown[last].0 = reads - 1;
-                }
-            }
-            now
-        }
-    }
-
-    impl EventPage for Scripted {
+    impl EventPage for Script<Shown> {
         fn read_u16(&self, offset: usize) -> u16 {
             assert_eq!(offset, TIME_SHIFT);
             self.next().shift
@@ -200,7 +174,7 @@ mod tests {
     }
 
     fn quiet(shown: Shown) -> Result<Line, NoLine> {
-        line(&Scripted::new(&[(1, shown)]))
+        line(&Script::new(&[(1, shown)]))
     }
 
     #[test]
@@ -248,16 +222,16 @@ mod tests {
         let moved = Shown { lock: 6, mult: 8 << 20, zero: 77, cycles: 9_000, ..SHOWN };
         let expected = quiet(moved).expect("told");
         for reads in 1..8 {
-            assert_eq!(line(&Scripted::new(&[(reads, SHOWN), (1, moved)])), Ok(expected), "after {reads} reads");
+            assert_eq!(line(&Script::new(&[(reads, SHOWN), (1, moved)])), Ok(expected), "after {reads} reads");
         }
-        assert_eq!(line(&Scripted::new(&[(8, SHOWN), (1, moved)])), quiet(SHOWN), "after the last read");
+        assert_eq!(line(&Script::new(&[(8, SHOWN), (1, moved)])), quiet(SHOWN), "after the last read");
     }
 
     #[test]
     fn a_page_that_is_being_changed_is_not_waited_for_for_ever() {
         assert_eq!(quiet(Shown { lock: 5, ..SHOWN }), Err(NoLine::Restless));
         let restless: Vec<_> = (0..200).map(|change| (1, Shown { lock: 2 * change, ..SHOWN })).collect();
-        assert_eq!(line(&Scripted::new(&restless)), Err(NoLine::Restless));
+        assert_eq!(line(&Script::new(&restless)), Err(NoLine::Restless));
         assert!(u32::try_from(restless.len()).expect("two hundred") > 8 * MOST_CHANGES);
     }
 
