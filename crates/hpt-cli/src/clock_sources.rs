@@ -4,7 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use hpt_core::{
-    Frequency, Opened, Spread, calibrate,
+    Frequency, Opened, calibrate,
     knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
     measure::{Instruments, read_cost},
     source,
@@ -16,29 +16,24 @@ use crate::{
     context::Context,
     exit::{Failure, causes},
     granularity::granularity,
+    read_figures::{InARow, Singly},
     render::rounded,
 };
 
 /// How long the counter is calibrated that times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
+
 /// What one clock costs under one clock source, for programs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Cost {
     pub(crate) clock_source: String,
     pub(crate) clock: &'static str,
     pub(crate) read_path: &'static str,
-    pub(crate) calls: u64,
-    pub(crate) complete: bool,
-    pub(crate) total_s: f64,
-    pub(crate) user_s: f64,
-    pub(crate) system_s: f64,
-    pub(crate) per_call_ns: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) in_a_row: InARow,
     pub(crate) ratio_to_first: Option<f64>,
-    pub(crate) single_samples: Option<u64>,
-    pub(crate) single_p50_ns: Option<f64>,
-    pub(crate) single_p99_ns: Option<f64>,
-    pub(crate) single_p999_ns: Option<f64>,
-    pub(crate) single_max_ns: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) singly: Singly,
     pub(crate) resolution_ns: Option<u64>,
     pub(crate) granularity_ns: Option<f64>,
 }
@@ -256,23 +251,13 @@ pub(crate) fn measure(
         });
         let info = opened.as_dyn().info();
         let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
-        let single = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
         results.push(Cost {
             clock_source: name.to_owned(),
             clock,
             read_path: info.read_path.name(),
-            calls: cost.calls,
-            complete: cost.complete,
-            total_s: cost.total.as_secs_f64(),
-            user_s: cost.user.as_secs_f64(),
-            system_s: cost.system.as_secs_f64(),
-            per_call_ns: cost.per_call_ns().map(rounded),
+            in_a_row: InARow::of(&cost),
             ratio_to_first: None,
-            single_samples: cost.singles.map(|spread| spread.samples),
-            single_p50_ns: single(|spread| spread.p50_ns),
-            single_p99_ns: single(|spread| spread.p99_ns),
-            single_p999_ns: single(|spread| spread.p999_ns),
-            single_max_ns: single(|spread| spread.max_ns),
+            singly: Singly::of(&cost),
             resolution_ns: info.claimed_resolution_ns,
             granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
         });

@@ -21,6 +21,7 @@ mod picture_option;
 mod progress;
 mod pulse;
 mod rates;
+mod read_figures;
 mod realtime;
 mod recipes;
 mod render;

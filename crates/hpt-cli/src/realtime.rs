@@ -366,8 +366,20 @@ impl Settings {
 
     /// For people, behind where the thread runs.
     pub(crate) fn words(&self, cpu: Option<usize>) -> String {
+        self.words_behind(pinned_to(cpu))
+    }
+
+    /// The same of threads that are pinned to these.
+    pub(crate) fn words_of_threads(&self, cpus: &[usize]) -> String {
+        match cpus {
+            [] => self.words(None),
+            [cpu] => self.words(Some(*cpu)),
+            _ => self.words_behind("A thread on each CPU".to_owned()),
+        }
+    }
+
+    fn words_behind(&self, mut words: String) -> String {
         let told = &self.in_force;
-        let mut words = cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
         let ns = Duration::from_nanos;
         if let Some(policy) = told.policy.as_deref().filter(|&policy| policy != "other") {
             words.push_str(&format!(", SCHED_{}", policy.to_uppercase()));
@@ -413,6 +425,11 @@ impl Settings {
         }
         words
     }
+}
+
+/// Where a thread runs, for people.
+pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
+    cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"))
 }
 
 #[cfg(test)]

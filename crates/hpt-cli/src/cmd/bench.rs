@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, Spread, TimeSource,
+    Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, TimeSource,
     measure::{Instruments, ReadCost, read_cost},
     source::{self, ReadPath},
 };
@@ -19,6 +19,8 @@ use crate::{
     machine::Head,
     picture_option::PictureOption,
     progress::Progress,
+    read_figures::{InARow, Singly},
+    realtime::pinned_to,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
     timing::stopwatch,
 };
@@ -57,20 +59,13 @@ pub(crate) struct Arguments {
 struct Row {
     id: SourceId,
     read_path: &'static str,
-    calls: u64,
-    complete: bool,
-    total_s: f64,
-    user_s: f64,
-    system_s: f64,
-    per_call_ns: Option<f64>,
+    #[serde(flatten)]
+    in_a_row: InARow,
     cycles_per_call: Option<f64>,
     ratio_to_cheapest: Option<f64>,
     ratio_to_monotonic: Option<f64>,
-    single_samples: Option<u64>,
-    single_p50_ns: Option<f64>,
-    single_p99_ns: Option<f64>,
-    single_p999_ns: Option<f64>,
-    single_max_ns: Option<f64>,
+    #[serde(flatten)]
+    singly: Singly,
     empty_p50_ns: Option<f64>,
     resolution_ns: Option<f64>,
     granularity_ns: Option<f64>,
@@ -197,24 +192,14 @@ fn row(
         info.nominal.map(|nominal| nominal.frequency)
     };
     let seen = frequency.and_then(|frequency| granularity(source, frequency, wall));
-    let single = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
     Row {
         id: info.id.clone(),
         read_path: info.read_path.name(),
-        calls: cost.calls,
-        complete: cost.complete,
-        total_s: cost.total.as_secs_f64(),
-        user_s: cost.user.as_secs_f64(),
-        system_s: cost.system.as_secs_f64(),
-        per_call_ns: cost.per_call_ns().map(rounded),
+        in_a_row: InARow::of(cost),
         cycles_per_call: cost.cycles_per_call().map(rounded),
         ratio_to_cheapest: None,
         ratio_to_monotonic: None,
-        single_samples: cost.singles.map(|spread| spread.samples),
-        single_p50_ns: single(|spread| spread.p50_ns),
-        single_p99_ns: single(|spread| spread.p99_ns),
-        single_p999_ns: single(|spread| spread.p999_ns),
-        single_max_ns: single(|spread| spread.max_ns),
+        singly: Singly::of(cost),
         empty_p50_ns: cost.empty.map(|spread| rounded(spread.p50_ns)),
         resolution_ns: info.resolution_ns().or(frequency.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: seen.map(|seen| rounded(seen.smallest_ns)),
@@ -223,19 +208,18 @@ fn row(
 
 /// Ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) as the C library serves it.
 fn compare(rows: &mut [Row]) {
-    let cheapest = rows.iter().filter_map(|row| row.per_call_ns).min_by(f64::total_cmp);
-    let monotonic = rows.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.per_call_ns);
+    let cheapest = rows.iter().filter_map(|row| row.in_a_row.per_call_ns).min_by(f64::total_cmp);
+    let monotonic = rows.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.in_a_row.per_call_ns);
     let ratio = |cost: Option<f64>, to: Option<f64>| {
         cost.zip(to).filter(|&(_, to)| to > 0.0).map(|(cost, to)| rounded(cost / to))
     };
     for row in rows {
-        row.ratio_to_cheapest = ratio(row.per_call_ns, cheapest);
-        row.ratio_to_monotonic = ratio(row.per_call_ns, monotonic);
+        row.ratio_to_cheapest = ratio(row.in_a_row.per_call_ns, cheapest);
+        row.ratio_to_monotonic = ratio(row.in_a_row.per_call_ns, monotonic);
     }
 }
 
 fn page(data: &Data) -> Vec<Block> {
-    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
     let name = |row: &Row| {
         let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
         Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.to_string() })
@@ -253,13 +237,13 @@ fn page(data: &Data) -> Vec<Block> {
     let rows = data.results.iter().map(|row| {
         vec![
             name(row),
-            Cell::plain(row.calls.to_string()),
-            Cell::plain(format!("{:.4}", row.total_s)),
-            Cell::plain(format!("{:.4}", row.user_s)),
-            Cell::plain(format!("{:.4}", row.system_s)),
-            or_dash(row.per_call_ns.map(short_time)),
-            or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
-            or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
+            Cell::plain(row.in_a_row.calls.to_string()),
+            Cell::plain(format!("{:.4}", row.in_a_row.total_s)),
+            Cell::plain(format!("{:.4}", row.in_a_row.user_s)),
+            Cell::plain(format!("{:.4}", row.in_a_row.system_s)),
+            Cell::or_dash(row.in_a_row.per_call_ns.map(short_time)),
+            Cell::or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
+            Cell::or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
         ]
     });
     let totals = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
@@ -274,26 +258,28 @@ fn page(data: &Data) -> Vec<Block> {
     ];
     columns.extend(data.cycles_by.iter().map(|_| Column("cycles", Align::Right)));
     let rows = data.results.iter().map(|row| {
-        let time = |ns: Option<f64>| or_dash(ns.map(short_time));
+        let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let mut cells = vec![
             name(row),
-            time(row.single_p50_ns),
-            time(row.single_p99_ns),
-            time(row.single_p999_ns),
-            time(row.single_max_ns),
+            time(row.singly.single_p50_ns),
+            time(row.singly.single_p99_ns),
+            time(row.singly.single_p999_ns),
+            time(row.singly.single_max_ns),
             time(row.resolution_ns),
             time(row.granularity_ns),
         ];
-        cells.extend(data.cycles_by.iter().map(|_| or_dash(row.cycles_per_call.map(|cycles| format!("{cycles:.1}")))));
+        cells.extend(
+            data.cycles_by.iter().map(|_| Cell::or_dash(row.cycles_per_call.map(|cycles| format!("{cycles:.1}")))),
+        );
         cells
     });
     let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let cpu = pinned_to(data.cpu);
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
     let bound =
         data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
-    let samples = data.results.iter().map(|row| row.single_samples.unwrap_or(0));
+    let samples = data.results.iter().map(|row| row.singly.single_samples.unwrap_or(0));
     let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),

@@ -264,17 +264,18 @@ fn page(data: &Data) -> Vec<Block> {
         Column("pairs", Align::Right),
         Column("bracket", Align::Right),
     ];
-    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
     let rows = data.calibrations.iter().filter(|row| row.calibrated).map(|row| {
         vec![
             Cell::plain(row.source.as_str()),
-            or_dash(row.frequency_hz.map(|hertz| format!("{hertz:.3}"))),
-            or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm))).or(Some("none".to_owned()))),
-            or_dash(row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs())))),
-            or_dash(row.nominal_stated_by.map(str::to_owned)),
-            or_dash(row.pairs.map(|pairs| pairs.to_string())),
+            Cell::or_dash(row.frequency_hz.map(|hertz| format!("{hertz:.3}"))),
+            Cell::or_dash(row.bound_ppm.map(|ppm| format!("± {}", figures(ppm))).or(Some("none".to_owned()))),
+            Cell::or_dash(
+                row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs()))),
+            ),
+            Cell::or_dash(row.nominal_stated_by),
+            Cell::or_dash(row.pairs.map(|pairs| pairs.to_string())),
             #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
-            or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
+            Cell::or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
         ]
     });
     let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];

@@ -19,6 +19,7 @@ use crate::{
     exit::{Failure, causes},
     machine::Head,
     progress::Progress,
+    realtime::pinned_to,
     render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks, rounded, short_time},
 };
 
@@ -491,11 +492,11 @@ fn with_ratios(mut results: Vec<Cost>) -> Vec<Cost> {
     let firsts: Vec<(&'static str, String, f64)> = results
         .iter()
         .filter(|cost| cost.clock_source == results[0].clock_source)
-        .filter_map(|cost| Some((cost.clock, cost.clock_source.clone(), cost.per_call_ns?)))
+        .filter_map(|cost| Some((cost.clock, cost.clock_source.clone(), cost.in_a_row.per_call_ns?)))
         .collect();
     for cost in &mut results {
         let first = firsts.iter().find(|(clock, ..)| *clock == cost.clock).filter(|(.., first)| *first > 0.0);
-        cost.ratio_to_first = first.zip(cost.per_call_ns).map(|((.., first), own)| rounded(own / first));
+        cost.ratio_to_first = first.zip(cost.in_a_row.per_call_ns).map(|((.., first), own)| rounded(own / first));
     }
     results
 }
@@ -512,8 +513,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         Column("max", Align::Right),
         Column("steps", Align::Right),
     ];
-    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
-    let time = |ns: Option<f64>| or_dash(ns.map(short_time));
+    let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
     let mut blocks = Vec::new();
     for costs in data.results.chunk_by(|one, other| one.clock_source == other.clock_source) {
         blocks.push(Block::Section(format!("Under {}", costs[0].clock_source), Vec::new()));
@@ -521,12 +521,12 @@ fn run_page(data: &RunData) -> Vec<Block> {
             vec![
                 Cell::plain(cost.clock),
                 Cell::plain(if cost.read_path == "syscall" { "call" } else { cost.read_path }),
-                time(cost.per_call_ns),
-                or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
-                Cell::plain(format!("{:.3}", cost.user_s)),
-                Cell::plain(format!("{:.3}", cost.system_s)),
-                time(cost.single_p99_ns),
-                time(cost.single_max_ns),
+                time(cost.in_a_row.per_call_ns),
+                Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
+                Cell::plain(format!("{:.3}", cost.in_a_row.user_s)),
+                Cell::plain(format!("{:.3}", cost.in_a_row.system_s)),
+                time(cost.singly.single_p99_ns),
+                time(cost.singly.single_max_ns),
                 time(cost.granularity_ns),
             ]
         });
@@ -550,8 +550,8 @@ fn run_page(data: &RunData) -> Vec<Block> {
     } else {
         format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
     }));
-    let calls = data.results.iter().map(|cost| cost.calls).max().unwrap_or(0);
-    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
+    let cpu = pinned_to(data.cpu);
     blocks.push(Block::Text(format!(
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
@@ -569,25 +569,32 @@ mod tests {
     use hpt_core::knobs::KnobError;
 
     use super::{CLOCKS, Cost, NotTaken, RunData, given_up, run_page, with_ratios};
-    use crate::render::{Document, golden};
+    use crate::{
+        read_figures::{InARow, Singly},
+        render::{Document, golden},
+    };
 
     fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {
         Cost {
             clock_source: clock_source.to_owned(),
             clock,
             read_path: if clock_source == "tsc" { "vdso" } else { "syscall" },
-            calls: 20_000,
-            complete: true,
-            total_s: per_call_ns * 2e-5,
-            user_s: 0.002,
-            system_s: 0.021,
-            per_call_ns: Some(per_call_ns),
+            in_a_row: InARow {
+                calls: 20_000,
+                complete: true,
+                total_s: per_call_ns * 2e-5,
+                user_s: 0.002,
+                system_s: 0.021,
+                per_call_ns: Some(per_call_ns),
+            },
             ratio_to_first: None,
-            single_samples: Some(20_000),
-            single_p50_ns: Some(per_call_ns),
-            single_p99_ns: Some(per_call_ns * 1.5),
-            single_p999_ns: Some(per_call_ns * 2.0),
-            single_max_ns: Some(per_call_ns * 900.0),
+            singly: Singly {
+                single_samples: Some(20_000),
+                single_p50_ns: Some(per_call_ns),
+                single_p99_ns: Some(per_call_ns * 1.5),
+                single_p999_ns: Some(per_call_ns * 2.0),
+                single_max_ns: Some(per_call_ns * 900.0),
+            },
             resolution_ns: Some(1),
             granularity_ns: (clock_source == "tsc").then_some(10.0),
         }

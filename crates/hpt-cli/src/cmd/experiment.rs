@@ -636,7 +636,7 @@ fn page(data: &Data) -> Vec<Block> {
             vec![
                 Cell::plain(row.what.clone()),
                 Cell::plain(row.unit.clone()),
-                row.published.map_or_else(|| Cell::faint("-"), |value| Cell::plain(value.to_string())),
+                Cell::or_dash(row.published.map(|value| value.to_string())),
                 figure(row.measured, row.published),
                 figure(row.p50, None),
                 figure(row.p99, None),

@@ -330,7 +330,6 @@ fn served(read_path: &str) -> &'static str {
 }
 
 fn table_row(row: &Row, chosen: Option<&SourceId>) -> Vec<Cell> {
-    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
     let is_chosen = chosen == Some(&row.id);
     let usable = match (row.available, is_chosen) {
         (true, true) => Cell("best".to_owned(), Tone::Good),
@@ -340,14 +339,14 @@ fn table_row(row: &Row, chosen: Option<&SourceId>) -> Vec<Cell> {
     vec![
         if is_chosen { Cell::strong(row.id.as_str()) } else { Cell::plain(row.id.as_str()) },
         usable,
-        or_dash(row.width_bits.map(|bits| bits.to_string())),
-        or_dash(row.frequency_hz.map(short_frequency)),
-        or_dash(row.frequency_stated_by.map(|who| short_word(who).to_owned())),
-        or_dash(row.resolution_ns.map(short_time)),
-        or_dash(row.granularity_ns.map(short_time)),
-        or_dash(row.read_cost_ns.map(short_time)),
-        or_dash(row.read_path.map(|path| short_word(path).to_owned())),
-        or_dash(letters(row)),
+        Cell::or_dash(row.width_bits.map(|bits| bits.to_string())),
+        Cell::or_dash(row.frequency_hz.map(short_frequency)),
+        Cell::or_dash(row.frequency_stated_by.map(short_word)),
+        Cell::or_dash(row.resolution_ns.map(short_time)),
+        Cell::or_dash(row.granularity_ns.map(short_time)),
+        Cell::or_dash(row.read_cost_ns.map(short_time)),
+        Cell::or_dash(row.read_path.map(short_word)),
+        Cell::or_dash(letters(row)),
     ]
 }
 

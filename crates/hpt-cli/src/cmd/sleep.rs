@@ -183,7 +183,7 @@ fn page(data: &Data) -> Vec<Block> {
     ];
     let mut before = None;
     let rows = data.results.iter().map(|row| {
-        let time = |ns: Option<f64>| ns.map_or_else(|| Cell::faint("-"), |ns| Cell::plain(short_time(ns)));
+        let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(row.duration_ns) != Some(row.duration_ns);
         let length = if first { format!("{:?}", Duration::from_nanos(row.duration_ns)) } else { String::new() };
         vec![
@@ -196,7 +196,7 @@ fn page(data: &Data) -> Vec<Block> {
             time(row.p999_ns),
             time(row.max_ns),
             Cell::plain(row.early.to_string()),
-            row.cpu_share.map_or_else(|| Cell::faint("-"), |share| Cell::plain(format!("{:.2}", share * 100.0))),
+            Cell::or_dash(row.cpu_share.map(|share| format!("{:.2}", share * 100.0))),
         ]
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });

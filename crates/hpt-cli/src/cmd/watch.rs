@@ -27,6 +27,7 @@ use crate::{
     exit::Failure,
     machine::Head,
     picture_option::PictureOption,
+    realtime::pinned_to,
     render::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, rounded, short_time,
     },
@@ -613,25 +614,9 @@ struct SoFar {
 
 impl SoFar {
     fn beginning(expected: &[Expected], watch: Watch) -> Self {
-        let row = |expected: &Expected| SummaryRow {
-            source: expected.id.clone(),
-            expected_hz: expected.nominal().frequency.hertz_f64(),
-            expected_by: if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" },
-            bursts: 0,
-            bracket_ns: None,
-            offset_ns: None,
-            offset_bound_ns: None,
-            lowest_ppm: None,
-            lowest_bound_ppm: None,
-            highest_ppm: None,
-            highest_bound_ppm: None,
-            steps: 0,
-            backwards: 0,
-            set: 0,
-            faults: 0,
-            first_fault: None,
-            course: Vec::new(),
-            course_every: 1,
+        let row = |expected: &Expected| {
+            let by = if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" };
+            SummaryRow::beginning(expected.id.clone(), expected.nominal().frequency.hertz_f64(), by)
         };
         Self {
             watch,
@@ -758,6 +743,30 @@ impl SoFar {
 }
 
 impl SummaryRow {
+    /// Of a source of which nothing was seen yet.
+    fn beginning(source: SourceId, expected_hz: f64, expected_by: &'static str) -> Self {
+        Self {
+            source,
+            expected_hz,
+            expected_by,
+            bursts: 0,
+            bracket_ns: None,
+            offset_ns: None,
+            offset_bound_ns: None,
+            lowest_ppm: None,
+            lowest_bound_ppm: None,
+            highest_ppm: None,
+            highest_bound_ppm: None,
+            steps: 0,
+            backwards: 0,
+            set: 0,
+            faults: 0,
+            first_fault: None,
+            course: Vec::new(),
+            course_every: 1,
+        }
+    }
+
     fn add(&mut self, row: &Row, interval: &Interval) {
         self.bursts += interval.bursts;
         self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
@@ -913,17 +922,16 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
         Column("set", Align::Right),
         Column("faults", Align::Right),
     ];
-    let or_dash = |text: Option<String>| text.map_or_else(|| Cell::faint("-"), Cell::plain);
     let ppm = |ppm: f64| format!("{ppm:.3}");
     let rows = data.sources.iter().map(|row| {
         vec![
             Cell::plain(row.source.as_str()),
-            or_dash(row.offset_ns.map(signed_time)),
-            or_dash(row.offset_bound_ns.map(signed_time)),
-            or_dash(row.lowest_ppm.map(ppm)),
-            or_dash(row.lowest_bound_ppm.map(ppm)),
-            or_dash(row.highest_ppm.map(ppm)),
-            or_dash(row.highest_bound_ppm.map(ppm)),
+            Cell::or_dash(row.offset_ns.map(signed_time)),
+            Cell::or_dash(row.offset_bound_ns.map(signed_time)),
+            Cell::or_dash(row.lowest_ppm.map(ppm)),
+            Cell::or_dash(row.lowest_bound_ppm.map(ppm)),
+            Cell::or_dash(row.highest_ppm.map(ppm)),
+            Cell::or_dash(row.highest_bound_ppm.map(ppm)),
             Cell::plain(row.steps.to_string()),
             Cell::plain(row.backwards.to_string()),
             Cell::plain(row.set.to_string()),
@@ -968,7 +976,7 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
     let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
-    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let cpu = pinned_to(data.cpu);
     blocks.push(Block::Text(format!(
         "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
          CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
@@ -1064,29 +1072,8 @@ mod tests {
         let apart = vec![cores(tsc.clone(), &offset(4_900.0, 5_100.0), &Limits::default())];
         let said = "the machine was suspended for 5.999 s".to_owned();
         let events = vec![Event { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
-        let mut summary: Vec<SummaryRow> = rows
-            .iter()
-            .map(|row| SummaryRow {
-                source: row.source.clone(),
-                expected_hz: 1e9,
-                expected_by: "definition",
-                bursts: 0,
-                bracket_ns: None,
-                offset_ns: None,
-                offset_bound_ns: None,
-                lowest_ppm: None,
-                lowest_bound_ppm: None,
-                highest_ppm: None,
-                highest_bound_ppm: None,
-                steps: 0,
-                backwards: 0,
-                set: 0,
-                faults: 0,
-                first_fault: None,
-                course: Vec::new(),
-                course_every: 1,
-            })
-            .collect();
+        let mut summary: Vec<SummaryRow> =
+            rows.iter().map(|row| SummaryRow::beginning(row.source.clone(), 1e9, "definition")).collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
             sum.add(row, interval);
         }

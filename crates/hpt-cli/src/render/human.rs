@@ -64,6 +64,11 @@ impl Cell {
         Self(text.into(), Tone::Faint)
     }
 
+    /// A dash where there is nothing to say.
+    pub(crate) fn or_dash<T: Into<String>>(text: Option<T>) -> Self {
+        text.map_or_else(|| Self::faint("-"), Self::plain)
+    }
+
     pub(crate) fn strong(text: impl Into<String>) -> Self {
         Self(text.into(), Tone::Strong)
     }

@@ -18,7 +18,10 @@ use hpt_core::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{keeping::Keeping, threads::NOTHING_LEFT};
+use super::{
+    keeping::{Keeping, ended_by},
+    threads::NOTHING_LEFT,
+};
 use crate::{
     cli::after_help,
     context::Context,
@@ -511,11 +514,7 @@ fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
         short_time(data.look_ns as f64),
         data.head.machine.line()
     )));
-    if let Some(ns) = data.broke_at_ns {
-        blocks.push(Block::Text(format!(
-            "Ended by the first that took too long: its line was driven at {ns} ns of CLOCK_MONOTONIC."
-        )));
-    }
+    blocks.extend(ended_by(data.broke_at_ns, "took too long: its line was driven"));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
@@ -632,15 +631,14 @@ fn list_page(data: &ListData) -> Vec<Block> {
         ];
         let of_chip = data.lines.iter().filter(|line| Some(&line.place.chip) == chip.chip.as_ref());
         let rows = of_chip.map(|line| {
-            let faint = || Cell::faint("-");
             let now =
                 if line.active_low { format!("{}, active low", line.direction) } else { line.direction.to_owned() };
             let user = match (&line.consumer, line.used) {
                 (Some(consumer), _) => Cell(consumer.clone(), Tone::Bad),
                 (None, true) => Cell("the kernel".to_owned(), Tone::Bad),
-                (None, false) => faint(),
+                (None, false) => Cell::faint("-"),
             };
-            let name = line.place.name.as_ref().map_or_else(faint, |name| Cell::plain(name.clone()));
+            let name = Cell::or_dash(line.place.name.as_deref());
             vec![Cell::plain(line.place.line.to_string()), name, Cell::plain(now), user]
         });
         blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));

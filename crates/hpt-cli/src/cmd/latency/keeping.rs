@@ -16,7 +16,13 @@ use crate::{
     lateness::{About, OfThread, Wanted, wanted},
     long_run::{Raw, RawSample, Shared, command_line, distinct, long},
     machine::Head,
+    render::Block,
 };
+
+/// What is said of a run that `--break-above` ended: what the first one was, up to its time.
+pub(super) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
+    broke_at_ns.map(|ns| Block::Text(format!("Ended by the first that {what} at {ns} ns of CLOCK_MONOTONIC.")))
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Keeping {

@@ -18,6 +18,7 @@ use crate::{
     picture_option::PictureOption,
     progress::Progress,
     rates::rate,
+    realtime::pinned_to,
     render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
 };
 
@@ -212,7 +213,7 @@ fn page(data: &Data) -> Vec<Block> {
     ];
     let mut before = None;
     let rows = data.results.iter().map(|row| {
-        let time = |ns: Option<f64>| ns.map_or_else(|| Cell::faint("-"), |ns| Cell::plain(short_time(ns)));
+        let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(&row.waits_ns) != Some(&row.waits_ns);
         vec![
             Cell::plain(if first { row.wait.clone() } else { String::new() }),
@@ -227,7 +228,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = data.cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"));
+    let cpu = pinned_to(data.cpu);
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
         data.head.machine.line()

@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    keeping::Keeping,
+    keeping::{Keeping, ended_by},
     threads::{Threads, name_of},
 };
 use crate::{
@@ -751,7 +751,7 @@ fn cause_words(cause: &str) -> &'static str {
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn page(data: &Data, all: &Lateness) -> Vec<Block> {
-    let time = |ns: Option<u64>| ns.map_or_else(|| Cell::faint("-"), |ns| Cell::plain(short_time(ns as f64)));
+    let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
     let columns =
         ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "% lost", "% not watched", "come back every"];
     let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
@@ -798,11 +798,7 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = match cpus.as_slice() {
-        [] => data.thread.words(None),
-        [cpu] => data.thread.words(Some(*cpu)),
-        _ => data.thread.words(None).replacen("Not pinned", "A thread on each CPU", 1),
-    };
+    let thread = data.thread.words_of_threads(&cpus);
     let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
@@ -815,11 +811,7 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
         short_time(blind_ns as f64),
         data.head.machine.line()
     )));
-    if let Some(ns) = data.broke_at_ns {
-        blocks.push(Block::Text(format!(
-            "Ended by the first that was too long: it began at {ns} ns of CLOCK_MONOTONIC."
-        )));
-    }
+    blocks.extend(ended_by(data.broke_at_ns, "was too long: it began"));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
@@ -861,7 +853,7 @@ fn counters(data: &Data) -> Option<Block> {
     let rows = shown.map(|(row, of)| {
         let label = if row.label.is_empty() { "soft interrupt" } else { &row.label };
         let name = format!("{} ({label})", row.name);
-        let hz = row.usual_hz.map_or_else(|| Cell::faint("-"), |hz| Cell::plain(format!("{hz:.1}")));
+        let hz = Cell::or_dash(row.usual_hz.map(|hz| format!("{hz:.1}")));
         vec![
             Cell::plain(name),
             Cell::plain(name_of(row.cpu)),

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    keeping::Keeping,
+    keeping::{Keeping, ended_by},
     threads::{Threads, name_of},
 };
 use crate::{
@@ -470,11 +470,7 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
     }
-    let thread = match cpus.as_slice() {
-        [] => data.thread.words(None),
-        [cpu] => data.thread.words(Some(*cpu)),
-        _ => data.thread.words(None).replacen("Not pinned", "A thread on each CPU", 1),
-    };
+    let thread = data.thread.words_of_threads(&cpus);
     let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
@@ -493,11 +489,7 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
             "{line} was driven to its other level at each deadline, right after the look at the clock."
         )));
     }
-    if let Some(ns) = data.broke_at_ns {
-        blocks.push(Block::Text(format!(
-            "Ended by the first that was too late: it was due at {ns} ns of CLOCK_MONOTONIC."
-        )));
-    }
+    blocks.extend(ended_by(data.broke_at_ns, "was too late: it was due"));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
