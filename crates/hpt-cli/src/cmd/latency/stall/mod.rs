@@ -1,0 +1,514 @@
+//! `hpt latency stall`: when a thread that does nothing but look at the time is kept from it, for how long, and what moved meanwhile.
+
+mod told;
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use clap::Args;
+use hpt_core::{
+    Instant, SourceId,
+    clock::{self, SystemClock},
+    diagnose::{Cause, Habits, stall_causes},
+    measure::{
+        Counter, CpuCounters, Lateness, Looking, Moved, Stall, Stalls, Told, Watched, Window, looking, watch_for_stalls,
+    },
+    realtime::{Conduct, Pinned, allowed_cpus},
+    source::{self, Scope},
+};
+use serde_json::json;
+
+use self::told::{Data, cause_rows, chosen, counter_rows, page, row, so_far};
+use super::{keeping::Keeping, threads::Threads};
+use crate::{
+    cli::after_help,
+    context::Context,
+    exit::Failure,
+    lateness::OfThread,
+    long_run::{BACKLOG, Extent, Raw, RawSample, Shared, long, watch_without_disturbing},
+    machine::Head,
+    picture_option::PictureOption,
+    rates::rate,
+    realtime::Settings,
+    render::{Answer, Document, rounded},
+};
+
+const EXAMPLES: &str = "  \
+  hpt latency stall                            the highest CPU, for 10 s
+  hpt latency stall --cpu all --above 50us --duration 1h
+  hpt latency stall --cpu 3 --fifo 99 --accept-throttling --raw stalls.txt
+  hpt latency stall --cpu 3 --fifo 99 --no-throttling --break-above 200us";
+/// The kind of its document.
+pub(super) const KIND: &str = "latency-stall";
+const BY: &str = "hpt latency stall";
+const RAW: &str = "Also write every stall to a file: the number of the CPU, when it began by CLOCK_MONOTONIC, how long it was and how uncertain that is, in nanoseconds, and \
+                   what it was likely caused by; and `shared` where others came at the same time, among which what moved was shared out";
+
+/// Without `--above`: what an interrupt takes on most machines is below, what is felt is above.
+const ABOVE: Duration = Duration::from_micros(10);
+/// A limit is so many usual steps of a source, without `--above`, and the least that it takes.
+const STEPS: u64 = 4;
+const LEAST_STEPS: u64 = 2;
+/// Of each thread, the longest and the newest are told one by one.
+const KEPT: usize = 100;
+/// All threads have to answer in this time for a file to be written while they go on, and it is looked so often whether they have.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
+/// What is kept of what moved around one stall.
+const MOVERS: usize = 12;
+
+/// What takes a CPU away from a program that never gives it up
+///
+/// One thread on each CPU that is named reads a time source as fast as it can. Each gap between two readings that is longer than a limit is a stall: the thread did
+/// not run. For each: when, how long, and which of the kernel's counters of this CPU moved meanwhile (interrupts, soft interrupts, switches to other threads, stolen
+/// time), beside how often they move without a stall; over all: whether they come back after the same time.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+pub(crate) struct Arguments {
+    /// Read this source [default: the one that hpt chooses]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// A gap between two readings that is longer is a stall [default: 10us, or more for a source that takes longer to read]
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    above: Option<Duration>,
+    /// Watch for so long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long)]
+    duration: Duration,
+    /// End after so many stalls on each CPU, if they come within --duration
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
+    threads: Threads,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250ns or 10us"))?;
+    let (least, most) = (Duration::from_nanos(100), Duration::from_secs(60));
+    if (least..=most).contains(&time) { Ok(time) } else { Err("from 100ns to 1min".to_owned()) }
+}
+
+/// What is known of one stall beside its length.
+#[derive(Clone, Debug)]
+struct Beside {
+    /// By the wall clock, as that was then.
+    began: SystemTime,
+    cause: Cause,
+    moved: Moved,
+    /// So many stalls share what moved.
+    shared: usize,
+}
+
+/// What one thread found.
+#[derive(Clone, Debug)]
+struct Account {
+    stalls: Stalls<Beside>,
+    habits: Habits,
+    /// By the places of [`Cause::NAMES`]: how many, and how long all together.
+    causes: [(u64, u64); Cause::NAMES.len()],
+}
+
+impl Account {
+    fn new() -> Self {
+        Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
+    }
+
+    /// Takes a window, judged by those before it.
+    fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
+        let causes = stall_causes(stalls, moved, &self.habits);
+        for (stall, cause) in stalls.iter().zip(causes) {
+            let place = Cause::NAMES.iter().position(|name| *name == cause.name()).unwrap_or(0);
+            self.causes[place].0 += 1;
+            self.causes[place].1 = self.causes[place].1.saturating_add(stall.length_ns);
+            each(stall, &cause);
+            let mut moved = moved.clone();
+            keep_the_most_unusual(&mut moved, &cause);
+            let beside = Beside { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
+            self.stalls.record(*stall, beside);
+        }
+        self.habits.record(moved, !stalls.is_empty());
+    }
+}
+
+/// First what the cause names, then what counted most.
+fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
+    let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
+    let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
+    if let Some(counts) = &mut moved.counts {
+        counts.sort_by_key(|&(place, by)| (rank(place), std::cmp::Reverse(by)));
+        counts.truncate(MOVERS);
+    }
+}
+
+/// What a thread said at its end.
+#[derive(Debug)]
+struct Ended {
+    cpu: Option<usize>,
+    settings: Settings,
+    account: Account,
+    watched: Watched,
+    looking: Looking,
+    above_ns: u64,
+    counters: Vec<Counter>,
+    unread: Vec<(&'static str, String)>,
+    counts_firmware: bool,
+}
+
+/// A stall on its way to a file.
+#[derive(Debug)]
+struct RawStall {
+    stall: Stall,
+    cause: &'static str,
+    /// Others share what moved.
+    shared: bool,
+}
+
+impl RawSample for RawStall {
+    fn text(&self) -> String {
+        let Self { stall, cause, shared } = self;
+        let shared = if *shared { " shared" } else { "" };
+        format!("{} {} {} {cause}{shared}", stall.start.as_nanoseconds(), stall.length_ns, stall.uncertain_ns)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    arguments.threads.realtime.listen(context)?;
+    let cpus = arguments.threads.one_each(Conduct::Spins)?;
+    arguments.keeping.check()?;
+    let name = match &arguments.source {
+        Some(name) => name.clone(),
+        None => source::choose(&context.host)
+            .map_err(|reason| Failure::Source { name: "a source".to_owned(), reason })?
+            .0
+            .as_dyn()
+            .info()
+            .id
+            .to_string(),
+    };
+    // What belongs to the run and not to the measurement stays off the CPUs that are measured.
+    let elsewhere = elsewhere(&cpus, &allowed_cpus());
+    let raw = {
+        let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
+        arguments.keeping.raw()?
+    };
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, Conduct::Spins, BY)?;
+    clock::prime();
+
+    let head = Head::of(KIND, &context.host);
+    let files = arguments.keeping.files(context);
+    let (shared, wanted) = (arguments.keeping.shared(0), AtomicU64::new(0));
+    let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
+    let start = Instant::now();
+    let (tell, ended) = mpsc::channel();
+    let outcome = thread::scope(|scope| {
+        let threads: Vec<_> = copies
+            .iter()
+            .map(|copy| {
+                let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
+                let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
+                scope.spawn(move || {
+                    // Without one of them the others are not what was asked for.
+                    let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
+                    let _ = tell.send(());
+                    outcome
+                })
+            })
+            .collect();
+        drop(tell);
+        let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
+        let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
+        watch_without_disturbing((extent, cpus.len(), "stalls"), &shared, start, &ended, || {
+            if files.are_none() {
+                return Ok(());
+            }
+            // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
+            copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
+                let results: Vec<_> = threads.iter().map(so_far).collect();
+                files.keep_metrics(&head, &json!({ "results": results }))?;
+                files.write(&threads)
+            })
+        });
+        let ended = threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic"));
+        ended.collect::<Result<Vec<Ended>, Failure>>()
+    });
+    let elapsed = start.elapsed();
+    let ended = outcome?;
+    let settings = Settings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
+    let mut warnings = whole.end();
+    let of_threads = |one: &Ended| OfThread { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
+    let threads: Vec<_> = ended.iter().map(of_threads).collect();
+    warnings.extend(files.finish(raw, &threads));
+
+    let mut all = Lateness::new();
+    threads.iter().for_each(|thread| all.add(&thread.lateness));
+    let mut notes =
+        [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
+    notes.extend(shared.unmarked());
+    let data = Data {
+        head,
+        thread: settings,
+        source: SourceId::from(name),
+        read_ns: rounded(ended.iter().map(|one| one.looking.read_ns).fold(0.0, f64::max)),
+        step_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
+        began: files.began(),
+        elapsed_s: rounded(elapsed.as_secs_f64()),
+        broke_at_ns: shared.broke_at_ns(),
+        interrupted: context.interrupted(),
+        results: ended.iter().map(row).collect(),
+        causes: cause_rows(&ended),
+        counters: ended.iter().flat_map(counter_rows).collect(),
+        longest: chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns)),
+        newest: chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)),
+        notes,
+    };
+    let answer = match (!warnings.is_empty(), data.broke_at_ns) {
+        (true, _) => Answer::Unknown,
+        (false, Some(_)) => Answer::No,
+        (false, None) => Answer::Yes,
+    };
+    let blocks = page(&data, &all);
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+}
+
+/// A CPU that nothing is measured on; none is needed where a thread may be anywhere.
+fn elsewhere(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
+    let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
+    if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
+}
+
+/// The counts of a thread as they were when it was asked for them.
+#[derive(Debug)]
+struct Copied {
+    cpu: Option<usize>,
+    /// How often it was asked for a copy when it made this one.
+    answered: AtomicU64,
+    lateness: Mutex<Lateness>,
+}
+
+impl Copied {
+    fn new(cpu: Option<usize>) -> Self {
+        Self { cpu, answered: AtomicU64::new(0), lateness: Mutex::new(Lateness::new()) }
+    }
+
+    fn answer(&self, lateness: &Lateness, wanted: u64) {
+        self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone_from(lateness);
+        self.answered.store(wanted, Ordering::Release);
+    }
+
+    fn of_thread(&self) -> OfThread {
+        let lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        OfThread { cpu: self.cpu, lateness }
+    }
+}
+
+/// Asks all threads for their counts; `None` where one has not answered in this time.
+fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<OfThread>> {
+    let number = wanted.fetch_add(1, Ordering::Relaxed) + 1;
+    let end = std::time::Instant::now() + patience;
+    // They look for it when they ask what moved, which is at least every second or so.
+    while copies.iter().any(|copy| copy.answered.load(Ordering::Acquire) < number) {
+        if std::time::Instant::now() >= end {
+            return None;
+        }
+        thread::sleep(LOOKS_FOR_COPIES);
+    }
+    Some(copies.iter().map(Copied::of_thread).collect())
+}
+
+/// The thread of one CPU.
+struct OneThread<'a> {
+    arguments: &'a Arguments,
+    context: &'a Context,
+    shared: &'a Shared,
+    /// How often a copy of the counts was asked for.
+    wanted: &'a AtomicU64,
+    copy: &'a Copied,
+    raw: Option<&'a Raw<RawStall>>,
+    cpu: Option<usize>,
+}
+
+impl OneThread<'_> {
+    fn measure(&self, name: &str, start: Instant) -> Result<Ended, Failure> {
+        let arguments = self.arguments;
+        let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Conduct::Spins, BY)?;
+        let settings = held.settings();
+        // Here, because some sources belong to the thread that opens them.
+        let opened = self.context.open(name)?;
+        let source = opened.as_dyn();
+        let id = source.info().id.clone();
+        let shows_none = |why| Failure::ShowsNoStall { source_id: id.clone(), why };
+        match source.info().scope {
+            Scope::System | Scope::Core => {}
+            Scope::Process | Scope::Thread => return Err(shows_none("it counts only while the thread runs")),
+        }
+        let reference = self.context.open("monotonic-raw")?;
+        let rate = rate(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no steady rate"))?;
+        let looking = looking(source, rate, &SystemClock);
+        let step_ns =
+            looking.step_ns.ok_or_else(|| shows_none("it stands still, or moves more rarely than every 50 ms"))?;
+        let above = self.above(&id, step_ns)?;
+        let above_ns = u64::try_from(above.as_nanos()).unwrap_or(u64::MAX);
+
+        let mut counters = CpuCounters::open(&self.context.host, self.cpu);
+        let mut account = Account::new();
+        let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
+        let limit_ns = arguments.keeping.limit_ns();
+        let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
+        let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
+        let moved = || counters.moved(Instant::now().as_nanoseconds());
+        let each = |window: Window<'_>| {
+            let before = found;
+            account.record(window.stalls, window.moved, |stall, cause| {
+                if let Some(lines) = &mut lines {
+                    lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
+                }
+                if stall.length_ns - stall.uncertain_ns > limit_ns {
+                    self.shared.break_at(stall.start);
+                }
+                found += 1;
+                self.shared.count_one();
+            });
+            let wanted = self.wanted.load(Ordering::Relaxed);
+            // Lines are handed over at every so many of them.
+            let busy = wanted != copied || (lines.is_some() && handed_over(before, found));
+            if wanted != copied {
+                copied = wanted;
+                self.copy.answer(account.stalls.lengths(), wanted);
+            }
+            match (self.shared.goes_on() && arguments.count.is_none_or(|wanted| found < wanted), busy) {
+                (false, _) => Told::End,
+                (true, true) => Told::Busy,
+                (true, false) => Told::GoOn,
+            }
+        };
+        let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
+        drop(lines);
+        // Whoever ended has answered for good: the others may go on for long.
+        self.copy.answer(account.stalls.lengths(), u64::MAX);
+        Ok(Ended {
+            cpu: self.cpu,
+            settings,
+            account,
+            watched,
+            looking,
+            above_ns,
+            counters: counters.counters().to_vec(),
+            unread: counters.unread().to_vec(),
+            counts_firmware: counters.counts_firmware(),
+        })
+    }
+
+    /// The limit, which readings by themselves do not reach.
+    fn above(&self, id: &SourceId, step_ns: u64) -> Result<Duration, Failure> {
+        let least = Duration::from_nanos(step_ns * LEAST_STEPS);
+        match self.arguments.above {
+            None => Ok(ABOVE.max(Duration::from_nanos(step_ns * STEPS))),
+            Some(above) if above >= least => Ok(above),
+            Some(_) => Err(Failure::TooFine {
+                source_id: id.clone(),
+                step: humantime::format_duration(Duration::from_nanos(step_ns)).to_string().replace(' ', ""),
+                least: humantime::format_duration(least).to_string().replace(' ', ""),
+            }),
+        }
+    }
+}
+
+/// Whether lines were handed to the writer while so many became so many.
+const fn handed_over(before: u64, now: u64) -> bool {
+    before / BACKLOG as u64 != now / BACKLOG as u64
+}
+
+/// What else is to be said.
+fn notes_of(ended: &[Ended], no_cpu_left: bool) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
+    unread.sort();
+    unread.dedup();
+    notes.extend(
+        unread.iter().map(|(path, why)| format!("{path} could not be read ({why}): what it counts is not told")),
+    );
+    if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
+        notes.push("a thread of hpt's own shares a CPU with the measurement: it wakes up once a minute, and more often for a terminal".to_owned());
+    }
+    let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
+    if back > 0 {
+        notes.push(format!("the source went back {back} times, which is no stall"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use hpt_core::{
+        Instant,
+        measure::{Lateness, Stall, Wake},
+    };
+
+    use super::{Copied, OfThread, RawStall, copies_of_all, elsewhere, limit};
+    use crate::long_run::RawSample;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_is_written_meanwhile_waits_until_every_thread_has_answered() {
+        let copies = [Copied::new(Some(0)), Copied::new(Some(1))];
+        let wanted = AtomicU64::new(0);
+        let mut lengths = Lateness::new();
+        lengths.record(Wake::new(Instant::from_nanoseconds(MS), 15_000));
+        // The second has not: nothing is written.
+        copies[0].answer(&lengths, 1);
+        assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none());
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| copies_of_all(&copies, &wanted, Duration::from_secs(60)));
+            while wanted.load(Ordering::Relaxed) < 2 {
+                thread::yield_now();
+            }
+            copies[0].answer(&lengths, u64::MAX);
+            copies[1].answer(&lengths, 2);
+            writer.join().expect("it does not panic")
+        });
+        let samples = |of: Vec<OfThread>| of.iter().map(|one| one.lateness.counts().samples()).collect::<Vec<_>>();
+        assert_eq!(written.map(samples), Some(vec![1, 1]), "what was counted until it was asked for");
+        assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none(), "an old answer is none");
+    }
+
+    #[test]
+    fn a_line_of_a_stall_says_where_others_share_what_moved() {
+        let line = |shared| {
+            RawStall { stall: Stall::new(Instant::from_nanoseconds(2 * MS), 30_000), cause: "stopped", shared }.text()
+        };
+        assert_eq!(
+            (line(false).as_str(), line(true).as_str()),
+            ("2000000 30000 0 stopped", "2000000 30000 0 stopped shared")
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_the_run_stays_off_the_cpus_that_are_measured() {
+        assert_eq!(elsewhere(&[Some(1)], &[0, 1]), Some(0));
+        assert_eq!(elsewhere(&[Some(0), Some(1)], &[0, 1]), None);
+        assert_eq!(elsewhere(&[None], &[0, 1]), None);
+    }
+
+    #[test]
+    fn a_limit_is_read_or_refused() {
+        assert_eq!((limit("250ns"), limit("10us")), (Ok(Duration::from_nanos(250)), Ok(Duration::from_micros(10))));
+        assert!(["", "10", "99ns", "2min", "-1us"].iter().all(|wrong| limit(wrong).is_err()));
+    }
+}

@@ -1,0 +1,583 @@
+//! What is told of stalls: rows for programs, pages for people.
+//! Measures nothing.
+
+use hpt_core::{
+    SourceId,
+    diagnose::Cause,
+    measure::{Counter, CounterKind, Lateness, Recurrence, Stall},
+};
+use serde::Serialize;
+
+use super::{
+    super::{keeping::ended_by, threads::name_of},
+    Account, Beside, Ended, KEPT,
+};
+use crate::{
+    lateness::{OfThread, bars, tail},
+    machine::Head,
+    realtime::Settings,
+    render::{Align, Block, Cell, Column, Table, remarks, rounded, short_time},
+};
+
+/// So many of the longest, and of the counters, are shown to people.
+const SHOWN: usize = 10;
+
+/// One CPU, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    cpu: Option<usize>,
+    stalls: u64,
+    stalled_ns: u64,
+    elapsed_ns: u64,
+    above_ns: u64,
+    min_ns: Option<u64>,
+    mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+    /// When the longest began, by CLOCK_MONOTONIC.
+    max_at_ns: Option<u64>,
+    period_ns: Option<u64>,
+    period_p10_ns: Option<u64>,
+    period_p90_ns: Option<u64>,
+    period_followed: Option<u64>,
+    period_of: Option<u64>,
+    asking_ns: u64,
+    questions: u64,
+    longest_question_ns: u64,
+    blind_below_ns: u64,
+    went_back: u64,
+    windows_with: u64,
+    windows_without: u64,
+    /// Whole microseconds and how many were as long.
+    microseconds: Vec<(u64, u64)>,
+    beyond: u64,
+}
+
+/// What is known of one CPU while it runs.
+#[derive(Debug, Serialize)]
+pub(super) struct SoFar {
+    cpu: Option<usize>,
+    stalls: u64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CauseRow {
+    cause: &'static str,
+    stalls: u64,
+    stalled_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CounterRow {
+    cpu: Option<usize>,
+    kind: &'static str,
+    name: String,
+    label: String,
+    windows_with: u64,
+    windows_without: u64,
+    usual_hz: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct StallRow {
+    cpu: Option<usize>,
+    pub(super) start_ns: u64,
+    began: String,
+    pub(super) length_ns: u64,
+    uncertain_ns: u64,
+    cause: &'static str,
+    window_ns: u64,
+    shared: usize,
+    voluntary: Option<u64>,
+    involuntary: Option<u64>,
+    major_faults: Option<u64>,
+    waited_ns: Option<u64>,
+    migrated: bool,
+    stolen_ns: Option<u64>,
+    firmware: Option<u64>,
+    moved: Vec<(String, u64)>,
+    #[serde(skip)]
+    words: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Data {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    pub(super) thread: Settings,
+    pub(super) source: SourceId,
+    pub(super) read_ns: f64,
+    pub(super) step_ns: Option<u64>,
+    pub(super) began: String,
+    pub(super) elapsed_s: f64,
+    pub(super) broke_at_ns: Option<u64>,
+    pub(super) interrupted: bool,
+    pub(super) results: Vec<Row>,
+    pub(super) causes: Vec<CauseRow>,
+    pub(super) counters: Vec<CounterRow>,
+    pub(super) longest: Vec<StallRow>,
+    pub(super) newest: Vec<StallRow>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn so_far(thread: &OfThread) -> SoFar {
+    let lengths = &thread.lateness;
+    let counts = lengths.counts();
+    SoFar {
+        cpu: thread.cpu,
+        stalls: counts.samples(),
+        p50_ns: counts.quantile(0.5),
+        p99_ns: tail(counts, 0.99),
+        p999_ns: tail(counts, 0.999),
+        max_ns: lengths.latest().map(|longest| longest.late_ns),
+    }
+}
+
+pub(super) fn row(ended: &Ended) -> Row {
+    let Ended { account, watched, .. } = ended;
+    let lengths = account.stalls.lengths();
+    let counts = lengths.counts();
+    let period = account.stalls.recurrence();
+    let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
+    let (windows_with, windows_without) = account.habits.windows();
+    let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
+    Row {
+        cpu: ended.cpu,
+        stalls: counts.samples(),
+        stalled_ns: account.stalls.stalled_ns(),
+        elapsed_ns: watched.elapsed_ns,
+        above_ns: ended.above_ns,
+        min_ns: counts.quantile(0.0),
+        mean_ns: lengths.mean_ns().map(rounded),
+        p50_ns: counts.quantile(0.5),
+        p99_ns: tail(counts, 0.99),
+        p999_ns: tail(counts, 0.999),
+        max_ns: lengths.latest().map(|longest| longest.late_ns),
+        max_at_ns: lengths.latest().map(|longest| longest.deadline.as_nanoseconds()),
+        period_ns: of_period(|period| period.period_ns),
+        period_p10_ns: of_period(|period| period.p10_ns),
+        period_p90_ns: of_period(|period| period.p90_ns),
+        period_followed: of_period(|period| period.followed),
+        period_of: of_period(|period| period.of),
+        asking_ns: watched.asking_ns,
+        questions: watched.questions,
+        longest_question_ns: watched.longest_question_ns,
+        blind_below_ns: watched.blind_below_ns,
+        went_back: watched.went_back,
+        windows_with,
+        windows_without,
+        microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
+        beyond: lengths.beyond(),
+    }
+}
+
+pub(super) fn cause_rows(ended: &[Ended]) -> Vec<CauseRow> {
+    let sum = |place: usize| {
+        ended
+            .iter()
+            .map(|one| one.account.causes[place])
+            .fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
+    };
+    let rows = Cause::NAMES.iter().enumerate().map(|(place, &cause)| {
+        let (stalls, stalled_ns) = sum(place);
+        CauseRow { cause, stalls, stalled_ns }
+    });
+    let mut rows: Vec<_> = rows.filter(|row| row.stalls > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.stalls));
+    rows
+}
+
+const fn kind(counter: &Counter) -> &'static str {
+    match counter.kind {
+        CounterKind::SoftInterrupt => "soft-interrupt",
+        // What later versions add is an interrupt of some kind.
+        _ => "interrupt",
+    }
+}
+
+/// Those that moved in a window with a stall; those that moved with stalls the most often in proportion come first.
+pub(super) fn counter_rows(ended: &Ended) -> Vec<CounterRow> {
+    let habits = &ended.account.habits;
+    let (with, without) = habits.windows();
+    let mut rows: Vec<CounterRow> = (0..ended.counters.len())
+        .map(|place| (&ended.counters[place], habits.of(place)))
+        .filter(|(_, habit)| habit.with > 0)
+        .map(|(counter, habit)| CounterRow {
+            cpu: ended.cpu,
+            kind: kind(counter),
+            name: counter.name.clone(),
+            label: counter.label.clone(),
+            windows_with: habit.with,
+            windows_without: habit.without,
+            usual_hz: habit.usual_hz.map(rounded),
+        })
+        .collect();
+    #[expect(clippy::cast_precision_loss, reason = "shares of windows")]
+    let lift = |row: &CounterRow| {
+        row.windows_with as f64 / with.max(1) as f64 - row.windows_without as f64 / without.max(1) as f64
+    };
+    rows.sort_by(|one, other| lift(other).total_cmp(&lift(one)));
+    rows
+}
+
+/// Some of all threads, in one order, and no more than of one.
+pub(super) fn chosen<'a, I, K>(
+    ended: &'a [Ended],
+    of: impl Fn(&'a Account) -> I,
+    order: impl Fn(&StallRow) -> K,
+) -> Vec<StallRow>
+where
+    I: Iterator<Item = &'a (Stall, Beside)>,
+    K: Ord,
+{
+    let rows = ended.iter().flat_map(|one| of(&one.account).map(|found| stall_row(one, found)));
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(order);
+    rows.truncate(KEPT);
+    rows
+}
+
+fn stall_row(ended: &Ended, (stall, beside): &(Stall, Beside)) -> StallRow {
+    let moved = &beside.moved;
+    let named = moved.counts.iter().flatten();
+    let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
+    StallRow {
+        cpu: ended.cpu,
+        start_ns: stall.start.as_nanoseconds(),
+        began: humantime::format_rfc3339_micros(beside.began).to_string(),
+        length_ns: stall.length_ns,
+        uncertain_ns: stall.uncertain_ns,
+        cause: beside.cause.name(),
+        window_ns: moved.window_ns,
+        shared: beside.shared,
+        voluntary: moved.voluntary,
+        involuntary: moved.involuntary,
+        major_faults: moved.major_faults,
+        waited_ns: moved.waited_ns,
+        migrated: moved.migrated,
+        stolen_ns: moved.stolen_ns,
+        firmware: moved.firmware,
+        moved: named.map(|(counter, by)| (counter.name.clone(), by)).collect(),
+        words: words(beside, &ended.counters, ended.counts_firmware),
+    }
+}
+
+/// What is likely, and by what that shows.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool) -> String {
+    let moved = &beside.moved;
+    let time = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+    let counted = |(place, by): &(usize, u64)| {
+        let counter = counters.get(*place)?;
+        let named = if counter.name.bytes().all(|byte| byte.is_ascii_digit()) && !counter.label.is_empty() {
+            format!("{} ({})", counter.name, counter.label)
+        } else {
+            counter.name.clone()
+        };
+        Some(format!("{named} +{by}"))
+    };
+    let counts = |most: usize| {
+        let counts = moved.counts.iter().flatten().filter_map(counted).take(most);
+        counts.collect::<Vec<_>>().join(", ")
+    };
+    let words = match &beside.cause {
+        Cause::KeptWaiting => match moved.waited_ns {
+            Some(_) => format!("waited {} for the CPU, which others had", time(moved.waited_ns)),
+            None => "others had the CPU".to_owned(),
+        },
+        Cause::Stopped => "was stopped: by a signal, a debugger or a freezer".to_owned(),
+        Cause::PagedIn => "waited for a page from a disk".to_owned(),
+        Cause::Migrated => "was moved to another CPU".to_owned(),
+        Cause::Stolen => format!("the hypervisor ran others: {} stolen", time(moved.stolen_ns)),
+        Cause::Firmware => format!("the firmware: SMI +{}", moved.firmware.unwrap_or(0)),
+        Cause::Interrupts(named) => counts(named.len().min(3)),
+        Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
+        Cause::Nothing if counts_firmware => "nothing moved: a hypervisor, or the processor itself".to_owned(),
+        Cause::Nothing => "nothing moved: below the kernel (firmware, hypervisor)".to_owned(),
+        Cause::Untold => "nothing could be read".to_owned(),
+        // What later versions add is told by its name.
+        other => other.name().to_owned(),
+    };
+    let shared = if beside.shared > 1 { format!(" (of {} together)", beside.shared) } else { String::new() };
+    format!("{words}{shared}")
+}
+
+/// What a kind of cause is called in the table of all.
+fn cause_words(cause: &str) -> &'static str {
+    match cause {
+        "kept-waiting" => "waited for the CPU: others ran, or a quota was used up",
+        "stopped" => "stopped: a signal, a debugger, a freezer",
+        "paged-in" => "waited for a page from a disk",
+        "migrated" => "moved to another CPU",
+        "stolen" => "the hypervisor ran others (steal)",
+        "firmware" => "the firmware (SMI)",
+        "interrupts" => "interrupts that moved more than without a stall, if it ever was without",
+        "as-usual" => "interrupts as at any time, nothing else",
+        "nothing" => "nothing moved: below the kernel, or the processor",
+        _ => "nothing could be read",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
+    let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
+    let columns =
+        ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "% lost", "% not watched", "come back every"];
+    let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
+    let rows = data.results.iter().map(|row| {
+        let percent = |ns: u64| format!("{:.3}", ns as f64 / row.elapsed_ns.max(1) as f64 * 100.0);
+        vec![
+            Cell::plain(name_of(row.cpu)),
+            Cell::plain(row.stalls.to_string()),
+            time(Some(row.above_ns)),
+            time(row.p50_ns),
+            time(row.p99_ns),
+            time(row.p999_ns),
+            time(row.max_ns),
+            Cell::plain(percent(row.stalled_ns)),
+            Cell::plain(percent(row.asking_ns)),
+            time(row.period_ns),
+        ]
+    });
+    let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];
+    blocks.extend(bars(all, ("length", "stalls")));
+    if !data.causes.is_empty() {
+        let columns = vec![
+            Column("stalls", Align::Right),
+            Column("lost", Align::Right),
+            Column("what moved, and so the likely cause", Align::Left),
+        ];
+        let rows = data.causes.iter().map(|row| {
+            vec![Cell::plain(row.stalls.to_string()), time(Some(row.stalled_ns)), Cell::plain(cause_words(row.cause))]
+        });
+        blocks.push(Block::Table(Table { columns, rows: rows.collect() }));
+        blocks.push(Block::Table(longest(data)));
+        blocks.extend(counters(data));
+    }
+    for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
+        let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+        blocks.push(Block::Text(format!(
+            "On CPU {} they come back every {}: {} of {} were followed by another after that time (80 % of those within {} to {}).",
+            name_of(row.cpu),
+            short(row.period_ns),
+            row.period_followed.unwrap_or(0),
+            row.period_of.unwrap_or(0),
+            short(row.period_p10_ns),
+            short(row.period_p90_ns)
+        )));
+    }
+    let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    let thread = data.thread.words_of_threads(&cpus);
+    let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
+    let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
+    blocks.push(Block::Text(format!(
+        "Gaps in a loop that does nothing but read {}: a read takes {}{step}. Watched for {:.1} s from {} on. {thread}. not watched: the time in which the kernel's counters were \
+         read instead; a stall in it is seen if it is longer than {}. {}",
+        data.source,
+        short_time(data.read_ns),
+        data.elapsed_s,
+        data.began,
+        short_time(blind_ns as f64),
+        data.head.machine.line()
+    )));
+    blocks.extend(ended_by(data.broke_at_ns, "was too long: it began"));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+/// The longest, with what moved.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn longest(data: &Data) -> Table {
+    let columns = vec![
+        Column("the longest began at", Align::Left),
+        Column("CPU", Align::Right),
+        Column("length", Align::Right),
+        Column("what moved", Align::Left),
+    ];
+    let rows = data.longest.iter().take(SHOWN).map(|row| {
+        // The day stands below.
+        let began = row.began.split_once('T').map_or(row.began.as_str(), |(_, time)| time);
+        let about = if row.uncertain_ns > 0 { "≤ " } else { "" };
+        vec![
+            Cell::plain(began),
+            Cell::plain(name_of(row.cpu)),
+            Cell::plain(format!("{about}{}", short_time(row.length_ns as f64))),
+            Cell::plain(row.words.clone()),
+        ]
+    });
+    Table { columns, rows: rows.collect() }
+}
+
+/// What moves with stalls more often than without.
+fn counters(data: &Data) -> Option<Block> {
+    let columns = vec![
+        Column("counter", Align::Left),
+        Column("CPU", Align::Right),
+        Column("moved with a stall", Align::Right),
+        Column("without", Align::Right),
+        Column("a second without", Align::Right),
+    ];
+    let of = |row: &CounterRow| data.results.iter().find(|other| other.cpu == row.cpu);
+    let shown = data.counters.iter().filter_map(|row| Some((row, of(row)?))).take(SHOWN);
+    let rows = shown.map(|(row, of)| {
+        let label = if row.label.is_empty() { "soft interrupt" } else { &row.label };
+        let name = format!("{} ({label})", row.name);
+        let hz = Cell::or_dash(row.usual_hz.map(|hz| format!("{hz:.1}")));
+        vec![
+            Cell::plain(name),
+            Cell::plain(name_of(row.cpu)),
+            Cell::plain(format!("{} of {}", row.windows_with, of.windows_with)),
+            Cell::plain(format!("{} of {}", row.windows_without, of.windows_without)),
+            hz,
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then_some(Block::Table(Table { columns, rows }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use hpt_core::{
+        Frequency, Instant, SourceId,
+        diagnose::Cause,
+        measure::{Counter, CounterKind, Lateness, Moved, Stall, Watched, looking},
+        testing::ManualSource,
+    };
+
+    use super::{
+        super::{Account, Ended, notes_of},
+        Data, StallRow, cause_rows, cause_words, chosen, counter_rows, page, row,
+    };
+    use crate::{
+        realtime::tests::example,
+        render::{Document, golden},
+    };
+
+    const MS: u64 = 1_000_000;
+
+    fn counters() -> Vec<Counter> {
+        vec![
+            Counter::new(CounterKind::Interrupt, "LOC", "Local timer interrupts"),
+            Counter::new(CounterKind::Interrupt, "36", "virtio1-req.0"),
+            Counter::new(CounterKind::SoftInterrupt, "BLOCK", ""),
+        ]
+    }
+
+    fn moved(change: impl FnOnce(&mut Moved)) -> Moved {
+        let mut moved = Moved::default();
+        (moved.window_ns, moved.voluntary, moved.involuntary) = (20 * MS, Some(0), Some(0));
+        (moved.waited_ns, moved.stolen_ns, moved.counts) = (Some(0), Some(0), Some(vec![(0, 5)]));
+        change(&mut moved);
+        moved
+    }
+
+    fn stall(at_ms: u64, length_ns: u64) -> Stall {
+        Stall::new(Instant::from_nanoseconds(at_ms * MS), length_ns)
+    }
+
+    fn ended(cpu: Option<usize>, account: Account) -> Ended {
+        let source = ManualSource::nanoseconds("by hand").stepping_by(30);
+        let clock = ManualSource::nanoseconds("clock").stepping_by(1_280);
+        let mut watched = Watched::default();
+        (watched.elapsed_ns, watched.asking_ns, watched.questions) = (10_000 * MS, 40 * MS, 500);
+        (watched.longest_question_ns, watched.blind_below_ns) = (90_000, 250_000);
+        Ended {
+            cpu,
+            settings: example(),
+            account,
+            watched,
+            looking: looking(&source, Frequency::GIGAHERTZ, &clock),
+            above_ns: 10_000,
+            counters: counters(),
+            unread: vec![("/proc/thread-self/schedstat", "No such file or directory (os error 2)".to_owned())],
+            counts_firmware: false,
+        }
+    }
+
+    /// Two threads: one with stalls of every kind, one with a stall that comes back.
+    fn both() -> [Ended; 2] {
+        let mut account = Account::new();
+        let mut quiet = |number: usize| {
+            account.record(
+                &[],
+                &moved(|moved| moved.counts = Some([(0, 5), (2, 1)][..1 + number % 2].to_vec())),
+                |_, _| {},
+            );
+        };
+        (0..400).for_each(&mut quiet);
+        let mut record = |stalls: &[Stall], moved: &Moved| account.record(stalls, moved, |_, _| {});
+        record(&[stall(1_000, 2 * MS)], &moved(|moved| (moved.waited_ns, moved.involuntary) = (Some(2 * MS), Some(1))));
+        record(&[stall(1_103, 30 * MS)], &moved(|moved| moved.voluntary = Some(1)));
+        record(&[stall(1_207, 40_000)], &moved(|moved| moved.counts = Some(vec![(0, 5), (1, 1), (2, 2)])));
+        record(&[stall(1_339, 12_000)], &moved(|_| {}));
+        record(&[stall(1_476, 90_000)], &moved(|moved| moved.counts = Some(Vec::new())));
+        record(&[stall(1_501, 15 * MS)], &moved(|moved| moved.stolen_ns = Some(10 * MS)));
+        record(&[stall(1_602, 20_000), stall(1_603, 21_000)], &moved(|moved| moved.counts = None));
+        let mut tick = Account::new();
+        let often = moved(|moved| (moved.window_ns, moved.counts) = (4 * MS, Some(vec![(0, 1)])));
+        (0..50).for_each(|number| tick.record(&[stall(4 * number, 11_000 + number)], &often, |_, _| {}));
+        [ended(Some(0), account), ended(Some(1), tick)]
+    }
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let both = both();
+        let mut all = Lateness::new();
+        both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
+        let of_a_day = |mut rows: Vec<StallRow>| {
+            // The wall clock of this machine is not in the example.
+            for row in &mut rows {
+                let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(row.start_ns);
+                row.began = humantime::format_rfc3339_micros(at).to_string();
+            }
+            rows
+        };
+        let data = Data {
+            head: golden::head("latency-stall"),
+            thread: example(),
+            source: SourceId::new("tsc"),
+            read_ns: 20.0,
+            step_ns: Some(30),
+            began: "2001-09-09T01:46:40Z".to_owned(),
+            elapsed_s: 10.0,
+            broke_at_ns: Some(1_103 * MS),
+            interrupted: true,
+            results: both.iter().map(row).collect(),
+            causes: cause_rows(&both),
+            counters: both.iter().flat_map(counter_rows).collect(),
+            longest: of_a_day(chosen(&both, |one| one.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns))),
+            newest: of_a_day(chosen(&both, |one| one.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)))
+                .split_off(50),
+            notes: [notes_of(&both, true), vec!["a note".to_owned()]].concat(),
+        };
+        golden::assert("latency-stall", &Document::new(&data, "results", page(&data, &all)));
+    }
+
+    #[test]
+    fn every_stall_is_told_by_its_cause() {
+        let both = both();
+        let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause, row.stalls)).collect();
+        let wanted = vec![
+            ("untold", 2),
+            ("kept-waiting", 1),
+            ("stopped", 1),
+            ("stolen", 1),
+            ("interrupts", 1),
+            ("as-usual", 1),
+            ("nothing", 1),
+        ];
+        assert_eq!(causes, wanted);
+        let words: Vec<_> = Cause::NAMES.iter().map(|name| cause_words(name)).collect();
+        assert!(words.iter().enumerate().all(|(place, words_)| !words[..place].contains(words_)), "{words:?}");
+        let counts: u64 = both.iter().map(row).map(|row| row.stalls).sum();
+        assert_eq!(counts, cause_rows(&both).iter().map(|row| row.stalls).sum::<u64>());
+    }
+}
