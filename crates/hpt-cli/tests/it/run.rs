@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     realtime::{RUNTIME, Throttling, value},
-    support::{code, hpt, is_root, run, runner, stderr, stdout, unsafe_calls::send, words},
+    support::{code, copied_for_everybody, hpt, is_root, run, runner, stderr, stdout, unsafe_calls::send, words},
 };
 
 /// hpt runs this for a shell.
@@ -482,12 +482,7 @@ fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
     if !is_root() || !runner().is_empty() {
         return println!("skipped: only root can become a plain user; the other tests run as one");
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let binary = folder.path().join("hpt");
-    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
-    for path in [folder.path(), &binary] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
-    }
+    let (folder, binary) = copied_for_everybody();
     // A folder of PATH that this user may not look into.
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).expect("ours");

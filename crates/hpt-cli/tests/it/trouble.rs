@@ -3,12 +3,12 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::CommandExt},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     process::{Command, Stdio},
 };
 
 use crate::support::{
-    code, command, docs, host, hosts, hpt, is_root, json, run, runner, stderr, stdout,
+    code, command, copied_for_everybody, docs, host, hosts, hpt, is_root, json, run, runner, stderr, stdout,
     unsafe_calls::forbid_the_counter, words,
 };
 
@@ -324,13 +324,7 @@ fn a_plain_user_gets_the_same_answers() {
     if !is_root() {
         return println!("skipped: only root can become a plain user; the other tests run as one");
     }
-    // The build folder may be closed to others: the binary is copied to where everyone can run it.
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let binary = folder.path().join("hpt");
-    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
-    for path in [folder.path(), &binary] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
-    }
+    let (_folder, binary) = copied_for_everybody();
     let plain_user = |arguments: &[&str]| {
         let mut words = runner();
         words.push(binary.to_str().expect("UTF-8").to_owned());

@@ -4,6 +4,8 @@ pub(crate) mod pages;
 pub(crate) mod unsafe_calls;
 
 use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -36,6 +38,17 @@ pub(crate) fn hpt() -> Command {
     let mut command = command(&words());
     command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/proc/nonexistent/state");
     command
+}
+
+/// A copy of the built command where everybody may run it, and the folder that it is in: the build folder may be closed to others.
+pub(crate) fn copied_for_everybody() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let binary = folder.path().join("hpt");
+    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
+    for path in [folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    (folder, binary)
 }
 
 /// Runs hpt with `arguments`.
