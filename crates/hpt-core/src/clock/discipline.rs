@@ -44,7 +44,7 @@ impl Discipline {
             synchronised: read.status & STA_UNSYNC == 0,
             status: read.status,
             frequency_ppm: read.frequency_scaled as f64 / FRACTION,
-            tick_ppm: (read.tick_us - read.usual_tick_us) as f64 / (read.usual_tick_us.max(1) as f64) * 1e6,
+            tick_ppm: (read.tick_us as f64 - read.usual_tick_us as f64) / (read.usual_tick_us.max(1) as f64) * 1e6,
             maximum_error: microseconds(read.maximum_error_us),
             estimated_error: microseconds(read.estimated_error_us),
         }

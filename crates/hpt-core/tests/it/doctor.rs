@@ -755,6 +755,48 @@ proptest! {
     }
 }
 
+/// The places of numbers and words in a document; of a list, in its first entry.
+fn places(value: &serde_json::Value, place: &str) -> Vec<String> {
+    match value {
+        serde_json::Value::Object(entries) => {
+            entries.iter().flat_map(|(name, value)| places(value, &format!("{place}/{name}"))).collect()
+        }
+        serde_json::Value::Array(values) => {
+            values.first().map_or_else(Vec::new, |first| places(first, &format!("{place}/0")))
+        }
+        serde_json::Value::Number(_) | serde_json::Value::String(_) => vec![place.to_owned()],
+        serde_json::Value::Null | serde_json::Value::Bool(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn facts_of_any_numbers_and_words_are_judged() {
+    let others = [
+        serde_json::json!(i64::MIN),
+        serde_json::json!(i64::MAX),
+        serde_json::json!(u64::MAX),
+        serde_json::json!(u32::MAX),
+        serde_json::json!(0),
+        serde_json::json!("0-8191"),
+        serde_json::json!("\u{1b}[31m\n"),
+    ];
+    let mut judged = 0;
+    for name in ["derived-pc-untuned", "amd-epyc-zen5-kvm-limited"] {
+        let facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
+        for place in places(&facts, "") {
+            for other in &others {
+                let mut spoilt = facts.clone();
+                *spoilt.pointer_mut(&place).expect("it is one of its places") = other.clone();
+                let Ok(spoilt) = serde_json::from_value(spoilt) else { continue };
+                let machine = Host::captured(folder().join(name), spoilt);
+                assert_eq!(examined(&machine, Some(3)).len(), rules().count(), "{place} of {name}: {other}");
+                judged += 1;
+            }
+        }
+    }
+    assert!(judged > 100, "{judged}");
+}
+
 /// The page's part that says what every rule is about, with what helps on one of the machines on which it fires.
 fn page() -> String {
     let found = everywhere();
