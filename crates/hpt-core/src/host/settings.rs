@@ -132,18 +132,14 @@ impl Host {
     /// The hypervisor that the machine runs under, as CPUID, the device tree or the firmware tells; `None` where nobody does, as on bare hardware.
     pub(crate) fn runs_under(&self) -> Option<String> {
         /// What makers of virtual machines call themselves there.
-        const MAKERS: [&str; 10] = [
-            "QEMU",
-            "KVM",
-            "VMware",
-            "innotek",
-            "Xen",
-            "Amazon EC2",
-            "Google",
-            "Microsoft Corporation Virtual",
-            "Parallels",
-            "OpenStack",
-        ];
+        const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
+        /// And these, who rent or sell hardware under the same name: where there is CPUID, that tells the two apart.
+        const MAKERS_OF_BOTH: [&str; 2] = ["Amazon EC2", "Google"];
+        let cannot_tell = self.facts().cpuid.is_empty();
+        let makes_virtual_ones = |vendor: &str| {
+            let both = MAKERS_OF_BOTH.iter().filter(|_| cannot_tell);
+            MAKERS.iter().chain(both).any(|maker| vendor.starts_with(maker))
+        };
         let tree = |path: &str| {
             let names = self.text(path)?;
             names.split('\0').next().map(str::to_owned).filter(|name| !name.is_empty())
@@ -152,7 +148,7 @@ impl Host {
             .hypervisor()
             .map(|signature| Cpu::hypervisor_name(&signature).to_owned())
             .or_else(|| tree(TREE_HYPERVISOR))
-            .or_else(|| self.text(VENDOR).filter(|vendor| MAKERS.iter().any(|maker| vendor.starts_with(maker))))
+            .or_else(|| self.text(VENDOR).filter(|vendor| makes_virtual_ones(vendor)))
             .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
     }
 

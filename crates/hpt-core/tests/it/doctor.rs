@@ -330,6 +330,47 @@ fn no_remedy_keeps_all_cpus_free() {
     }
 }
 
+#[test]
+fn who_wants_the_second_cpu_of_a_core_is_not_told_to_take_it_offline() {
+    let untuned = host("derived-pc-untuned");
+    let said = |cpu| remedies(&examined(&untuned, Some(cpu)), "smt-sibling");
+    let all_second_ones = "smt/control";
+    // Cores have 0 and 2, 1 and 3.
+    assert!(said(1).contains("cpu3/online") && said(1).contains(all_second_ones), "{}", said(1));
+    assert!(said(3).contains("cpu1/online") && !said(3).contains(all_second_ones), "{}", said(3));
+    assert!(said(0).contains("cpu2/online") && said(0).contains(all_second_ones), "{}", said(0));
+    // Nobody takes the first one offline.
+    assert!(said(2).contains("take another CPU") && !said(2).contains("online\n"), "{}", said(2));
+}
+
+#[test]
+fn a_limit_is_lifted_to_what_the_fastest_cpu_can() {
+    let (copy, mixed, _) = copy_of("derived-pc-untuned");
+    for (cpu, highest, allowed) in [(0, "1800000", "1400000"), (1, "1800000", "1400000"), (2, "2400000", "2000000")] {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq");
+        fs::write(spoilt_file(&copy, &format!("{folder}/cpuinfo_max_freq")), highest).expect("ours");
+        fs::write(spoilt_file(&copy, &format!("{folder}/scaling_max_freq")), allowed).expect("ours");
+    }
+    let lifted = |cpu, to: &str| remedies(&examined(&mixed, cpu), "frequency-limit").contains(&format!("echo {to} | "));
+    assert!(lifted(None, "3600000") && lifted(Some(0), "1800000") && lifted(Some(2), "2400000"));
+}
+
+#[test]
+fn who_rents_hardware_as_well_is_no_hypervisor_where_the_processor_knows_of_none() {
+    let (copy, machine, _) = copy_of("derived-pc-untuned");
+    let vendor = spoilt_file(&copy, "sys/class/dmi/id/sys_vendor");
+    for (name, expected) in [("Amazon EC2", false), ("Google", false), ("QEMU", true)] {
+        fs::write(&vendor, name).expect("ours");
+        assert_eq!(found(&machine, None).contains_key("virtual-machine"), expected, "{name}");
+    }
+    // ARM has no CPUID, that would tell the two apart.
+    let (copy, ..) = copy_of("derived-pc-untuned");
+    fs::write(spoilt_file(&copy, "sys/class/dmi/id/sys_vendor"), "Amazon EC2").expect("ours");
+    let mut facts = host("derived-pc-untuned").facts().clone();
+    facts.cpuid.clear();
+    assert!(found(&Host::captured(copy.path(), facts), None).contains_key("virtual-machine"));
+}
+
 fn spoilt_file(copy: &tempfile::TempDir, path: &str) -> PathBuf {
     let path = copy.path().join(path);
     assert!(path.exists(), "{}", path.display());

@@ -288,14 +288,26 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let seen = format!("CPU {cpu} shares its core with {}{more}", Subject::in_words(others));
     let finding = Finding::new(if in_question { Severity::Minor } else { Severity::ToKnow }, seen);
     if in_question {
-        let offline = others.iter().map(|other| format!("echo 0 | sudo tee /sys/devices/system/cpu/cpu{other}/online"));
-        finding
-            .helped("take the other one offline, until the next boot", offline)
-            .helped("or all second ones", [off()])
-            .found()
+        let finding = if others.contains(0) {
+            finding.helped("take another CPU: on most machines CPU 0 cannot be taken offline", [])
+        } else {
+            let offline =
+                others.iter().map(|other| format!("echo 0 | sudo tee /sys/devices/system/cpu/cpu{other}/online"));
+            finding.helped("take the other one offline, until the next boot", offline)
+        };
+        if sharing.iter().any(|(cpu, others)| goes_with_the_second_ones(*cpu, others, &subject.in_question)) {
+            finding.found()
+        } else {
+            finding.helped("or all second ones", [off()]).found()
+        }
     } else {
         finding.helped("where that is in the way, take the second ones offline, until the next boot", [off()]).found()
     }
+}
+
+/// Whether a CPU is wanted and not the first one of its core, which is not: all second ones have it among them. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
+fn goes_with_the_second_ones(cpu: usize, others: &CpuList, wanted: &CpuList) -> bool {
+    others.iter().next().is_some_and(|first| first < cpu && !wanted.contains(first))
 }
 
 fn off() -> String {

@@ -122,6 +122,8 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::fine("what turbo would be above the limit, which is off");
     }
     let cpus: CpuList = told.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
+    // Where CPUs differ, the fastest one's: the kernel cuts it down to what each of them can, and a slower one's would hold the faster ones back.
+    let most = told.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     Finding::new(
         Severity::Minor,
@@ -129,7 +131,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     )
     .helped(
         "lift it, until the next boot, if it was meant by nobody",
-        [format!("echo {highest} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
+        [format!("echo {most} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
     )
     .found()
 }
