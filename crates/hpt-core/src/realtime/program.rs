@@ -11,8 +11,8 @@ use super::{Class, InClass, RealtimeError};
 use crate::sys::{
     process::{NotStarted, Scheduling, start},
     signals::{
-        Came, ChildIs, SignalSet, by_default, has_the_terminal, ignore, is_ignored, leads_the_session_of, look_after,
-        send, stop_by,
+        Came, ChildIs, SignalSet, by_default, has_the_terminal_with, ignore, is_ignored, leads_the_session_of,
+        look_after, send, stop_by,
     },
 };
 
@@ -169,11 +169,11 @@ impl Program<'_> {
 
 impl Signals {
     /// A shell waits for the process that it started: that one must stop where the program did. SIGSTOP is sent to one process by somebody who means it, and
-    /// who may let that one go on and not this; but who has the terminal must give it back to the shell.
+    /// who may let that one go on and not this; but who has the terminal must give it back to the shell: a shell within stops itself so.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
             // Unlike SIGSTOP it stops nobody whom no shell could let go on.
-            libc::SIGSTOP if has_the_terminal() => libc::SIGTSTP,
+            libc::SIGSTOP if has_the_terminal_with(child) => libc::SIGTSTP,
             other => other,
         };
         if ![libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) || !self.held.contains(signal) {

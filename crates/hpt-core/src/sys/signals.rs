@@ -150,8 +150,8 @@ pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
     u32::try_from(session) == Ok(std::process::id())
 }
 
-/// Whether the terminal of this process, where it has one, belongs to its process group at the moment.
-pub(crate) fn has_the_terminal() -> bool {
+/// Whether the terminal of this process, where it has one, belongs to its process group at the moment, or to the child's: a shell has one of its own.
+pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
@@ -159,7 +159,9 @@ pub(crate) fn has_the_terminal() -> bool {
     let foreground = unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) };
     // SAFETY: takes nothing, and always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
-    foreground == own
+    // SAFETY: takes a number; a process that is not there is answered with -1. getpgid(2).
+    let of_the_child = unsafe { libc::getpgid(child) };
+    foreground > 0 && [own, of_the_child].contains(&foreground)
 }
 
 /// Ends what a thread waits for in the kernel, and does nothing else: who sets no handler for it does not miss it, and who does expects it for no reason. signal(7).
