@@ -34,14 +34,25 @@ pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
     match fs::metadata(&path) {
         Ok(what) if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(what) if !what.is_file() => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => tempfile::NamedTempFile::new_in(folder_of(&path)).map(|_| ()),
     }
 }
 
-/// Where a link leads, also one whose end is not there yet; any other path is itself.
+/// Linux follows no more. path_resolution(7).
+const MOST_LINKS: usize = 40;
+
+/// Where a link leads, also by way of others and where the end is not there yet; any other path is itself.
 fn led_to_by(path: &Path) -> PathBuf {
-    let end_of_the_link = || fs::read_link(path).map(|end| folder_of(path).join(end));
-    fs::canonicalize(path).or_else(|_| end_of_the_link()).unwrap_or_else(|_| path.to_owned())
+    let end_of_the_links = || {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let Ok(end) = fs::read_link(&path) else { break };
+            path = folder_of(&path).join(end);
+        }
+        path
+    };
+    fs::canonicalize(path).unwrap_or_else(|_| end_of_the_links())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -71,4 +82,28 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     file.persist(&path)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::{check_replacing, replace};
+
+    #[test]
+    fn links_are_followed_to_an_end_that_is_not_there_yet() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("elsewhere")).expect("ours");
+        symlink("second", path("first")).expect("ours");
+        symlink("elsewhere/end", path("second")).expect("ours");
+        for content in ["one", "another"] {
+            check_replacing(&path("first")).expect("it can be made");
+            replace(&path("first"), content.as_bytes()).expect("it can be made");
+            assert_eq!(fs::read_to_string(path("elsewhere/end")).expect("it is there"), content);
+        }
+        assert!(path("second").is_symlink() && path("first").is_symlink());
+        symlink("round", path("round")).expect("ours");
+        check_replacing(&path("round")).expect_err("it leads nowhere");
+    }
 }
