@@ -532,15 +532,18 @@ guest_watch() {
     cat <<'GUEST'
 cat >/tmp/watch-while <<'WHILE'
 #!/bin/sh
-# watch-while BUILD SECONDS COMMAND...: what the watch said, on standard output; its exit code is this program's.
-build=$1 seconds=$2
-shift 2
-rm -f /tmp/while-watched
-hpt-$build watch --limit-step 100us --duration ${seconds}s --format json >/tmp/while-watched &
-# Its first interval is over.
-waited=0
-until [ -s /tmp/while-watched ] || [ $((waited += 1)) -gt 60 ]; do sleep 1; done
+# watch-while BUILD COMMAND...: what the watch said, on standard output; its exit code is this program's.
+build=$1 waited=0
+shift
+# intervals N: waits until so many are over.
+intervals() { until [ "$(wc -l </tmp/while-watched)" -ge "$1" ] || [ $((waited += 1)) -gt 60 ]; do sleep 1; done; }
+: >/tmp/while-watched
+hpt-$build watch --limit-step 100us --duration 10min --format json >/tmp/while-watched &
+intervals 1
 "$@" >&2
+# The one in which it ended, and another.
+intervals $(($(wc -l </tmp/while-watched) + 2))
+kill -TERM $!
 wait $!
 status=$?
 cat /tmp/while-watched
@@ -560,13 +563,13 @@ GUEST
     for build in "${builds[@]}"; do
         echo "step $build.watch hpt-$build watch --limit-step 100us --duration 4s --format json"
         echo "step $build.watch-plain as plain hpt-$build watch --limit-step 100us --duration 2s --format json"
-        echo "step $build.watch-set /tmp/watch-while $build 4 date -s '2031-01-01 00:00:00'"
+        echo "step $build.watch-set /tmp/watch-while $build date -s '2031-01-01 00:00:00'"
         [[ $tsc != none ]] || continue
         # To a plain user the kernel's log is closed, and BogoMIPS is not the rate that the kernel goes by.
         echo "step $build.watch-limit as plain sh -c 'hpt-$build watch --source tsc --limit-ppm 0.001 --duration 2s; echo status \$?'"
-        echo "step $build.watch-switched sh -c '/tmp/watch-while $build 5 /tmp/switch 1 || true'"
+        echo "step $build.watch-switched sh -c '/tmp/watch-while $build /tmp/switch 1 || true'"
         # There and back between two looks, some of ten times.
-        echo "step $build.watch-flicker sh -c '/tmp/watch-while $build 5 sh -c \"for _ in 1 2 3 4 5 6 7 8 9 10; do /tmp/switch 0; done\" || true'"
+        echo "step $build.watch-flicker sh -c '/tmp/watch-while $build sh -c \"for _ in 1 2 3 4 5 6 7 8 9 10; do /tmp/switch 0; done\" || true'"
     done
 }
 
@@ -952,7 +955,7 @@ GUEST
         echo "$what-break sh -c '$run $wired $all --figure set-to-edge --break-above 1ms; echo \$? >&2'"
         echo "echo 0 >$loop/delay_us"
         echo "echo $GPIO_LOSE_EVERY >$loop/lose_every"
-        echo "$what-lost sh -c '$run $wired --timeout 300ms --count 50; echo \$? >&2'"
+        echo "$what-lost sh -c '$run $wired --timeout 1s --count 50; echo \$? >&2'"
         echo "echo 0 >$loop/lose_every"
         echo "changes=\$(cat $loop/changes)"
         echo "$what-pulse hpt-$build latency timer --count 100 --interval 2ms --pulse LOOP_OPEN --format json"
