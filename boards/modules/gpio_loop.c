@@ -96,7 +96,8 @@ static void drive(struct gpio_loop *loop, unsigned int line, int value)
 	if (!changes_level || !(loop->sense[line + 1] & edge))
 		return;
 
-	wire->edges++;
+	/* From when they begin to be lost, so that the first comes. */
+	wire->edges = lose ? wire->edges + 1 : 0;
 	if (lose && !(wire->edges % lose))
 		return;
 	if (delay)

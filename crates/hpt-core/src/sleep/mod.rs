@@ -236,9 +236,10 @@ impl Sleeper {
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Once, and then a look at the clock: the kernel keeps to it also when it is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
-                // Not what another setting of the clock made of it.
+                // Not what another setting of the clock made of it: then it is later by the wall clock alone.
                 if let Ok(late) = SystemTime::now().duration_since(until)
-                    && late < LONGEST_RESERVE
+                    && nanoseconds(late).saturating_sub(Instant::now().nanoseconds_since(due))
+                        < reserve_ns + nanoseconds(LEAST_STEP)
                 {
                     self.reserve.learn(length_ns, nanoseconds(late));
                 }

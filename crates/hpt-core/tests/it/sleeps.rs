@@ -265,7 +265,7 @@ fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
     let report = sleeper.report();
     assert_eq!(report.in_time, 200);
     // 60 µs is what is reserved before anything is known.
-    assert_ne!(report.reserve, Duration::from_micros(60), "{report:?}");
+    assert_ne!(report.reserve, Duration::from_micros(60), "{:?}", report.late);
 }
 
 /// Also where it spins: sleeps that would end by themselves, and are interrupted at some moment of their length.
