@@ -236,10 +236,8 @@ impl Sleeper {
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Once, and then a look at the clock: the kernel keeps to it also when it is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
-                // Not what another setting of the clock made of it: then it is later by the wall clock alone.
                 if let Ok(late) = SystemTime::now().duration_since(until)
-                    && nanoseconds(late).saturating_sub(Instant::now().nanoseconds_since(due))
-                        < reserve_ns + nanoseconds(LEAST_STEP)
+                    && is_late_by_itself(nanoseconds(late), Instant::now().nanoseconds_since(due), reserve_ns)
                 {
                     self.reserve.learn(length_ns, nanoseconds(late));
                 }
@@ -374,6 +372,12 @@ fn reserve(aim: Aim) -> Reserve {
     Reserve::new(aim, nanoseconds(LONGEST_RESERVE))
 }
 
+/// Whether a wake-up a reserve before what was due, so late by the wall clock and so long past due by [`Instant`], was late by itself: where the clock was set
+/// forward meanwhile, it is late by that clock alone.
+fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
+    late_ns.saturating_sub(past_due_ns) < reserve_ns + nanoseconds(LEAST_STEP)
+}
+
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -448,5 +452,24 @@ impl WallOffset {
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);
         later.wall + LEAST_STEP < self.wall + least || later.wall > self.wall + most + LEAST_STEP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_late_by_itself;
+
+    const RESERVE_NS: u64 = 60_000;
+
+    #[test]
+    fn a_machine_that_wakes_late_is_learned_from_however_late() {
+        assert!(is_late_by_itself(10_000, 0, RESERVE_NS), "before it was due");
+        assert!(is_late_by_itself(5_000_000, 5_000_000 - RESERVE_NS, RESERVE_NS));
+    }
+
+    #[test]
+    fn what_a_clock_that_was_set_made_late_is_not() {
+        assert!(!is_late_by_itself(1_000_000_000, 0, RESERVE_NS));
+        assert!(!is_late_by_itself(1_005_000_000, 5_000_000, RESERVE_NS));
     }
 }
