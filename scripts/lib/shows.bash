@@ -261,7 +261,7 @@ judge_live() {
     for build in "${builds[@]}"; do
         ended "$build.live" || { grep -E '^test .* FAILED$' -- "$answers/$build.live.out" >>"$answers/wrong" || true; continue; }
         if ! grep -qE '^test result: ok\. [1-9]' -- "$answers/$build.live.out"; then wrong "$build.live: no test passed"; fi
-        if [[ $system_timer != none ]] && grep -q '^skipped: no System Timer' -- "$answers/$build.live.out"; then
+        if [[ $system_timer != none ]] && grep -q '^skipped: no System Timer' -- "$answers/$build.live.err"; then
             wrong "$build.live: skipped a test of the System Timer"
         fi
         shown "$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1 live tests/p' "$answers/$build.live.out")"

@@ -43,6 +43,17 @@ compile_error!(
     "hpt-core reads the clocks and counters of Linux on x86-64, aarch64 and little-endian 32-bit ARM, and runs there only"
 );
 
+#[cfg(test)]
+/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
+/// `eprintln!` print in a test that passes.
+macro_rules! skipped {
+    ($($why:tt)*) => {{
+        use std::io::Write as _;
+        // One write for the line, so that two tests do not mix theirs.
+        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
+    }};
+}
+
 pub mod calibrate;
 pub mod clock;
 pub mod diagnose;

@@ -43,7 +43,7 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
     assert!(measured >= 7 && rows.iter().all(|row| row["published"].is_f64() || row["measured"].is_f64()), "{first}");
     let again = experiment(&["--resume"]);
     if again["notes"].to_string().contains("not kept") {
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     assert!(states(&again).iter().all(|(_, state)| state == "taken up"), "{again}");
     assert_eq!(again["results"], first["results"]);
@@ -89,7 +89,7 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
     if !kept() {
         let _ = child.kill();
         let _ = child.wait();
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     interrupt(child.id());
     let mut text = String::new();
@@ -121,16 +121,16 @@ fn a_long_part_goes_on_where_it_was_ended() {
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
     child.wait().expect("started");
     let Ok(first) = serde_json::from_str::<Value>(&text) else {
-        return println!("skipped: this machine had not begun to measure after two seconds");
+        return skipped!("this machine had not begun to measure after two seconds");
     };
     let samples = |document: &Value| document["results"][1]["samples"].as_u64().expect("a number");
     let made = samples(&first);
     if states(&first)[0].1 != "interrupted" || made == 0 {
-        return println!("skipped: this machine was not in the middle of it after two seconds: {:?}", states(&first));
+        return skipped!("this machine was not in the middle of it after two seconds: {:?}", states(&first));
     }
     let second = json(&run(&arguments));
     if second["notes"].to_string().contains("not kept") {
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     assert_eq!(second["experiments"][0]["parts"][0]["taken_up"], made, "{second}");
     assert_eq!((samples(&second), states(&second)[0].1.as_str()), (4_000, "measured"));
@@ -149,7 +149,7 @@ fn a_long_part_goes_on_where_it_was_ended() {
     let output = child.wait_with_output().expect("started");
     let ended = serde_json::from_slice::<Value>(&output.stdout).ok();
     if ended.is_some_and(|document| states(&document)[0].1 == "measured") {
-        return println!("skipped: this machine was done with it before it was interrupted after two seconds");
+        return skipped!("this machine was done with it before it was interrupted after two seconds");
     }
     assert_eq!(json(&run(&arguments))["results"], second["results"]);
 }
@@ -166,7 +166,7 @@ fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
     };
     let first = run(&arguments);
     if stderr(&first).contains("not kept") {
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     let (state, told) = limited();
     assert_eq!(state, "measured", "{told}");
@@ -181,7 +181,7 @@ fn a_core_is_measured_without_throttling_where_there_is_another() {
     let _same = SameConditions::for_a_while();
     let obstacle = Throttling::obstacle().or((allowed_cpus().len() < 2).then_some("one CPU is left here"));
     if let Some(obstacle) = obstacle {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
@@ -224,7 +224,7 @@ fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
     child.wait().expect("started");
     let told = told.expect("one of both is told");
     if told.contains("boot_id") {
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     // The pairs alone take more than a minute.
     assert!(goes_on && told.contains("calls is not kept"), "{told}");
@@ -251,7 +251,7 @@ fn what_was_kept_and_cannot_be_taken_up_is_told_before_anything_is_measured() {
         let file = folder.path().join("experiment-period-100-us-20");
         let first = hpt().args(arguments(store)).output().expect("built");
         if !file.exists() {
-            return println!("skipped: this machine does not tell which boot it is: {}", stderr(&first));
+            return skipped!("this machine does not tell which boot it is: {}", stderr(&first));
         }
         spoil(&file);
         let output = hpt().args(arguments(store)).output().expect("built");
@@ -301,7 +301,7 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
     interrupt(first.id());
     first.wait().expect("started");
     if !begun {
-        return println!("skipped: this machine does not tell which boot it is");
+        return skipped!("this machine does not tell which boot it is");
     }
     assert!(stderr(&second).contains("another hpt experiment"), "{}", stderr(&second));
     assert!(folder.path().join("experiment-period-1-ms-20").exists());
@@ -371,7 +371,7 @@ fn the_machine_is_changed_only_where_it_is_meant() {
         assert!(told.iter().any(|told| stderr(&asked).contains(told)), "{}", stderr(&asked));
         assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 0, "nothing was written down");
     } else {
-        println!("skipped: the kernel offers one clock source only");
+        skipped!("the kernel offers one clock source only");
     }
     assert_eq!(current(), before);
 }

@@ -179,7 +179,7 @@ fn bench_counts_cycles_where_they_are_to_be_had() {
             assert_eq!((&row["steady"], &row["revocable"]), (&Value::Bool(false), &Value::Bool(true)), "{row}");
             assert!(row["evidence"].to_string().contains("cycles per ns"), "{row}");
         } else {
-            println!("skipped: no {id}: {}", row["reason"]);
+            skipped!("no {id}: {}", row["reason"]);
         }
     }
 }
@@ -398,7 +398,7 @@ fn gnuplot_draws_the_histogram_of_cyclictests_form() {
     };
     let sum = match drawn("stats file using 1:2 nooutput; print STATS_sum_y") {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: there is no gnuplot; Debian has it in gnuplot-nox");
+            skipped!("there is no gnuplot; Debian has it in gnuplot-nox");
             return;
         }
         sum => sum.expect("gnuplot is run"),
@@ -566,7 +566,7 @@ fn a_watch_ends_by_its_exit_code_when_a_source_is_beyond_the_limit() {
     let arguments = ["watch", "--source", "tsc", "--limit-ppm", "0.000001", "--duration", "1500ms", "--format", "json"];
     let output = run(&arguments);
     if stderr(&output).contains("cannot use the source") {
-        return println!("skipped: no TSC: {}", stderr(&output));
+        return skipped!("no TSC: {}", stderr(&output));
     }
     let text = stdout(&output);
     let summary: Value = serde_json::from_str(text.lines().last().expect("a summary")).expect("JSON");
@@ -609,7 +609,7 @@ fn a_machine_without_gpio_chips_says_so_and_why() {
     let document = json(&list);
     let chips = document["chips"].as_array().expect("a list");
     if !chips.is_empty() {
-        return println!("skipped: this machine has GPIO chips");
+        return skipped!("this machine has GPIO chips");
     }
     assert_eq!((code(&list), &document["lines"]), (1, &Value::Array(Vec::new())));
     assert!(document["notes"].to_string().contains("there is no /dev/gpiochip*"), "{document}");

@@ -1,5 +1,8 @@
 //! The tests of the command `hpt` from outside, in one program: the built binary, as its users meet it.
 
+#[macro_use]
+mod support;
+
 mod damaged;
 mod dist;
 mod experiments;
@@ -12,5 +15,4 @@ mod run;
 mod schemas;
 mod shell;
 mod stalls;
-mod support;
 mod trouble;

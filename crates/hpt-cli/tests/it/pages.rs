@@ -123,7 +123,7 @@ fn with_a_cpu_of_this_machine(command: &str) -> String {
 /// What is wrong with what came of a command line.
 fn fault(line: &Line, came: &Came) -> Option<String> {
     if came.code == Some(127) && came.stderr.contains("jq: ") && came.stderr.contains("not found") {
-        println!("skipped: there is no jq for {}", line.command);
+        skipped!("there is no jq for {}", line.command);
         return None;
     }
     let is_refused = came.stderr.contains("For more information, try") || came.stderr.contains("panicked");
@@ -178,7 +178,7 @@ fn faults(page: &Page) -> Vec<String> {
 #[test]
 fn what_the_pages_say_is_what_hpt_does() {
     if !runner().is_empty() {
-        println!("skipped: under an emulator the pages' commands are held against what hpt takes, and not run");
+        skipped!("under an emulator the pages' commands are held against what hpt takes, and not run");
         return;
     }
     let faults: Vec<_> = pages().iter().flat_map(faults).collect();
@@ -253,7 +253,7 @@ fn what_a_page_calls_by_its_path_is_there() {
 #[test]
 fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
     if !runner().is_empty() {
-        println!("skipped: under an emulator the pictures' commands are not run");
+        skipped!("under an emulator the pictures' commands are not run");
         return;
     }
     let block = Block { marks: Vec::new(), lines: Vec::new() };

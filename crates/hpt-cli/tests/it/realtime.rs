@@ -120,7 +120,7 @@ fn long_sleep_without_throttling(store: &str) -> LongRun {
     if value(GOVERNOR).is_some() {
         command.args(["--governor", "performance"]);
     } else {
-        println!("skipped: the CPUs of this machine have no governors");
+        skipped!("the CPUs of this machine have no governors");
     }
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
     let run = LongRun(Some(child));
@@ -186,7 +186,7 @@ fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
     } else {
         let text = stderr(&output);
         assert!(text.contains("SCHED_DEADLINE with 5ms in every 100ms"), "{text}");
-        println!("skipped: {text}");
+        skipped!("{text}");
     }
     let pinned = run(&[&arguments[..], &["--cpu", "0"]].concat());
     // One CPU alone is all CPUs of the set.
@@ -199,7 +199,7 @@ fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
 fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
     let _alone = Throttling::alone();
     if !is_throttled() {
-        return println!("skipped: throttling is off on this machine");
+        return skipped!("throttling is off on this machine");
     }
     let spins = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "busy", "--fifo", "1"];
     let refused = run(&spins);
@@ -221,7 +221,7 @@ fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
 fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     let governor = value(GOVERNOR);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -290,7 +290,7 @@ fn comes_to(is_so: impl Fn() -> bool) -> bool {
 fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() {
     let _alone = Throttling::alone();
     if let Some(obstacle) = Some("class and wake-up latency are root's").filter(|_| !is_root()) {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     // The class is seen before the first wake-up is counted: asked to end too early, it has nothing to say, and is given more time.
     let is_over = (0..6).any(|attempt| runs_by_what_it_was_asked_to(Duration::from_millis(20 << attempt)));
@@ -308,7 +308,7 @@ fn runs_by_what_it_was_asked_to(patience: Duration) -> bool {
     let process = run.process();
     if !comes_to(|| !real_time_threads(process).is_empty()) {
         ask_to_end(process);
-        println!("skipped: nothing runs by SCHED_FIFO here: {}", stderr(&run.output()));
+        skipped!("nothing runs by SCHED_FIFO here: {}", stderr(&run.output()));
         return true;
     }
     // It takes the class last, but for what the measurement itself holds.
@@ -320,7 +320,7 @@ fn runs_by_what_it_was_asked_to(patience: Duration) -> bool {
     if holds_latency {
         assert!(comes_to(|| wake_latency_us() == Some(0)));
     } else {
-        println!("skipped: /dev/cpu_dma_latency cannot be read here");
+        skipped!("/dev/cpu_dma_latency cannot be read here");
     }
     thread::sleep(patience);
     // In the middle of a sleep of an hour.
@@ -342,7 +342,7 @@ fn runs_by_what_it_was_asked_to(patience: Duration) -> bool {
 fn what_a_killed_one_left_is_refused_and_restored() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     let governor = value(GOVERNOR);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -363,7 +363,7 @@ fn what_a_killed_one_left_is_refused_and_restored() {
 fn a_run_of_several_threads_has_one_machine_around_it() {
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");

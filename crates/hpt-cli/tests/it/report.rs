@@ -297,7 +297,7 @@ fn an_interrupted_report_is_written_and_says_so() {
         .expect("it starts");
     let output = interrupt_at_work(child);
     if output.status.code().is_none() {
-        println!("skipped: the signal came before anybody listened");
+        skipped!("the signal came before anybody listened");
         return;
     }
     let document = json(&output);
@@ -362,7 +362,7 @@ fn single_results_are_drawn_on_request() {
 #[test]
 fn a_full_disk_leaves_no_half_of_a_report() {
     if !is_root() {
-        println!("skipped: to mount a disk that is full takes root");
+        skipped!("to mount a disk that is full takes root");
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -370,7 +370,7 @@ fn a_full_disk_leaves_no_half_of_a_report() {
     let script = r#"mount -t tmpfs -o size=64k none "$1" && "$2" report --part probe,bench,timer --short --out "$1/a.html" --svg "$1/pictures/of it"; code=$?; ls -A "$1"; exit $code"#;
     let words = crate::support::words();
     let [program] = words.as_slice() else {
-        println!("skipped: an emulator runs the tests");
+        skipped!("an emulator runs the tests");
         return;
     };
     let output = std::process::Command::new("unshare")
@@ -379,12 +379,12 @@ fn a_full_disk_leaves_no_half_of_a_report() {
         .arg(program)
         .output();
     let Ok(output) = output else {
-        println!("skipped: there is no unshare");
+        skipped!("there is no unshare");
         return;
     };
     let said = stderr(&output);
     if said.contains("unshare:") || said.contains("mount:") {
-        println!("skipped: {said}");
+        skipped!("{said}");
         return;
     }
     assert_eq!(output.status.code(), Some(2), "{said}");

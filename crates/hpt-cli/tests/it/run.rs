@@ -82,7 +82,7 @@ fn emulated() -> bool {
     if runner().is_empty() {
         return false;
     }
-    println!("skipped: the emulator stands between hpt and its signals");
+    skipped!("the emulator stands between hpt and its signals");
     true
 }
 
@@ -175,7 +175,7 @@ fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
             // Who tests may be pinned himself, and who is started by him is.
             let reasons = ["CAP_SYS_NICE", "ask for less", "do not pin it"];
             assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
-            println!("skipped: {text}");
+            skipped!("{text}");
             continue;
         }
         let said = stdout(&output);
@@ -193,7 +193,7 @@ fn a_program_may_change_its_own_class_and_its_own_cpu_and_hpt_keeps_its_own() {
         |program: &str| Command::new(program).arg("--help").output().is_ok_and(|help| help.status.success());
     let allowed = hpt_core::realtime::allowed_cpus();
     if !installed("taskset") || !installed("chrt") || allowed.len() < 2 {
-        return println!("skipped: it takes two CPUs, taskset and chrt");
+        return skipped!("it takes two CPUs, taskset and chrt");
     }
     let (one, other) = (allowed[0].to_string(), allowed[1].to_string());
     let script = format!(
@@ -235,7 +235,7 @@ fn no_signal_is_held_back_from_the_program_and_what_was_ignored_still_is() {
     // SIGCHLD as well, though hpt itself has to be told how the program ends.
     let ignoring = |line: &[&str]| Command::new("env").arg("--ignore-signal=CHLD").args(line).output();
     if !ignoring(&["true"]).is_ok_and(|output| output.status.success()) {
-        return println!("skipped: this env(1) cannot have SIGCHLD ignored");
+        return skipped!("this env(1) cannot have SIGCHLD ignored");
     }
     let words = words();
     let hpt: Vec<&str> = words.iter().map(String::as_str).chain(["run"]).collect();
@@ -303,7 +303,7 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = spawned else {
-        return println!("skipped: script(1) is not installed");
+        return skipped!("script(1) is not installed");
     };
     let mut keys = child.stdin.take().expect("a pipe");
     let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -321,7 +321,7 @@ fn in_a_terminal(script: &str) -> Option<(Child, BufReader<std::process::ChildSt
     let mut command = Command::new("script");
     command.args(["-qec", script, "/dev/null"]).env("SHELL", "/bin/sh");
     let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
-        println!("skipped: script(1) is not installed");
+        skipped!("script(1) is not installed");
         return None;
     };
     let out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -448,7 +448,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
     }
     let alone = Throttling::alone();
     if let Some(obstacle) = Throttling::obstacle() {
-        return println!("skipped: {obstacle}");
+        return skipped!("{obstacle}");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
@@ -491,7 +491,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
 #[test]
 fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
     if !is_root() || !runner().is_empty() {
-        return println!("skipped: only root can become a plain user; the other tests run as one");
+        return skipped!("only root can become a plain user; the other tests run as one");
     }
     let (folder, binary) = copied_for_everybody();
     // A folder of PATH that this user may not look into.

@@ -48,7 +48,7 @@ fn said(folder: &Path, shell: &str, arguments: &[&str]) -> Option<Output> {
     command.args(arguments).env("PATH", format!("{}:{path}", folder.display())).env("TERM", "dumb");
     match command.current_dir(folder).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("skipped: there is no {shell}");
+            skipped!("there is no {shell}");
             None
         }
         output => Some(output.expect("the shell is run")),
@@ -135,7 +135,7 @@ fn the_manuals_pages_are_read_without_warnings() {
         // As lintian reads them.
         man.env("LC_ALL", "C.UTF-8").env("MANROFFSEQ", "").env("MANWIDTH", "80");
         match man.output() {
-            Err(error) if error.kind() == ErrorKind::NotFound => return println!("skipped: there is no man"),
+            Err(error) if error.kind() == ErrorKind::NotFound => return skipped!("there is no man"),
             output => {
                 let output = output.expect("man is run");
                 assert_eq!((code(&output), stderr(&output).as_str()), (0, ""), "{}", page.display());

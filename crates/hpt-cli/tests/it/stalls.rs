@@ -99,7 +99,7 @@ fn every_stop_from_outside_is_found_by_itself() {
     let process = child.id();
     let mut watching = Watching(Some(child));
     let Some(_) = ran_ns(process) else {
-        return println!("skipped: this kernel does not count how long threads run");
+        return skipped!("this kernel does not count how long threads run");
     };
     let signals = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     // Caught from there on: SIGINT is the second of the set.
@@ -159,7 +159,7 @@ fn every_stop_from_outside_is_found_by_itself() {
         }
     }
     if judged == 0 {
-        println!("skipped: the causes, this machine is too busy");
+        skipped!("the causes, this machine is too busy");
     }
     around.dedup();
     assert_eq!(around.len(), STOPS, "each is one of its own: {around:?}");

@@ -322,7 +322,7 @@ fn what_several_save_at_once_is_kept_of_all_of_them() {
 #[test]
 fn a_plain_user_gets_the_same_answers() {
     if !is_root() {
-        return println!("skipped: only root can become a plain user; the other tests run as one");
+        return skipped!("only root can become a plain user; the other tests run as one");
     }
     let (_folder, binary) = copied_for_everybody();
     let plain_user = |arguments: &[&str]| {
@@ -359,7 +359,7 @@ fn without_proc_and_sys_hpt_goes_on() {
     };
     match unshared(&["--version"]) {
         Ok(output) if output.status.success() => {}
-        other => return println!("skipped: no mount namespace of our own: {other:?}"),
+        other => return skipped!("no mount namespace of our own: {other:?}"),
     }
     for arguments in QUICK {
         let output = unshared(arguments).expect("unshare is there");
@@ -441,7 +441,7 @@ fn a_doctor_answers_to_whom_it_may_be() {
     };
     match without(&words(), &["--version"]) {
         Ok(output) if output.status.success() => {}
-        other => return println!("skipped: no mount namespace of our own: {other:?}"),
+        other => return skipped!("no mount namespace of our own: {other:?}"),
     }
     let output = without(&words(), &["doctor", "--format", "json"]).expect("unshare is there");
     let document = json(&output);
@@ -452,7 +452,7 @@ fn a_doctor_answers_to_whom_it_may_be() {
 #[test]
 fn with_the_counter_forbidden_hpt_says_so_and_goes_on() {
     if !runner().is_empty() {
-        return println!("skipped: the call would forbid the counter to the emulator, not to hpt");
+        return skipped!("the call would forbid the counter to the emulator, not to hpt");
     }
     // A program that was linked dynamically reads the counter in its loader, before any code of its own: for it the call is made
     // after the loader is done.
@@ -462,10 +462,10 @@ fn with_the_counter_forbidden_hpt_says_so_and_goes_on() {
     let after_the_loader = |arguments: &[&str]| hpt().args(arguments).env("LD_PRELOAD", &preload).output();
     let statically_linked = match from_the_start(&["--version"]) {
         Ok(output) => output.status.success(),
-        Err(error) => return println!("skipped: this kernel does not know PR_SET_TSC: {error}"),
+        Err(error) => return skipped!("this kernel does not know PR_SET_TSC: {error}"),
     };
     if !statically_linked && !compile(include_str!("support/forbid_counter.c"), &preload) {
-        return println!("skipped: no C compiler to make the library that forbids the counter");
+        return skipped!("no C compiler to make the library that forbids the counter");
     }
     let forbidden =
         |arguments: &[&str]| if statically_linked { from_the_start(arguments) } else { after_the_loader(arguments) };
@@ -529,7 +529,7 @@ fn colour_is_for_terminals_only() {
             assert!(stdout(&coloured).contains('\u{1b}'), "{}", stdout(&coloured));
             assert!(!stdout(&plain).contains('\u{1b}'), "{}", stdout(&plain));
         }
-        other => println!("skipped: script(1) is not installed: {other:?}"),
+        other => skipped!("script(1) is not installed: {other:?}"),
     }
 }
 
@@ -647,7 +647,7 @@ fn the_clock_source_is_not_changed_where_nobody_can_be_asked() {
     let sources = json(&run(&["clocksource", "--format", "json"]))["sources"].clone();
     let sources = sources.as_array().expect("rows");
     let Some(other) = sources.iter().find(|row| row["available"] == true && row["current"] == false) else {
-        return println!("skipped: the kernel offers one clock source only");
+        return skipped!("the kernel offers one clock source only");
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
@@ -703,7 +703,7 @@ fn a_journal_that_is_not_where_it_was_said_to_be_is_told() {
 fn a_journal_of_another_boot_is_void_and_one_of_another_processor_counts() {
     let boot = match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         Ok(boot) => boot,
-        Err(error) => return println!("skipped: nobody tells the boot: {error}"),
+        Err(error) => return skipped!("nobody tells the boot: {error}"),
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");

@@ -383,7 +383,7 @@ mod tests {
         let journal = room.journal();
         let somebody_else = effective_user() + 1;
         if std::os::unix::fs::chown(journal.path(), Some(somebody_else), None).is_err() {
-            return println!("skipped: only root gives files away");
+            return skipped!("only root gives files away");
         }
         let owner_is_told =
             |refused| matches!(refused, JournalError::OfSomebodyElse { owner, .. } if owner == somebody_else);

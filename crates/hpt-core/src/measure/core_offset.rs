@@ -181,7 +181,7 @@ mod tests {
     fn one_counter_for_all_cores_is_not_apart_from_itself() {
         let cpus = allowed_cpus();
         let (Some(&first), Some(&second)) = (cpus.first(), cpus.last()) else {
-            return println!("skipped: the kernel does not tell which CPUs there are");
+            return skipped!("the kernel does not tell which CPUs there are");
         };
         // Each read moves it by one: the order of the readings is its time.
         let source = ManualSource::nanoseconds("shared").stepping_by(1);

@@ -395,7 +395,7 @@ mod tests {
         if counters.unread().is_empty() {
             assert!(!counters.counters().is_empty());
         } else {
-            println!("skipped: {:?}", counters.unread());
+            skipped!("{:?}", counters.unread());
         }
     }
 }

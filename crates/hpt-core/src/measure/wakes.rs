@@ -539,7 +539,7 @@ mod tests {
                 },
             );
             if clock_was_set {
-                println!("skipped: somebody set the wall clock meanwhile");
+                skipped!("somebody set the wall clock meanwhile");
                 continue;
             }
             let mut due = first;

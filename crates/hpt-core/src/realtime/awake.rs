@@ -66,7 +66,7 @@ mod tests {
         let host = Host::live();
         let (short, long) = (Duration::from_micros(20), Duration::from_micros(4_000_000));
         let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
-            return println!("skipped: /dev/cpu_dma_latency takes root");
+            return skipped!("/dev/cpu_dma_latency takes root");
         };
         // Others may promise as well, and let go at any time: the shortest counts.
         assert!(promised(&host).is_some_and(|promised| promised <= long));

@@ -198,7 +198,7 @@ mod tests {
                 drop(guard);
                 assert_eq!(now(), before);
             }
-            Err(refused) => println!("skipped: {refused}"),
+            Err(refused) => skipped!("{refused}"),
         }
         let wrong = Fifo::at(100);
         assert!(matches!(wrong, Err(RealtimeError::Class { class: Class::Fifo { priority: 100 }, .. })), "{wrong:?}");
@@ -210,7 +210,7 @@ mod tests {
         let before = now();
         let outer = match InClass::of(Class::RoundRobin { priority: 2 }) {
             Ok(outer) => outer,
-            Err(refused) => return println!("skipped: {refused}"),
+            Err(refused) => return skipped!("{refused}"),
         };
         let during = now();
         assert_eq!((during.policy, during.priority), (libc::SCHED_RR, 2));
@@ -235,7 +235,7 @@ mod tests {
                 drop(guard);
                 assert_eq!(now(), before);
             }
-            Err(refused) => println!("skipped: {refused}"),
+            Err(refused) => skipped!("{refused}"),
         }
         let wrong = InClass::of(Class::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
         assert!(matches!(wrong, Err(RealtimeError::Class { .. })), "{wrong:?}");
@@ -245,12 +245,12 @@ mod tests {
     #[test]
     fn the_slack_of_who_was_real_time_is_as_before() {
         let Some(first) = wait::timer_slack() else {
-            return println!("skipped: this kernel does not tell the timer slack");
+            return skipped!("this kernel does not tell the timer slack");
         };
         wait::set_timer_slack(12_345);
         match Fifo::at(1) {
             Ok(guard) => drop(guard),
-            Err(refused) => println!("skipped: {refused}"),
+            Err(refused) => skipped!("{refused}"),
         }
         assert_eq!(wait::timer_slack(), Some(12_345));
         wait::set_timer_slack(first);

@@ -140,7 +140,7 @@ mod tests {
                 let during = InForce::of_this_thread(&host);
                 assert_eq!((during.policy.as_deref(), during.priority, during.nice), (Some("fifo"), Some(3), None));
             }
-            Err(refused) => println!("skipped: {refused}"),
+            Err(refused) => skipped!("{refused}"),
         }
         drop(pinned);
         let after = InForce::of_this_thread(&host);

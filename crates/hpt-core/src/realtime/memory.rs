@@ -153,7 +153,7 @@ mod tests {
         let before = locked();
         let first = match LockedMemory::hold() {
             Ok(first) => first,
-            Err(refused) => return println!("skipped: {refused}"),
+            Err(refused) => return skipped!("{refused}"),
         };
         let second = LockedMemory::hold().expect("it is allowed");
         assert!(locked() > before);

@@ -440,7 +440,7 @@ mod tests {
         let _alone = ONE_AT_A_TIME.lock();
         let machine = Machine::new("950000");
         if allowed_cpus()[0] > 1 {
-            return println!("skipped: the machine made of files has CPUs 0 and 1");
+            return skipped!("the machine made of files has CPUs 0 and 1");
         }
         let before = InForce::of_this_thread(&Host::live());
         let held =
@@ -464,7 +464,7 @@ mod tests {
         ] {
             assert_ne!(refused.contains(&name), in_force, "{name} {held:?}");
             if !in_force {
-                println!("skipped: {name} takes root");
+                skipped!("{name} takes root");
             }
         }
         drop(held);
@@ -524,7 +524,7 @@ mod tests {
         ] {
             match allowed.put_in_force(&machine.host) {
                 Ok(held) => assert_eq!(held.in_force().policy.as_deref(), Some("rr")),
-                Err(RealtimeError::Class { remedy, .. }) => println!("skipped: {remedy}"),
+                Err(RealtimeError::Class { remedy, .. }) => skipped!("{remedy}"),
                 Err(error) => panic!("{error}"),
             }
         }

@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn a_guard_takes_the_slack_away_and_its_end_restores() {
         let Some(before) = wait::timer_slack() else {
-            return println!("skipped: this kernel does not tell the timer slack");
+            return skipped!("this kernel does not tell the timer slack");
         };
         let guard = NoSlack::hold();
         assert_eq!(wait::timer_slack(), Some(before.min(1)));

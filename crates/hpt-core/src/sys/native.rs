@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_child_finds_zeros() {
         let Some(words) = words_wiped_on_fork() else {
-            return println!("skipped: this kernel does not know MADV_WIPEONFORK");
+            return skipped!("this kernel does not know MADV_WIPEONFORK");
         };
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         words[5].store(7, Ordering::Relaxed);

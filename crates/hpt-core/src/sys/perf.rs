@@ -240,7 +240,7 @@ mod tests {
     fn a_page_knows_whose_it_is() {
         let page = match Event::open(Wanted { user_only: true, by_register: true }).and_then(|event| event.map()) {
             Ok(page) => page,
-            Err(error) => return println!("skipped: no page of a perf event: {error}"),
+            Err(error) => return skipped!("no page of a perf event: {error}"),
         };
         page.read_u32(8);
         let child_leaves_it = trial::survives(|| {

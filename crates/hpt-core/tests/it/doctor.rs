@@ -215,7 +215,7 @@ fn every_remedy_is_one_of_debians_programs() {
 #[test]
 fn programs_that_are_installed_here_are_of_the_packages_named() {
     if !Path::new("/var/lib/dpkg/info").is_dir() {
-        return println!("skipped: this is no Debian");
+        return skipped!("this is no Debian");
     }
     let mut checked = 0;
     for (program, package) in PROGRAMS {

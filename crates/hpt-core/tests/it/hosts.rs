@@ -103,7 +103,7 @@ fn a_delay_loop_that_somebody_set_says_nothing_of_the_counter() {
 fn every_source_and_every_machine_has_its_row_in_the_platform_page() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     if !docs.is_dir() {
-        return println!("skipped: the project's docs/ are not part of the published package");
+        return skipped!("the project's docs/ are not part of the published package");
     }
     let page = fs::read_to_string(docs.join("platform.md")).expect("docs/ has the platform page");
     let row = |name: &str| page.lines().any(|line| line.starts_with(&format!("| `{name}` |")));

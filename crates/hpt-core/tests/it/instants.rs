@@ -186,7 +186,7 @@ fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
         u8::from(clock::source().0.as_str() != "monotonic" || second < first || first.as_nanoseconds() == 0)
     });
     match end {
-        None => println!("skipped: this kernel does not know PR_SET_TSC"),
+        None => skipped!("this kernel does not know PR_SET_TSC"),
         Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
     }
 }
@@ -242,7 +242,7 @@ fn comes_into_use(open: impl Fn() -> Opened) -> bool {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    println!("skipped: the machine is too busy for a self-test");
+    skipped!("the machine is too busy for a self-test");
     false
 }
 
@@ -298,7 +298,7 @@ fn a_learned_clock_keeps_its_stated_bound() {
         }
     }
     if judged == 0 {
-        println!("skipped: on this machine no twenty readings lie in two segments");
+        skipped!("on this machine no twenty readings lie in two segments");
     }
 }
 
@@ -328,7 +328,7 @@ fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
     let status = clock::status();
     assert_eq!(status.source.as_str(), "own");
     if status.anchorings == 0 && status.refused_brackets > 0 {
-        return println!("skipped: the kernel's clock takes too long here to be bracketed, and answers itself");
+        return skipped!("the kernel's clock takes too long here to be bracketed, and answers itself");
     }
     assert!(status.bound >= Duration::from_micros(1), "a tick at least: {status:?}");
 }
@@ -339,7 +339,7 @@ fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
         return;
     }
     if std::env::var_os("HPT_TEST_RUNNER").is_some() {
-        return println!("skipped: the emulator's own locks do not survive the fork of a process with threads");
+        return skipped!("the emulator's own locks do not survive the fork of a process with threads");
     }
     let host = Host::live();
     // What would be a matter here is somebody in the way.

@@ -130,15 +130,13 @@ fn the_tscs_limits_contain_the_rate_that_the_kernel_uses() {
     let host = Host::live();
     let tsc = match Tsc::open(&host) {
         Ok(tsc) => tsc,
-        Err(reason) => return println!("skipped: no TSC: {reason}"),
+        Err(reason) => return skipped!("no TSC: {reason}"),
     };
     if host.clock_sources().current.as_deref() != Some("tsc") || !host.cpu().has_flag("tsc_known_freq") {
-        return println!(
-            "skipped: the kernel does not run on a TSC of known frequency, so its multiplier is not known"
-        );
+        return skipped!("the kernel does not run on a TSC of known frequency, so its multiplier is not known");
     }
     let Some(nominal) = tsc.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::BogoMips) else {
-        return println!("skipped: the kernel's kHz cannot be told from BogoMIPS");
+        return skipped!("the kernel's kHz cannot be told from BogoMIPS");
     };
     let stated_khz = nominal.frequency.hertz() / 1_000;
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
@@ -190,7 +188,7 @@ fn both_forms_of_the_system_timer_are_one_counter() {
     let host = Host::live();
     let (wide, low) = match (BcmSystimer::open(&host), BcmSystimerLow::open(&host)) {
         (Ok(wide), Ok(low)) => (wide, low),
-        (Err(reason), _) | (_, Err(reason)) => return println!("skipped: no System Timer: {reason}"),
+        (Err(reason), _) | (_, Err(reason)) => return skipped!("no System Timer: {reason}"),
     };
     for _ in 0..1_000 {
         let (before, between, after) = (wide.ticks_end(), low.ticks_end(), wide.ticks_end());
@@ -204,7 +202,7 @@ fn both_forms_of_the_hpet_are_one_counter_and_share_one_map() {
     let host = Host::live();
     let (wide, low) = match (Hpet::open(&host), HpetLow::open(&host)) {
         (Ok(wide), Ok(low)) => (wide, low),
-        (Err(reason), _) | (_, Err(reason)) => return println!("skipped: no HPET: {reason}"),
+        (Err(reason), _) | (_, Err(reason)) => return skipped!("no HPET: {reason}"),
     };
     for _ in 0..1_000 {
         let (before, between, after) = (wide.ticks_end(), low.ticks_end(), wide.ticks_end());
@@ -221,7 +219,7 @@ fn the_acpi_timer_is_open_as_long_as_one_is_and_widens_to_a_clock() {
     let host = Host::live();
     let (first, second) = match (AcpiPm::open(&host), AcpiPm::open(&host)) {
         (Ok(first), Ok(second)) => (first, second),
-        (Err(reason), _) | (_, Err(reason)) => return println!("skipped: no ACPI timer: {reason}"),
+        (Err(reason), _) | (_, Err(reason)) => return skipped!("no ACPI timer: {reason}"),
     };
     drop(second);
     let width = first.info().width;
@@ -246,7 +244,7 @@ fn the_kernels_own_line_goes_forwards_across_sleeps_and_in_a_forked_child() {
         Ok(time) => time,
         Err(reason) => {
             assert!(!reason.to_string().is_empty());
-            return println!("skipped: no perf-time: {reason}");
+            return skipped!("no perf-time: {reason}");
         }
     };
     let mut last = time.ticks_end();
@@ -270,7 +268,7 @@ fn a_real_time_clock_is_read_by_its_device_and_beside_it() {
     let host = Host::live();
     let (first, second) = match (RealTimeClock::open(&host, 0), RealTimeClock::open(&host, 0)) {
         (Ok(first), Ok(second)) => (first, second),
-        (Err(reason), _) | (_, Err(reason)) => return println!("skipped: no real-time clock: {reason}"),
+        (Err(reason), _) | (_, Err(reason)) => return skipped!("no real-time clock: {reason}"),
     };
     // The device is for one at a time: one of the two goes by the kernel's file, if not both.
     let (before, between, after) = (first.ticks(), second.ticks(), first.ticks());
@@ -281,7 +279,7 @@ fn a_real_time_clock_is_read_by_its_device_and_beside_it() {
 fn a_ptp_clock_says_how_far_it_is_from_the_systems() {
     let clock = match PtpClock::open(&Host::live(), 0) {
         Ok(clock) => clock,
-        Err(reason) => return println!("skipped: no PTP clock: {reason}"),
+        Err(reason) => return skipped!("no PTP clock: {reason}"),
     };
     let offset = clock.offset().expect("every driver has the plain way");
     assert!(offset.readings > 0 && offset.bound_ns.is_none_or(|bound_ns| bound_ns < 1_000_000_000), "{offset:?}");
@@ -319,7 +317,7 @@ fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
         Ok(cycles) => cycles,
         Err(reason) => {
             assert!(reason.remedy().is_some(), "{reason}");
-            return println!("skipped: no perf-cycles: {reason}");
+            return skipped!("no perf-cycles: {reason}");
         }
     };
     counts_work(&cycles);
@@ -340,7 +338,7 @@ fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
     let host = Host::live();
     let cycles = match PerfCycles::open(&host) {
         Ok(cycles) => cycles,
-        Err(reason) => return println!("skipped: no perf-cycles: {reason}"),
+        Err(reason) => return skipped!("no perf-cycles: {reason}"),
     };
     // Another thread's work is not counted here, whatever it costs.
     let start = cycles.ticks_start();
@@ -374,7 +372,7 @@ fn a_cores_cycles_are_counted_or_refused_and_nobody_dies() {
             counts_work(&cycles);
             println!("arm-cycles: {} bits on CPU {}", cycles.info().width, cycles.cpu());
         }
-        Err(reason) => println!("skipped: no arm-cycles: {reason}"),
+        Err(reason) => skipped!("no arm-cycles: {reason}"),
     }
     assert_eq!(hpt_core::realtime::allowed_cpus(), before);
 }
@@ -440,7 +438,7 @@ fn the_system_timer_carries() {
     let host = Host::live();
     let wide = match BcmSystimer::open(&host) {
         Ok(wide) => wide,
-        Err(reason) => return println!("skipped: no System Timer: {reason}"),
+        Err(reason) => return skipped!("no System Timer: {reason}"),
     };
     let low = BcmSystimerLow::open(&host).expect("as the other form");
     let widened = Widened::new(BcmSystimerLow::open(&host).expect("as the other form"), &host).expect("it is steady");
@@ -605,7 +603,7 @@ fn with_the_counter_forbidden_the_library_answers_by_system_call() {
         }
     });
     match end {
-        None => println!("skipped: this kernel does not know PR_SET_TSC"),
+        None => skipped!("this kernel does not know PR_SET_TSC"),
         Some(end) => assert_eq!(end, ChildEnd::Exited(0)),
     }
 }
@@ -613,7 +611,7 @@ fn with_the_counter_forbidden_the_library_answers_by_system_call() {
 #[test]
 fn state_is_kept_for_this_boot_and_replaced_in_one_step() {
     let Some(binding) = Binding::of(&Host::live()) else {
-        return println!("skipped: /proc does not tell the boot's identity");
+        return skipped!("/proc does not tell the boot's identity");
     };
     let folder = std::env::temp_dir().join(format!("hpt-state-test-{}", std::process::id()));
     let store = Store::new(&folder);

@@ -1,9 +1,11 @@
 //! The tests of hpt-core from outside, in one program: captured machines, and the machine at hand.
 
+#[macro_use]
+mod support;
+
 mod doctor;
 mod hosts;
 mod instants;
 mod laws;
 mod live;
 mod sleeps;
-mod support;

@@ -246,7 +246,7 @@ fn a_moment_of_the_wall_clock_is_waited_for() {
         0
     });
     match end {
-        ChildEnd::Exited(2) => println!("skipped: the wall clock was set"),
+        ChildEnd::Exited(2) => skipped!("the wall clock was set"),
         end => assert_eq!(end, ChildEnd::Exited(0), "1: early, 3: said to be set"),
     }
 }

@@ -1,5 +1,15 @@
 //! What the tests share: running hpt, its streams as text, captured machines.
 
+/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
+/// `eprintln!` print in a test that passes.
+macro_rules! skipped {
+    ($($why:tt)*) => {{
+        use std::io::Write as _;
+        // One write for the line, so that two tests do not mix theirs.
+        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
+    }};
+}
+
 pub(crate) mod pages;
 pub(crate) mod unsafe_calls;
 

@@ -1,5 +1,15 @@
 //! What the tests share.
 
+/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
+/// `eprintln!` print in a test that passes.
+macro_rules! skipped {
+    ($($why:tt)*) => {{
+        use std::io::Write as _;
+        // One write for the line, so that two tests do not mix theirs.
+        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
+    }};
+}
+
 pub(crate) mod unsafe_calls;
 
 use std::{
@@ -38,8 +48,9 @@ pub(crate) fn is_alone(name: &str) -> bool {
             .unwrap_or_else(|| panic!("{name}, in a process of its own, did not end"))
     };
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{errors}");
+    errors.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(|why| skipped!("{why}"));
     false
 }
 

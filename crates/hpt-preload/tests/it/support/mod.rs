@@ -1,5 +1,15 @@
 //! What the tests share: starting a program with or without the library, and what that said.
 
+/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
+/// `eprintln!` print in a test that passes.
+macro_rules! skipped {
+    ($($why:tt)*) => {{
+        use std::io::Write as _;
+        // One write for the line, so that two tests do not mix theirs.
+        std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
+    }};
+}
+
 pub(crate) mod unsafe_calls;
 
 use std::{
@@ -37,7 +47,7 @@ impl Statistic {
 /// The library as cargo built it for these tests; `None`, and why, where there is none to be loaded.
 pub(crate) fn library() -> Option<PathBuf> {
     if cfg!(target_feature = "crt-static") {
-        println!("skipped: a static program loads no library");
+        skipped!("a static program loads no library");
         return None;
     }
     let tests = std::env::current_exe().expect("this program has a path");
