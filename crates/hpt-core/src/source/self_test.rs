@@ -122,7 +122,8 @@ where
     let mut steps = Steps::default();
     let mut last = first;
     loop {
-        let watched_ns = last.after_ns.wrapping_sub(first.before_ns);
+        // Only what surely lay between the two readings: a stop of this thread within a bracket is not time in which the source was watched.
+        let watched_ns = last.before_ns.saturating_sub(first.after_ns);
         if watched_ns >= PATIENCE_NS || (watched_ns >= window_ns && (steps.count() >= FEWEST_STEPS || !must_move(info)))
         {
             break;
@@ -133,17 +134,25 @@ where
         let mut previous = last.ticks;
         for _ in 0..reads {
             let ticks = source.ticks_end();
-            // A clock that may be stepped may be stepped back; a counter may not.
-            if info.steady && info.width.signed_difference(previous, ticks) < 0 {
-                return Err(SelfTestFailure::RunsBackwards { from_ticks: previous, to_ticks: ticks });
-            }
-            steps.record(info.width.difference(previous, ticks));
+            record(info, previous, ticks, &mut steps)?;
             previous = ticks;
         }
         last = reference.pair(source);
+        // The pair's reading comes after the last one above: a clock that the kernel's tick moves may have moved just there, after a stop of this thread.
+        record(info, previous, last.ticks, &mut steps)?;
     }
     let rate = judge(info, &first, &last, &steps)?;
     Ok(SelfTest { read_cost_ns, steps, rate })
+}
+
+/// Records the step between two readings in a row.
+fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestFailure> {
+    // A clock that may be stepped may be stepped back; a counter may not.
+    if info.steady && info.width.signed_difference(from_ticks, to_ticks) < 0 {
+        return Err(SelfTestFailure::RunsBackwards { from_ticks, to_ticks });
+    }
+    steps.record(info.width.difference(from_ticks, to_ticks));
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few microseconds, for statistics")]
@@ -184,7 +193,7 @@ fn judge(
 ) -> Result<(Frequency, Frequency), SelfTestFailure> {
     let still = SelfTestFailure::StandsStill {
         at_ticks: first.ticks,
-        watched: Duration::from_nanos(last.after_ns.wrapping_sub(first.before_ns)),
+        watched: Duration::from_nanos(last.before_ns.saturating_sub(first.after_ns)),
     };
     let moved = info.width.difference(first.ticks, last.ticks);
     let step = match steps.smallest_ticks().filter(|_| moved > 0) {
@@ -227,9 +236,11 @@ fn judge(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::{Pair, SelfTestFailure, judge, self_test};
     use crate::{
-        source::{Nominal, SourceId, SourceInfo, StatedBy},
+        source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
         stats::Steps,
         testing::ManualSource,
         units::{Frequency, Width},
@@ -311,6 +322,42 @@ mod tests {
         stepped.record(1);
         let races = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 7, 50_000_100), &stepped);
         assert!(matches!(races, Err(SelfTestFailure::WrongRate { .. })), "{races:?}");
+    }
+
+    /// One time line, read as two clocks: each read takes 5 µs, and the read of number `stop_at` begins 300 ms late.
+    #[derive(Debug)]
+    struct Stopped<'a> {
+        reads: &'a AtomicU64,
+        stop_at: u64,
+        step_ns: u64,
+        info: SourceInfo,
+    }
+
+    impl TimeSource for Stopped<'_> {
+        fn ticks(&self) -> u64 {
+            let read = self.reads.fetch_add(1, Ordering::Relaxed);
+            let stopped_ns = if read >= self.stop_at { 300_000_000 } else { 0 };
+            (read * 5_000 + stopped_ns) / self.step_ns * self.step_ns
+        }
+
+        fn info(&self) -> &SourceInfo {
+            &self.info
+        }
+    }
+
+    #[test]
+    fn a_coarse_clock_passes_wherever_its_reader_is_stopped() {
+        // From before the first pair, after 1331 reads that time a read, until well behind it.
+        for stop_at in 1_300..1_500 {
+            let reads = AtomicU64::new(0);
+            let clock = |step_ns| {
+                let mut info = steady(1_000_000_000);
+                info.claimed_resolution_ns = Some(step_ns);
+                Stopped { reads: &reads, stop_at, step_ns, info }
+            };
+            let tested = self_test(&clock(4_000_000), &clock(1));
+            assert!(tested.is_ok(), "stopped before read {stop_at}: {tested:?}");
+        }
     }
 
     #[test]

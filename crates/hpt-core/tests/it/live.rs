@@ -32,9 +32,8 @@ fn every_available_source_passes_its_self_test() {
     let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).expect("every kernel has it");
     for opened in available() {
         let source = opened.as_dyn();
-        // A busy host that stops this thread in the wrong place makes a coarse clock look as if it stood still.
-        let tested = (0..5).map(|_| self_test(source, &reference)).find(Result::is_ok);
-        assert!(tested.is_some(), "{}: {:?}", source.info().id, self_test(source, &reference));
+        let tested = self_test(source, &reference);
+        assert!(tested.is_ok(), "{}: {tested:?}", source.info().id);
     }
 }
 
@@ -56,13 +55,13 @@ fn steady_sources_never_step_back() {
         let mut last = source.ticks_end();
         let begun_ns = clock.ticks();
         for _ in 0..100_000 {
-            // Some are slow, of a virtual machine above all.
-            if clock.ticks() - begun_ns > 2_000_000_000 {
-                break;
-            }
             let now = source.ticks_end();
             assert!(source.info().width.signed_difference(last, now) >= 0, "{}: {last} then {now}", source.info().id);
             last = now;
+            // Some are slow, of a virtual machine above all. At least one pair of readings is compared, however late this thread runs.
+            if clock.ticks() - begun_ns > 2_000_000_000 {
+                break;
+            }
         }
     }
 }
