@@ -203,7 +203,7 @@ fn the_source_of_time_may_change_in_the_middle() {
             while sleeps < 40 || changes.load(Ordering::Relaxed) < 4 {
                 let deadline = Instant::now() + Duration::from_millis(1);
                 assert!(sleeper.sleep_until(deadline).is_in_time() && Instant::now() >= deadline);
-                assert!(begun.elapsed() < Duration::from_secs(60), "it is hardly ever changed");
+                assert!(begun.elapsed() < Duration::from_secs(1_800), "it hangs: the source is never changed");
                 sleeps += 1;
             }
         });
@@ -226,12 +226,18 @@ fn a_moment_of_the_wall_clock_is_waited_for() {
         for strategy in STRATEGIES {
             let mut sleeper = Sleeper::new().with_strategy(strategy);
             for us in [0, 10, 150, 300, 1_000].repeat(if cfg!(target_arch = "x86_64") { 60 } else { 4 }) {
-                let (wall, instant) = (SystemTime::now(), std::time::Instant::now());
+                let outer = std::time::Instant::now();
+                let wall = SystemTime::now();
+                let inner = std::time::Instant::now();
                 let deadline = wall + Duration::from_micros(us);
                 let woken = sleeper.sleep_until_wall(deadline);
+                let shortest = inner.elapsed();
                 let now = SystemTime::now();
-                // Nobody else sets the clock of a machine while it is tested, but somebody may.
-                let moved = now.duration_since(wall).unwrap_or_default().abs_diff(instant.elapsed());
+                let longest = outer.elapsed();
+                // The machine's wall clock may be set during the test. It was, if it moved by less than surely passed or by more than can have passed, however
+                // long this thread was stopped between two readings.
+                let shown = now.duration_since(wall).unwrap_or_default();
+                let moved = shortest.saturating_sub(shown).max(shown.saturating_sub(longest));
                 if moved > Duration::from_millis(50) {
                     return 2;
                 }
