@@ -148,10 +148,9 @@ mod tests {
 
     #[test]
     fn what_is_past_or_not_zero_is_not_waited_for() {
-        let start = Instant::now();
+        // That both return is the proof: nothing else ends the second.
         wait_while_zero(&AtomicU32::new(0), Till::Monotonic, Duration::ZERO);
         wait_while_zero(&AtomicU32::new(1), Till::Monotonic, Duration::from_secs(u64::MAX));
-        assert!(start.elapsed() < Duration::from_secs(60));
     }
 
     #[test]
