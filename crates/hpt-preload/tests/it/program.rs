@@ -18,7 +18,7 @@ pub(crate) const PROGRAM: &str = "HPT_PRELOAD_TEST_PROGRAM";
 
 /// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
 pub(crate) const READINGS: u64 = if cfg!(target_arch = "x86_64") { 100_000 } else { 4_000 };
-pub(crate) const THREADS: u64 = 8;
+const THREADS: u64 = 8;
 pub(crate) const CHILDREN: u64 = 50;
 
 /// What hpt-core may be off by while it learns the counter's rate: two brackets of the width that is just accepted (20 µs), over the shortest baseline, along
@@ -42,7 +42,8 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 /// A panic in here ends the process, with a message and by a signal.
 extern "C" fn before_main() {
     let Ok(name) = std::env::var(PROGRAM) else { return };
-    give_up_after(60);
+    // Only against a hang: no program takes minutes, even on a busy machine.
+    give_up_after(1_800);
     match name.as_str() {
         "one thread" => one_thread(),
         "errno" => leave_errno_alone(),
