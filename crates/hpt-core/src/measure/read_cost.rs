@@ -24,6 +24,8 @@ const LONGEST_BATCH_NS: u64 = 100_000_000;
 const SLOW_READ: Duration = Duration::from_micros(10);
 /// A slow source is read no longer than this in a row, and no longer than this singly.
 const LONGEST_RUN: Duration = Duration::from_secs(2);
+/// Batches below which a source does not count as slow: the first may have been interrupted.
+const FEWEST_BATCHES: u32 = 3;
 const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 
 /// What times the reads.
@@ -104,6 +106,8 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
+    // What a read takes while the CPU stays with the thread: the mean counts times in which it was away as well.
+    let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
     // The first batch warms caches and page tables and is thrown away.
     source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
     while cost.calls < calls {
@@ -118,6 +122,8 @@ pub fn read_cost(
         let took = Duration::from_nanos(wall_scale.nanoseconds(ticks));
         cost.calls += u64::from(batch);
         cost.total += took;
+        batches += 1;
+        quickest_ns = quickest_ns.min(took.as_nanos() / u128::from(batch));
         cost.cycles =
             cycles.zip(cycles_start.zip(cycles_end)).zip(cost.cycles).and_then(|((source, (start, end)), sum)| {
                 let info = source.info();
@@ -130,15 +136,19 @@ pub fn read_cost(
             cost.complete = false;
             break;
         }
-        if cost.calls < calls && is_slow(&cost) && cost.total >= LONGEST_RUN {
+        if cost.calls < calls
+            && batches >= FEWEST_BATCHES
+            && quickest_ns >= SLOW_READ.as_nanos()
+            && cost.total >= LONGEST_RUN
+        {
             (cost.complete, cost.cut_short) = (false, true);
             break;
         }
     }
     let tick_ns = stopwatch_frequency.tick_ns_f64();
     let mut count = cost.calls.min(MOST_SINGLES);
-    if is_slow(&cost) {
-        let in_time = LONGEST_SINGLES.as_nanos() * u128::from(cost.calls) / cost.total.as_nanos().max(1);
+    if cost.calls > 0 && quickest_ns >= SLOW_READ.as_nanos() {
+        let in_time = LONGEST_SINGLES.as_nanos() / quickest_ns;
         let fewer = count.min(u64::try_from(in_time).unwrap_or(u64::MAX).max(1));
         cost.cut_short |= fewer < count;
         count = fewer;
@@ -147,10 +157,6 @@ pub fn read_cost(
     cost.singles = singles.spread(tick_ns);
     cost.empty = empty.spread(tick_ns);
     cost
-}
-
-fn is_slow(cost: &ReadCost) -> bool {
-    u32::try_from(cost.calls).is_ok_and(|calls| cost.total >= SLOW_READ.saturating_mul(calls)) && cost.calls > 0
 }
 
 /// How many reads make a batch that does not last too long.
@@ -192,10 +198,17 @@ fn single_reads(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
 
     use super::{Instruments, read_cost};
-    use crate::{testing::ManualSource, units::Frequency};
+    use crate::{
+        source::{SourceInfo, TimeSource},
+        testing::ManualSource,
+        units::Frequency,
+    };
 
     #[test]
     fn no_calls_cost_nothing_and_have_no_spread() {
@@ -237,9 +250,9 @@ mod tests {
         };
         // Two batches, over each of which the source moves once.
         assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
-        // A second for each read, so that one makes a batch: long enough for a fast core to wrap 32 bits twice.
+        // A second for each read, so that one makes a batch, and three make it slow: long enough for a fast core to wrap 32 bits twice.
         let second_ns = 1_000_000_000;
-        assert_eq!((cost(second_ns, Width::BITS_32), cost(second_ns, Width::BITS_64)), (None, Some(7)));
+        assert_eq!((cost(second_ns, Width::BITS_32), cost(second_ns, Width::BITS_64)), (None, Some(21)));
     }
 
     #[test]
@@ -268,6 +281,37 @@ mod tests {
         // What is quick enough is read as often as it was asked to be, however long that takes.
         let (quick, _) = cost(9_000, 1_000_000);
         assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, false));
+    }
+
+    /// A source during one of whose readings the CPU is away for ten seconds.
+    #[derive(Debug)]
+    struct Stopped<'a> {
+        clock: &'a ManualSource,
+        readings: AtomicU32,
+    }
+
+    impl TimeSource for Stopped<'_> {
+        fn ticks(&self) -> u64 {
+            if self.readings.fetch_add(1, Ordering::Relaxed) == 50_000 {
+                self.clock.advance(10_000_000_000);
+            }
+            self.clock.ticks()
+        }
+
+        fn info(&self) -> &SourceInfo {
+            self.clock.info()
+        }
+    }
+
+    #[test]
+    fn a_thread_that_was_stopped_does_not_make_its_source_slow() {
+        let clock = ManualSource::nanoseconds("clock").stepping_by(40);
+        let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
+        let (wall, stopwatch) = (&clock, &clock);
+        let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
+        let cost = read_cost(&source, instruments, 200_000, |_| true);
+        assert!(cost.total.as_secs() >= 10, "{cost:?}");
+        assert_eq!((cost.calls, cost.complete, cost.cut_short), (200_000, true, false));
     }
 
     #[test]
