@@ -380,7 +380,7 @@ fn follows_back(strategy: Strategy) {
             break (sleeping, deadline, start);
         }
         set_the_wall_clock(deadline + Duration::from_secs(5));
-        sleeping.join().expect("it only sleeps");
+        let _ = sleeping.join().expect("it only sleeps");
         ahead *= 2;
     };
     // Beyond the moment at which it would have ended.
