@@ -1,5 +1,22 @@
-//! The one file of these tests that may use `unsafe`: forked children, one of them with the counter forbidden, and a signal handler.
+//! The one file of these tests that may use `unsafe`: forked children, one of them with the counter forbidden, a signal handler, and what runs before `main`.
 #![expect(unsafe_code, reason = "fork, prctl, waitpid and signal handlers have no safe form")]
+
+/// The loader calls what this section lists before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    super::starter::begin();
+}
+
+/// Forks, and answers true in the child. To be called before `main` only, while this process has one thread: then the child may do whatever the parent may.
+pub(super) fn fork_before_main() -> bool {
+    // SAFETY: takes nothing; no other thread exists, so that no lock is copied while it is held. fork(2).
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+    child == 0
+}
 
 /// How a child ended.
 #[derive(Debug, PartialEq, Eq)]
