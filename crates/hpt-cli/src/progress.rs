@@ -21,6 +21,16 @@ pub(crate) fn say_on_a_terminal(text: &str) {
     }
 }
 
+/// How many decimals of a percent make the figure move about once a second, so that also a run of hours is seen to go on.
+fn decimals(expected: Duration) -> usize {
+    match expected.as_secs() {
+        0..100 => 0,
+        100..1_000 => 1,
+        1_000..10_000 => 2,
+        _ => 3,
+    }
+}
+
 /// How long the rest takes: as was expected, and the further the run is, the more as it went so far. indicatif's own guess is by steps alone, and knows nothing before
 /// the first of them.
 fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
@@ -44,8 +54,12 @@ impl Progress {
             let left = left(expected, state.elapsed(), state.fraction().into());
             let _ = write!(out, "{:#}", HumanDuration(left));
         };
-        let style = ProgressStyle::with_template("{msg:17} {wide_bar} {percent:>3} % {left:>4}");
-        let style = style.expect("the template is a constant").with_key("left", time_left);
+        let decimals = decimals(expected);
+        let done = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = write!(out, "{:.decimals$}", state.fraction() * 100.0);
+        };
+        let style = ProgressStyle::with_template("{msg:17} {wide_bar} {done:>3} % {left:>4}");
+        let style = style.expect("the template is a constant").with_key("left", time_left).with_key("done", done);
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         Self { bar: bar.with_style(style), steps }
     }
@@ -88,7 +102,14 @@ impl Drop for Progress {
 mod tests {
     use std::time::Duration;
 
-    use super::left;
+    use super::{decimals, left};
+
+    #[test]
+    fn a_percentage_moves_about_once_a_second() {
+        for (expected_s, expected) in [(1, 0), (99, 0), (100, 1), (999, 1), (1_000, 2), (3_600, 2), (64_800, 3)] {
+            assert_eq!(decimals(Duration::from_secs(expected_s)), expected, "{expected_s} s");
+        }
+    }
 
     #[test]
     fn the_time_left_is_told_from_the_first_moment_and_follows_what_is_seen() {
