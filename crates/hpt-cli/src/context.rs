@@ -156,11 +156,19 @@ impl Context {
             return Ok(());
         }
         let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
+        // The shutdown must come before the flag that it looks at. A Ctrl-C between the two would be lost: another flag is set by it.
+        let early = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(key, Arc::clone(&early))
+            .and_then(|_| {
+                signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
+            })
             .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
             .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
-            .map(drop)
-            .map_err(Failure::Signals)
+            .map_err(Failure::Signals)?;
+        if early.load(Ordering::Relaxed) {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
