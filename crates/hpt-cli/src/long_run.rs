@@ -294,7 +294,7 @@ pub(crate) fn watch_without_disturbing(
         #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
         let fraction = match extent.count {
             Some(count) => shared.done.load(Ordering::Relaxed) as f64 / (count as f64 * threads as f64),
-            None => start.elapsed().as_secs_f64() / extent.duration.as_secs_f64(),
+            None => shared.elapsed().as_secs_f64() / extent.duration.as_secs_f64(),
         };
         progress.at_fraction(fraction);
         if kept.elapsed() >= INTERIM {

@@ -391,6 +391,7 @@ impl OneThread<'_> {
                 (true, false) => Told::GoOn,
             }
         };
+        self.shared.begin(Instant::now());
         let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
         drop(lines);
         // Whoever ended has answered for good: the others may go on for long.
