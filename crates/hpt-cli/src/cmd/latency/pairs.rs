@@ -32,6 +32,8 @@ const EXAMPLES: &str = "  \
 pub(super) const KIND: &str = "latency-pairs";
 /// Among pairs that follow one another, one in so many is followed by a look at Ctrl-C.
 const LOOK_EVERY: u64 = 1_000;
+/// A pair of reads, for the progress bar alone.
+const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
 /// What two reads in a row differ by, also after a pause
 ///
@@ -121,7 +123,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
     let rates: Vec<_> = sources.iter().map(|&source| rate(source, reference.as_dyn())).collect();
 
-    let expected: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
+    let waits: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
+    let expected = waits + reads(sources.len(), arguments.every.len(), arguments.count);
     let progress = Progress::new(u64::from(arguments.count) * arguments.every.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = context.interrupts(sleeper.interrupter())?;
@@ -174,6 +177,11 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
     // A clock of milliseconds shows nothing of this.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
+}
+
+/// About how long the reads themselves take.
+fn reads(sources: usize, ways: usize, count: u32) -> Duration {
+    GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
 }
 
 /// Waits, in one sleep, which Ctrl-C ends. Says no when it did.
