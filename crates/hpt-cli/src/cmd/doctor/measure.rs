@@ -13,7 +13,7 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use crate::{context::Context, render::short_time};
+use crate::{context::Context, progress::Progress, render::short_time};
 
 /// Three whole periods of a second, wherever in one of them it begins.
 const LOOK: Duration = Duration::from_millis(4_300);
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(4_300);
 const STEP: Duration = Duration::from_micros(100);
 /// A shorter time is not worth mentioning here: `hpt latency poll` counts them all.
 const HOLE: Duration = Duration::from_millis(5);
-const WAKES: usize = 500;
+const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
 /// Before ordinary threads, and behind the kernel's own.
 const PRIORITY: u8 = 40;
@@ -44,6 +44,10 @@ pub(super) fn measure(
 ) -> Vec<Measured> {
     let cpu = pinned.cpu();
     let mut measured = Vec::new();
+    let wakes = PERIOD * WAKES;
+    let expected = LOOK + 2 * wakes;
+    let progress = Progress::new(1, expected);
+    progress.name("looking");
     measured.extend(reading(host));
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Found(_)))
@@ -69,6 +73,8 @@ pub(super) fn measure(
         ),
     });
     drop(fifo);
+    progress.name("waking up");
+    progress.at_fraction(LOOK.div_duration_f64(expected));
     // One that waits is in nobody's way.
     let fifo = Fifo::at(PRIORITY).ok();
     let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
@@ -77,6 +83,7 @@ pub(super) fn measure(
         rules: &["preemption", "governor", "idle-states", "interrupts", "kernel-threads"],
         result: format!("{late} on CPU {cpu} {by}"),
     }));
+    progress.at_fraction((LOOK + wakes).div_duration_f64(expected));
     if let Ok(_awake) = AwakeCpus::hold() {
         measured.extend(woken(context).map(|late| Measured {
             what: "the same with all CPUs kept awake",
