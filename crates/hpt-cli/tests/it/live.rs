@@ -3,12 +3,15 @@
 use std::{
     io::Read,
     process::{Output, Stdio},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
 
-use crate::support::{code, hpt, json, run, stderr, stdout, unsafe_calls::interrupt};
+use crate::support::{
+    at_a_terminal::AtATerminal, code, hpt, json, measuring_doctor, run, stderr, stdout, unsafe_calls::interrupt,
+    wait_while_running,
+};
 
 #[test]
 fn probe_lists_every_source_and_says_why() {
@@ -146,7 +149,13 @@ fn bench_counts_its_calls_and_compares() {
         let found = rows.iter().find(|row| row["id"] == id && path.is_none_or(|path| row["read_path"] == path));
         found.unwrap_or_else(|| panic!("{id} in {document}"))
     };
-    assert_eq!(of("monotonic", Some("syscall"))["calls"], 20_000);
+    assert!(of("monotonic", Some("syscall"))["calls"].as_u64() > Some(0));
+    // What is slow is read fewer times, and that is said. What a busy machine interrupts for long is slow as well.
+    let notes = document["notes"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let slow: Vec<&str> = notes
+        .filter_map(|note| note.split(" read fewer times than asked").next().filter(|before| *before != note))
+        .flat_map(|names| names.trim_end_matches(" was").trim_end_matches(" were").split(", "))
+        .collect();
     assert_eq!(of("monotonic", None)["ratio_to_monotonic"], 1.0);
     let least = rows.iter().filter_map(|row| row["ratio_to_cheapest"].as_f64()).fold(f64::INFINITY, f64::min);
     assert!((least - 1.0).abs() < 1e-9, "{least}");
@@ -156,11 +165,9 @@ fn bench_counts_its_calls_and_compares() {
             number("single_p50_ns") <= number("single_p99_ns") && number("single_p99_ns") <= number("single_max_ns"),
             "{row}"
         );
-        // What is slow is read fewer times, and that is said.
-        let id = row["id"].as_str().expect("a name");
-        if !document["notes"].to_string().contains(&format!("{id} ")) {
-            assert_eq!((&row["complete"], number("single_samples")), (&Value::Bool(true), 20_000.0));
-        }
+        let is_slow = slow.contains(&row["id"].as_str().expect("a name"));
+        let all = (number("calls"), number("single_samples"), &row["complete"]);
+        assert!(is_slow || all == (20_000.0, 20_000.0, &Value::Bool(true)), "{row} {slow:?}");
     }
     assert!(document["cpu"].is_number(), "pinned unless told otherwise");
 }
@@ -195,29 +202,21 @@ fn bench_runs_where_it_is_told() {
     assert_eq!(json(&there)["cpu"], here);
 }
 
-/// What hpt prints when Ctrl-C ends it in the middle of a run, and its exit code. It may be slow to start: a signal that comes before it
-/// listens ends it, and it is given more time.
+/// What hpt prints when Ctrl-C ends it in the middle of a run, and its exit code. The signal is sent when its progress bar shows that something was measured.
 pub(crate) fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
-    for attempt in 0..6 {
-        let mut child = hpt()
-            .args(arguments)
-            .args(["--format", "json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        std::thread::sleep(Duration::from_millis(400 << attempt));
-        interrupt(child.id());
-        let mut text = String::new();
-        child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
-        let status = child.wait().expect("started");
-        // Killed, before it listened; or it had measured nothing yet.
-        let too_early = matches!(status.code(), None | Some(2));
-        if status.code().is_some() && (!too_early || attempt == 5) {
-            let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-            return (document, status.code());
-        }
-    }
-    panic!("{arguments:?} does not listen for Ctrl-C");
+    let mut running = AtATerminal::start(hpt().args(arguments).args(["--format", "json"]));
+    running.wait_until_it_measures();
+    running.interrupt();
+    ended(running)
+}
+
+/// The document of a run that ends, and its exit code.
+fn ended(running: AtATerminal) -> (Value, Option<i32>) {
+    let output = running.output();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let shown = String::from_utf8_lossy(&output.stderr);
+    let document = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{shown}"));
+    (document, output.status.code())
 }
 
 #[test]
@@ -245,7 +244,7 @@ fn sleep_compares_every_method_and_none_of_its_own_is_early() {
 
 #[test]
 fn an_interrupted_sleep_prints_what_is_there() {
-    let (document, code) = interrupted(&["sleep", "--count", "1000000", "--duration", "1ms"]);
+    let (document, code) = interrupted(&["sleep", "--count", "100000", "--duration", "1ms"]);
     assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
     assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
 }
@@ -358,15 +357,21 @@ fn files_of_a_run_are_taken_or_refused_before_anything_is_lost() {
     assert!(made.success());
     let output = run(&["latency", "timer", "--count", "1", "--raw", &pipe]);
     assert!(code(&output) == 2 && stderr(&output).contains("cannot write"), "{}", stderr(&output));
-    let reader = std::process::Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().expect("cat is there");
-    // Until it has opened its end nobody reads.
-    let begun = Instant::now();
-    while code(&run(&["latency", "timer", "--count", "5000", "--interval", "10us", "--raw", &pipe])) != 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "cat does not come to read");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let read = reader.wait_with_output().expect("started");
-    assert_eq!(stdout(&read).lines().count(), 5_000);
+    // Open at once, because one that both reads and writes waits for nobody; and the reader comes to no end before that one is closed.
+    let both = std::fs::File::options().read(true).write(true).open(&pipe).expect("ours");
+    let mut reader = std::fs::File::open(&pipe).expect("ours");
+    let read = std::thread::scope(|scope| {
+        let read = scope.spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("UTF-8");
+            text
+        });
+        let output = run(&["latency", "timer", "--count", "5000", "--interval", "10us", "--raw", &pipe]);
+        drop(both);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        read.join().expect("it does not panic")
+    });
+    assert_eq!(read.lines().count(), 5_000);
 }
 
 /// A link stays one, and what it leads to is what is replaced.
@@ -452,10 +457,7 @@ fn metrics_are_printed_and_kept() {
     let mut watch = hpt();
     watch.args(["watch", "--interval", "100ms", "--no-cores", "--textfile", path]).stdout(Stdio::null());
     let mut watch = watch.spawn().expect("the binary was built");
-    while !file.exists() {
-        assert!(watch.try_wait().expect("started").is_none(), "it ended, and kept nothing");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_while_running(&mut watch, "an interval's figures are kept", || file.exists());
     interrupt(watch.id());
     watch.wait().expect("started");
     assert!(std::fs::read_to_string(&file).expect("it was kept").contains("hpt_watch_duration_seconds"));
@@ -464,25 +466,36 @@ fn metrics_are_printed_and_kept() {
 
 #[test]
 fn latency_by_the_wall_clock_begins_at_the_time_that_was_asked_for() {
-    let run_at = |mode: &str, at: &str| {
-        run(&["latency", mode, "--at", at, "--interval", "20ms", "--count", "3", "--format", "json"])
-    };
     let has_passed = |output: &Output| stderr(output).contains("that time has passed");
-    // A busy machine may not have started it by then: it is given more time.
-    let mut asked = [2, 8, 32, 64].into_iter().map(|seconds| {
-        let at = humantime::format_rfc3339_seconds(SystemTime::now() + Duration::from_secs(seconds)).to_string();
-        let output = run_at("timer", &at);
-        (at, output)
-    });
-    let (at, output) = asked.find(|(_, output)| !has_passed(output)).expect("a minute is enough");
-    assert!(SystemTime::now() > humantime::parse_rfc3339(&at).expect("a time"));
+    // All are started at once. One that a slow machine starts too late must say so, and must be right; the first that was started in time is judged.
+    let mut asked: Vec<_> = [2, 30, 300]
+        .map(|seconds| {
+            let at = humantime::format_rfc3339_seconds(SystemTime::now() + Duration::from_secs(seconds)).to_string();
+            let mut command = hpt();
+            command.args(["latency", "timer", "--at", &at, "--interval", "20ms", "--count", "3", "--format", "json"]);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+            (at, child)
+        })
+        .into();
+    let (at, output) = loop {
+        let (at, child) = asked.remove(0);
+        let output = child.wait_with_output().expect("started");
+        assert!(SystemTime::now() > humantime::parse_rfc3339(&at).expect("a time"), "{}", stderr(&output));
+        if !has_passed(&output) {
+            break (at, output);
+        }
+        assert_eq!(code(&output), 2);
+    };
+    for (_, mut other) in asked {
+        other.kill().and_then(|()| other.wait().map(drop)).expect("it is ours");
+    }
     let document = json(&output);
     assert_eq!((&document["at"], &document["source"]), (&at.as_str().into(), &"realtime".into()));
     let result = &document["results"][0];
     let seen = result["samples"].as_u64().zip(result["clock_was_set"].as_u64()).expect("counts");
     assert_eq!(seen.0 + seen.1, 3, "{document}");
     // By now it has passed.
-    let late = run_at("poll", &at);
+    let late = run(&["latency", "poll", "--at", &at, "--interval", "20ms", "--count", "3"]);
     assert!(code(&late) == 2 && has_passed(&late), "{}", stderr(&late));
 }
 
@@ -504,24 +517,26 @@ fn an_interrupted_latency_prints_what_is_there() {
         assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)), "{mode}");
         assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
     }
-    // Nothing to wait for within an hour: Ctrl-C is heard all the same.
-    let (document, _) = interrupted(&["latency", "timer", "--interval", "1h", "--count", "2"]);
-    assert_eq!(document["interrupted"], true);
+    // Nothing to wait for within an hour, once the first of two was counted: Ctrl-C is heard all the same.
+    let (document, code) = interrupted(&["latency", "timer", "--interval", "1h", "--count", "2"]);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert_eq!(document["results"][0]["samples"], 1);
 }
 
 #[test]
 fn interrupted_pairs_are_printed() {
-    let (document, code) = interrupted(&["latency", "pairs", "--every", "1ms", "--count", "1000000"]);
+    let (document, code) = interrupted(&["latency", "pairs", "--every", "1ms", "--count", "500000"]);
     assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
     assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
-    let (document, _) =
+    let (document, code) =
         interrupted(&["latency", "pairs", "--every", "0s", "--count", "4000000000", "--source", "monotonic"]);
-    assert_eq!(document["interrupted"], true);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert!(document["results"][0]["samples"].as_u64().is_some_and(|samples| samples > 0));
 }
 
 #[test]
 fn an_interrupted_bench_prints_what_is_there() {
-    let (document, code) = interrupted(&["bench", "--calls", "1e11", "--source", "monotonic"]);
+    let (document, code) = interrupted(&["bench", "--calls", "4e9", "--source", "monotonic"]);
     assert_eq!(code, Some(0));
     let row = &document["results"][0];
     assert_eq!((&document["interrupted"], &row["complete"]), (&Value::Bool(true), &Value::Bool(false)));
@@ -530,8 +545,9 @@ fn an_interrupted_bench_prints_what_is_there() {
 
 #[test]
 fn an_interrupted_calibration_prints_what_is_there() {
-    let (document, _) = interrupted(&["calibrate", "--window", "1h", "--source", "boottime"]);
-    assert_eq!(document["interrupted"], true);
+    let (document, code) = interrupted(&["calibrate", "--window", "10m", "--source", "boottime"]);
+    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert_eq!(document["calibrations"][0]["calibrated"], true);
 }
 
 #[test]
@@ -634,8 +650,7 @@ fn one_line_does_not_show_what_several_threads_do() {
 
 #[test]
 fn a_doctor_that_measures_says_what_came_of_it() {
-    let output = run(&["doctor", "--measure", "--format", "json"]);
-    let document = json(&output);
+    let document = measuring_doctor();
     let measured = document["measured"].as_array().expect("it was asked to");
     let rules: Vec<&str> =
         document["rules"].as_array().expect("rules").iter().filter_map(|rule| rule["rule"].as_str()).collect();
@@ -661,7 +676,12 @@ fn a_doctor_that_measures_says_what_came_of_it() {
 
 #[test]
 fn an_interrupted_doctor_prints_what_it_has() {
-    let (document, _) = interrupted(&["doctor", "--measure"]);
+    // What is being measured is shown, and then the signal comes: while the clock is looked at for seconds, or later.
+    let mut running = AtATerminal::start(hpt().args(["doctor", "--measure", "--format", "json"]));
+    running.wait_until_shown("it names what it does", |shown| shown.contains("looking"));
+    running.interrupt();
+    let (document, code) = ended(running);
+    assert!(matches!(code, Some(0..=2)), "{code:?}");
     assert!(document["rules"].as_array().is_some_and(|rules| rules.len() > 30));
     let measured = document["measured"].as_array().expect("it was asked to");
     assert!(document["interrupted"] == true || measured.len() >= 3, "{document:#}");

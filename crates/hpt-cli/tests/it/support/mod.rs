@@ -10,14 +10,19 @@ macro_rules! skipped {
     }};
 }
 
+pub(crate) mod at_a_terminal;
 pub(crate) mod pages;
 pub(crate) mod unsafe_calls;
 
 use std::{
     fs,
+    io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -50,11 +55,64 @@ pub(crate) fn hpt() -> Command {
     command
 }
 
+/// No test waits longer than this for anything: only a hang takes so long.
+const HANG: Duration = Duration::from_secs(600);
+
+/// Waits for a condition, however slow the machine is.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < HANG, "still not so: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The same for a condition that `child` brings about; it must not end before.
+#[track_caller]
+pub(crate) fn wait_while_running(child: &mut Child, what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_until(what, || {
+        let ended = child.try_wait().expect("it is ours");
+        let so = is_so();
+        assert!(so || ended.is_none(), "{ended:?} before this was so: {what}");
+        so
+    });
+}
+
+/// Whether this machine tells which boot it is: else nothing that was measured is kept.
+pub(crate) fn tells_its_boot() -> bool {
+    let tells = fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|boot| !boot.trim().is_empty());
+    if !tells {
+        skipped!("this machine does not tell which boot it is");
+    }
+    tells
+}
+
+/// Writes a program. A process of its own does that: a file that this process has open for writing, even in a child that another test is just starting, cannot be executed.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut writer = Command::new("sh")
+        .args(["-c", r#"cat >"$1" && chmod 755 "$1""#, "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("every machine has a shell");
+    writer.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert!(writer.wait().expect("started").success(), "{} is written", path.display());
+}
+
+/// What `hpt doctor --measure` finds here: it takes seconds, and several tests look at it.
+pub(crate) fn measuring_doctor() -> &'static Value {
+    static FOUND: OnceLock<Value> = OnceLock::new();
+    FOUND.get_or_init(|| json(&run(&["doctor", "--measure", "--format", "json"])))
+}
+
 /// A copy of the built command where everybody may run it, and the folder that it is in: the build folder may be closed to others.
 pub(crate) fn copied_for_everybody() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let binary = folder.path().join("hpt");
-    fs::copy(env!("CARGO_BIN_EXE_hpt"), &binary).expect("ours");
+    // A process of its own writes it, for the same reason as in `write_program`.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_hpt")).arg(&binary).status();
+    assert!(copied.expect("cp is there").success());
     for path in [folder.path(), &binary] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
     }

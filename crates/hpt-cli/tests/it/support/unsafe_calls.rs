@@ -2,9 +2,13 @@
 #![expect(unsafe_code, reason = "what happens between fork and exec has no safe form")]
 
 use std::{
+    ffi::CStr,
     fs::File,
     io,
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::OpenOptionsExt, process::CommandExt},
+    },
     process::Command,
 };
 
@@ -33,6 +37,37 @@ pub(crate) fn limit_realtime(command: &mut Command) -> &mut Command {
     };
     // SAFETY: `limit` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
     unsafe { command.pre_exec(limit) }
+}
+
+/// Starts the command with a limit on the length of the files that it writes: SIGXFSZ ends it in the middle of a write that would go beyond.
+pub(crate) fn limit_files(command: &mut Command, bytes: u64) -> &mut Command {
+    let limit = move || {
+        let length = libc::rlimit { rlim_cur: bytes as libc::rlim_t, rlim_max: bytes as libc::rlim_t };
+        // SAFETY: setrlimit reads a struct that is there, and is async-signal-safe. setrlimit(2).
+        match unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const length) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: `limit` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
+    unsafe { command.pre_exec(limit) }
+}
+
+/// A new terminal: the side that shows it, and the side that a program writes to. It controls no process.
+pub(crate) fn terminal() -> io::Result<(File, File)> {
+    let open = |path: &str| File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path);
+    let shown = open("/dev/ptmx")?;
+    let mut name = [0_u8; 64];
+    // SAFETY: unlockpt takes a number; ptsname_r writes no more than the length that it is given. unlockpt(3), ptsname(3).
+    let answers = unsafe {
+        [libc::unlockpt(shown.as_raw_fd()), libc::ptsname_r(shown.as_raw_fd(), name.as_mut_ptr().cast(), name.len())]
+    };
+    if answers != [0, 0] {
+        return Err(io::Error::last_os_error());
+    }
+    let name = CStr::from_bytes_until_nul(&name).map_err(io::Error::other)?;
+    let written = open(name.to_str().map_err(io::Error::other)?)?;
+    Ok((shown, written))
 }
 
 /// From here on what the tests start is ended by Ctrl-C and by the end of its terminal, as at a terminal: who started the tests in the background, or by nohup, may have

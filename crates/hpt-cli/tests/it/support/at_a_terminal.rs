@@ -1,0 +1,119 @@
+//! A run of hpt whose standard error is a terminal: its progress bar shows when it has begun to measure, so that a test can wait for that.
+//! Standard output stays a pipe, for the document.
+
+use std::{
+    fs::File,
+    io::Read,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use super::{unsafe_calls, wait_while_running};
+
+/// A run that is over when the test is.
+pub(crate) struct AtATerminal {
+    child: Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+    printed: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// Reads all that comes. The end of a terminal is an error: EIO, where nobody has it open any more.
+fn read_all(mut from: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut piece = [0; 4096];
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return,
+                Ok(length) => into.lock().unwrap_or_else(PoisonError::into_inner).extend(&piece[..length]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    })
+}
+
+fn text(of: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}
+
+/// Whether a progress bar stood at more than nothing: the figure before ` %`.
+fn shows_progress(shown: &str) -> bool {
+    let mut before: Vec<_> = shown.split(" %").collect();
+    before.pop();
+    before.iter().any(|before| {
+        before.split_whitespace().next_back().and_then(|done| done.parse::<f64>().ok()).is_some_and(|done| done > 0.0)
+    })
+}
+
+impl AtATerminal {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let (screen, written): (File, File) = unsafe_calls::terminal().expect("Linux has terminals");
+        command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(written);
+        let mut child = command.spawn().expect("the binary was built");
+        // The command has the other end open as well, and the terminal has no end before.
+        command.stderr(Stdio::null());
+        let (shown, printed) = (Arc::default(), Arc::default());
+        let out = child.stdout.take().expect("piped");
+        let readers = vec![read_all(screen, Arc::clone(&shown)), read_all(out, Arc::clone(&printed))];
+        Self { child, shown, printed, readers }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the terminal shows what is wanted; the run must not end before.
+    #[track_caller]
+    pub(crate) fn wait_until_shown(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let shown = Arc::clone(&self.shown);
+        wait_while_running(&mut self.child, what, || is_so(&text(&shown)));
+    }
+
+    /// Waits until the progress bar stands at more than nothing: something was measured.
+    #[track_caller]
+    pub(crate) fn wait_until_it_measures(&mut self) {
+        self.wait_until_shown("the bar shows progress", shows_progress);
+    }
+
+    /// Whether it ended, shows progress, or has printed something.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is ours").is_some()
+    }
+
+    pub(crate) fn has_something_to_say(&self) -> bool {
+        shows_progress(&text(&self.shown)) || !text(&self.printed).is_empty()
+    }
+
+    pub(crate) fn interrupt(&self) {
+        unsafe_calls::interrupt(self.id());
+    }
+
+    /// How it ended, with all that it printed and showed.
+    pub(crate) fn output(mut self) -> Output {
+        let status = self.child.wait().expect("started");
+        for reader in self.readers.drain(..) {
+            reader.join().expect("it does not panic");
+        }
+        let bytes = |of: &Mutex<Vec<u8>>| of.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Output { status, stdout: bytes(&self.printed), stderr: bytes(&self.shown) }
+    }
+}
+
+impl Drop for AtATerminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_bar_at_nothing_is_told_from_one_that_moved() {
+    for nothing in ["", "bench   ", "wake-ups  \u{2591}\u{2591} 0.00 % 9m", " %", "100 x % 0 % a"] {
+        assert!(!shows_progress(nothing), "{nothing:?}");
+    }
+    for moved in ["wake-ups \u{2588}\u{2591} 0.0 % 9m\r\u{1b}[2Kwake-ups \u{2588}\u{2591} 0.1 % 9m", "100 %"] {
+        assert!(shows_progress(moved), "{moved:?}");
+    }
+}
