@@ -4,7 +4,6 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
     process::Stdio,
-    time::Duration,
 };
 
 use hpt_core::realtime::allowed_cpus;
@@ -12,9 +11,12 @@ use serde_json::Value;
 
 use crate::{
     realtime::{SameConditions, Throttling},
+    schemas::validate,
     support::{
-        code, hpt, json, run, stderr,
+        at_a_terminal::AtATerminal,
+        code, hpt, json, run, stderr, tells_its_boot,
         unsafe_calls::{interrupt, limit_realtime},
+        wait_while_running,
     },
 };
 
@@ -72,25 +74,18 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
 
 #[test]
 fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
+    if !tells_its_boot() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let kept = || std::fs::metadata(folder.path().join("experiment-pairs-in-a-row-1000")).is_ok();
     let mut child = hpt()
         .args(["experiment", "pairs", "--store", store, "--format", "json"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary was built");
-    for _ in 0..600 {
-        if kept() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    if !kept() {
-        let _ = child.kill();
-        let _ = child.wait();
-        return skipped!("this machine does not tell which boot it is");
-    }
+    let first = folder.path().join("experiment-pairs-in-a-row-1000");
+    wait_while_running(&mut child, "the first part is kept", || first.exists());
     interrupt(child.id());
     let mut text = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
@@ -107,51 +102,73 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
     assert!(not_begun.count() >= 2, "{document}");
 }
 
+/// The samples of a long part, by its own account and by its distribution.
+fn samples(document: &Value) -> u64 {
+    let row = &document["results"][1];
+    let classes = row["distribution"].as_array().expect("classes").iter();
+    let samples = row["samples"].as_u64().expect("a number");
+    assert_eq!(classes.map(|class| class[1].as_u64().expect("a count")).sum::<u64>(), samples, "{document}");
+    samples
+}
+
+/// A run of a long part that is interrupted when its progress bar has moved.
+fn interrupted_part(arguments: &[&str]) -> Value {
+    let mut running = AtATerminal::start(hpt().args(arguments));
+    running.wait_until_it_measures();
+    running.interrupt();
+    let output = running.output();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Ten minutes of it are asked for, and none of its runs comes to the end.
 #[test]
 fn a_long_part_goes_on_where_it_was_ended() {
+    if !tells_its_boot() {
+        return;
+    }
     let _same = SameConditions::for_a_while();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let arguments =
-        ["experiment", "isolated-core", "--repeat", "4000", "--resume", "--store", store, "--format", "json"];
-    let mut child = hpt().args(arguments).stdout(Stdio::piped()).spawn().expect("the binary was built");
-    std::thread::sleep(Duration::from_millis(2_000));
-    interrupt(child.id());
-    let mut text = String::new();
-    child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
-    child.wait().expect("started");
-    let Ok(first) = serde_json::from_str::<Value>(&text) else {
-        return skipped!("this machine had not begun to measure after two seconds");
-    };
-    let samples = |document: &Value| document["results"][1]["samples"].as_u64().expect("a number");
+    let arguments = ["experiment", "isolated-core", "--repeat", "600000", "--store", store, "--format", "json"];
+    let resumed = [&arguments[..], &["--resume"]].concat();
+    let part = |document: &Value| document["experiments"][0]["parts"][0].clone();
+    let first = interrupted_part(&resumed);
     let made = samples(&first);
-    if states(&first)[0].1 != "interrupted" || made == 0 {
-        return skipped!("this machine was not in the middle of it after two seconds: {:?}", states(&first));
+    assert_eq!((&part(&first)["state"], &part(&first)["taken_up"]), (&"interrupted".into(), &0.into()), "{first}");
+    assert!(made > 0, "{first}");
+    let second = interrupted_part(&resumed);
+    assert_eq!(part(&second)["taken_up"], made, "{second}");
+    assert!(samples(&second) > made, "{second}");
+    // Less of the same does not take its place: of two, the one with more samples is what is taken up.
+    let anew = interrupted_part(&arguments);
+    assert_eq!(part(&anew)["taken_up"], 0, "{anew}");
+    let third = interrupted_part(&resumed);
+    assert_eq!(part(&third)["taken_up"], samples(&second).max(samples(&anew)), "{third}");
+}
+
+#[test]
+fn a_part_that_was_ended_anywhere_comes_to_its_end_later() {
+    const ALL: u64 = 1_500;
+    if !tells_its_boot() {
+        return;
     }
+    let _same = SameConditions::for_a_while();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = folder.path().to_str().expect("UTF-8");
+    let count = ALL.to_string();
+    let arguments =
+        ["experiment", "isolated-core", "--repeat", &count, "--resume", "--store", store, "--format", "json"];
+    // In its middle, unless the signal comes late: then it had come to its end, and there is nothing more to do.
+    let first = interrupted_part(&arguments);
+    let made = samples(&first);
+    assert_eq!(states(&first)[0].1, if made < ALL { "interrupted" } else { "measured" }, "{first}");
     let second = json(&run(&arguments));
-    if second["notes"].to_string().contains("not kept") {
-        return skipped!("this machine does not tell which boot it is");
-    }
     assert_eq!(second["experiments"][0]["parts"][0]["taken_up"], made, "{second}");
-    assert_eq!((samples(&second), states(&second)[0].1.as_str()), (4_000, "measured"));
-    let counted = |document: &Value| {
-        let classes = document["results"][1]["distribution"].as_array().expect("classes").clone();
-        classes.iter().map(|class| class[1].as_u64().expect("a count")).sum::<u64>()
-    };
-    assert_eq!((counted(&first), counted(&second)), (made, 4_000));
+    assert_eq!(states(&second)[0].1, if made < ALL { "measured" } else { "taken up" }, "{second}");
+    assert_eq!(samples(&second), ALL);
     let third = json(&run(&arguments));
     assert_eq!((states(&third)[0].1.as_str(), &third["results"]), ("taken up", &second["results"]));
-    // Less of the same does not take its place.
-    let anew: Vec<_> = arguments.into_iter().filter(|&argument| argument != "--resume").collect();
-    let child = hpt().args(anew).stdout(Stdio::piped()).spawn().expect("the binary was built");
-    std::thread::sleep(Duration::from_millis(2_000));
-    interrupt(child.id());
-    let output = child.wait_with_output().expect("started");
-    let ended = serde_json::from_slice::<Value>(&output.stdout).ok();
-    if ended.is_some_and(|document| states(&document)[0].1 == "measured") {
-        return skipped!("this machine was done with it before it was interrupted after two seconds");
-    }
-    assert_eq!(json(&run(&arguments))["results"], second["results"]);
 }
 
 #[test]
@@ -204,33 +221,28 @@ fn what_is_refused_is_refused_before_anything_is_measured() {
 
 #[test]
 fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
+    if !tells_its_boot() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     // A folder takes no file's place.
-    std::fs::create_dir(folder.path().join("experiment-calls-calls-20")).expect("ours");
-    let arguments = ["experiment", "calls", "pairs", "--repeat", "20", "--store", store, "--format", "json"];
+    std::fs::create_dir(folder.path().join("experiment-calls-calls-1000")).expect("ours");
+    // The pairs take more than an hour: what is read before the end is told at once.
+    let arguments = ["experiment", "calls", "pairs", "--repeat", "1000", "--store", store, "--format", "json"];
     let mut child = hpt().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    let told = lines.find(|line| line.contains("not kept"));
-    let goes_on = child.try_wait().expect("started").is_none();
-    let next = folder.path().join("experiment-pairs-in-a-row-20");
-    let is_kept = (0..600).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        next.exists() || !told.as_ref().is_some_and(|told| told.contains("calls is not kept"))
-    });
+    let told = lines.find(|line| line.contains("not kept")).expect("it is told");
+    assert!(told.contains("calls is not kept"), "{told}");
+    let next = folder.path().join("experiment-pairs-in-a-row-1000");
+    wait_while_running(&mut child, "the next part is kept", || next.exists());
     interrupt(child.id());
     let mut text = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
     child.wait().expect("started");
-    let told = told.expect("one of both is told");
-    if told.contains("boot_id") {
-        return skipped!("this machine does not tell which boot it is");
-    }
-    // The pairs alone take more than a minute.
-    assert!(goes_on && told.contains("calls is not kept"), "{told}");
     let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(states(&document)[0].1, "measured");
-    assert!(is_kept, "{document}");
+    assert_eq!(document["interrupted"], true);
 }
 
 #[test]
@@ -286,6 +298,9 @@ fn in_the_place_of(file: &Path) {
 
 #[test]
 fn two_at_once_are_told_of_each_other_and_lose_nothing() {
+    if !tells_its_boot() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let mut first = hpt()
@@ -293,16 +308,13 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary was built");
-    let begun = (0..300).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        folder.path().join("experiment.lock").exists()
-    });
+    // It locks the folder before it measures, and keeps its first part long before it ends.
+    let part = folder.path().join("experiment-pairs-in-a-row-1000");
+    wait_while_running(&mut first, "the first part is kept", || part.exists());
     let second = run(&["experiment", "period", "--repeat", "20", "--store", store]);
+    assert!(first.try_wait().expect("started").is_none(), "it measured meanwhile");
     interrupt(first.id());
     first.wait().expect("started");
-    if !begun {
-        return skipped!("this machine does not tell which boot it is");
-    }
     assert!(stderr(&second).contains("another hpt experiment"), "{}", stderr(&second));
     assert!(folder.path().join("experiment-period-1-ms-20").exists());
 }
@@ -320,6 +332,7 @@ fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_co
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let document = json(&run(&["experiment", "all", "--short", "--store", store, "--format", "json"]));
+    validate(&document);
     assert!(document["experiments"].as_array().is_some_and(|list| list.len() >= 9), "{document}");
     assert!(states(&document).iter().all(|(_, state)| state == "measured"), "{document}");
     assert!(document["thread"]["policy"].is_string() && document["cpu"].is_u64(), "{document}");

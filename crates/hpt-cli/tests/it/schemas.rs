@@ -1,8 +1,13 @@
 //! Every JSON document is what its schema in docs/schema/ says, and every CSV has the keys of the JSON rows for columns.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
 use serde_json::Value;
 
-use crate::support::{docs, host, hosts, json, run, stdout};
+use crate::support::{docs, host, hosts, hpt, json, measuring_doctor, run, stdout, unsafe_calls::interrupt};
 
 #[track_caller]
 pub(crate) fn validate(document: &Value) {
@@ -39,19 +44,18 @@ fn live_documents_are_valid() {
         &["latency", "pairs", "--count", "3", "--every", "0s,1ms/2ms"],
         &["latency", "stall", "--duration", "200ms", "--cpu", "all"],
         &["experiment"],
-        &["experiment", "calls", "period", "--short", "--store", store],
         &["latency", "stall", "--duration", "50ms", "--cpu", "any", "--above", "50s"],
         &["latency", "gpio", "--list"],
         &["clocksource"],
         &["doctor"],
         &["doctor", "--cpu", "0"],
-        &["doctor", "--measure"],
         &["doctor", "--capture", another],
         &["doctor", "--host", another],
         &["restore", "--store", store],
     ] {
         validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
     }
+    validate(measuring_doctor());
 }
 
 #[test]
@@ -65,14 +69,19 @@ fn documents_of_captured_machines_are_valid() {
 
 #[test]
 fn a_watch_prints_a_document_a_line() {
-    // On a busy machine one interval may last as long as the whole: then it is given more time.
-    let mut watched = ["700ms", "3s", "12s", "48s"].into_iter().map(|duration| {
-        let output = run(&["watch", "--duration", duration, "--interval", "200ms", "--format", "json"]);
-        let documents = stdout(&output);
-        let documents = documents.lines().map(|line| serde_json::from_str::<Value>(line).expect("a document a line"));
-        documents.inspect(validate).collect::<Vec<_>>()
-    });
-    let documents = watched.find(|documents| documents.len() > 2).expect("a minute is enough");
+    // It goes on for as long as it takes to see two intervals.
+    let mut watch = hpt();
+    watch.args(["watch", "--interval", "200ms", "--format", "json"]).stdout(Stdio::piped());
+    let mut watch = watch.spawn().expect("the binary was built");
+    let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+    let mut lines = lines.by_ref().map(|line| line.expect("UTF-8"));
+    let mut printed: Vec<String> = lines.by_ref().take(2).collect();
+    interrupt(watch.id());
+    printed.extend(lines);
+    assert!(watch.wait().expect("started").success(), "{printed:?}");
+    let document = |line: &String| serde_json::from_str::<Value>(line).expect("a document a line");
+    let documents: Vec<Value> = printed.iter().map(document).inspect(validate).collect();
+    assert!(documents.len() > 2, "{documents:?}");
     let kinds: Vec<&str> = documents.iter().map(|document| document["kind"].as_str().expect("a kind")).collect();
     let (last, intervals) = kinds.split_last().expect("a summary at least");
     assert!(*last == "watch-summary" && intervals.iter().all(|kind| *kind == "watch"), "{kinds:?}");

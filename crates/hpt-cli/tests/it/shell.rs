@@ -3,12 +3,11 @@
 use std::{
     fs,
     io::ErrorKind,
-    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
 };
 
-use crate::support::{code, hpt, run, stderr, stdout, words};
+use crate::support::{code, hpt, run, stderr, stdout, words, write_program};
 
 /// Command lines that are not complete, and what must be among the offers, and what must not.
 const LINES: [(&[&str], &[&str], &[&str]); 12] = [
@@ -31,8 +30,7 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hpt = folder.path().join("hpt");
     let quoted: Vec<_> = words().iter().map(|word| format!("'{word}'")).collect();
-    fs::write(&hpt, format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" "))).expect("it is written");
-    fs::set_permissions(&hpt, fs::Permissions::from_mode(0o755)).expect("it is made a program");
+    write_program(&hpt, &format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" ")));
     for (shell, file) in [("bash", "hpt.bash"), ("fish", "hpt.fish"), ("zsh", "_hpt")] {
         let script = run(&["completions", shell]);
         assert_eq!(code(&script), 0, "{}", stderr(&script));
@@ -105,7 +103,7 @@ fn zsh_completes_at_the_first_press() {
             local seen= part tries=0
             while [[ $seen != *$1* ]]; do
                 if zpty -r -t shell part; then seen+=$part; else sleep 0.05; fi
-                if (( tries++ > 600 )); then print -r -- $seen; exit 1; fi
+                if (( tries++ > 12000 )); then print -r -- $seen; exit 1; fi
             done
         }
         zpty -w shell 'fpath=($PWD $fpath); PS1=; autoload -Uz compinit; compinit -u -d ./dump; zle_highlight=(none); echo rea''dy'
