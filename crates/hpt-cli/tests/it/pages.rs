@@ -3,19 +3,18 @@
 
 use std::{
     fs,
-    io::Read,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use crate::support::{
+    at_a_terminal::AtATerminal,
     host, hosts,
     pages::{Block, Line, Mark, Page, difference, pages, parsed, picture, project, questions},
     run, runner, stderr, stdout,
     unsafe_calls::interrupt_group,
-    words,
+    wait_until, words, write_program,
 };
 
 /// The programs that a command line may begin with that is run. Others are marked: what they change is theirs.
@@ -23,7 +22,6 @@ const HARMLESS: [&str; 6] = ["hpt", "./hpt", "sudo", "uname", "jq", "awk"];
 
 /// What came of a command line.
 struct Came {
-    was_ended: bool,
     code: Option<i32>,
     stdout: String,
     stderr: String,
@@ -46,41 +44,29 @@ fn folder(block: &Block) -> tempfile::TempDir {
 }
 
 fn program(folder: &Path, name: &str, text: &str) {
-    let path = folder.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("it is written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is made a program");
+    write_program(&folder.join(name), &format!("#!/bin/sh\n{text}\n"));
 }
 
-/// Runs a command line as somebody would who reads the page, and presses Ctrl-C after so many seconds.
-fn typed(folder: &Path, command: &str, seconds: u64) -> Came {
+/// Runs a command line as somebody would who reads the page. Unless its end is awaited, Ctrl-C is pressed as soon as it has something to say: its progress bar has moved, or it has
+/// printed something and goes on.
+fn typed(folder: &Path, command: &str, to_its_end: bool) -> Came {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
     // The shell outlives Ctrl-C, to tell the exit code.
     shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
     shell.env("PATH", format!("{}:{path}", folder.display())).env("XDG_STATE_HOME", folder.join("state"));
-    shell.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut shell = shell.spawn().expect("there is a shell");
-    let mut streams = (shell.stdout.take().expect("piped"), shell.stderr.take().expect("piped"));
-    let out = std::thread::spawn(move || text(&mut streams.0));
-    let err = std::thread::spawn(move || text(&mut streams.1));
-    let begun = Instant::now();
-    let mut pressed = false;
-    let status = loop {
-        if let Some(status) = shell.try_wait().expect("it is a child") {
-            break status;
-        }
-        if !pressed && begun.elapsed() > Duration::from_secs(seconds) && measures(shell.id()) {
+    shell.env("NO_COLOR", "1").stdin(Stdio::null());
+    let mut shell = AtATerminal::start(&mut shell);
+    let mut pressed = to_its_end;
+    wait_until(command, || {
+        if !pressed && shell.has_something_to_say() && measures(shell.id()) {
             interrupt_group(shell.id());
             pressed = true;
         }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    Came {
-        was_ended: pressed,
-        code: status.code(),
-        stdout: out.join().expect("read"),
-        stderr: err.join().expect("read"),
-    }
+        shell.has_ended()
+    });
+    let output = shell.output();
+    Came { code: output.status.code(), stdout: stdout(&output), stderr: stderr(&output).replace('\r', "") }
 }
 
 /// Whether a process of the shell's group, other than the shell, heeds Ctrl-C: what does not measure ends by itself.
@@ -95,12 +81,6 @@ fn measures(group: u32) -> bool {
             told("status").lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigCgt:")?.trim(), 16).ok());
         process != group && of_the_group && caught.is_some_and(|signals| signals & (1 << (libc::SIGINT - 1)) != 0)
     })
-}
-
-fn text(stream: &mut impl Read) -> String {
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("hpt prints UTF-8");
-    text
 }
 
 /// The CPUs that a page speaks of may be more than this machine has: then it is the last one here.
@@ -160,15 +140,9 @@ fn faults(page: &Page) -> Vec<String> {
                 continue;
             }
             let command = with_a_cpu_of_this_machine(&line.command);
-            let mut found = None;
-            for seconds in [1, 4, 16, 64] {
-                let came = typed(folder.path(), &command, seconds);
-                found = fault(line, &came);
-                // A busy machine may have had nothing to say so soon.
-                if found.is_none() || !came.was_ended {
-                    break;
-                }
-            }
+            // What a page shows is what it prints in the end.
+            let came = typed(folder.path(), &command, !line.shown.is_empty());
+            let found = fault(line, &came);
             faults.extend(found.map(|fault| format!("{place}\n{fault}")));
         }
     }
@@ -181,7 +155,12 @@ fn what_the_pages_say_is_what_hpt_does() {
         skipped!("under an emulator the pages' commands are held against what hpt takes, and not run");
         return;
     }
-    let faults: Vec<_> = pages().iter().flat_map(faults).collect();
+    // Most of the time is waiting, for one page as for all of them.
+    let pages = pages();
+    let faults: Vec<String> = std::thread::scope(|scope| {
+        let pages: Vec<_> = pages.iter().map(|page| scope.spawn(|| faults(page))).collect();
+        pages.into_iter().flat_map(|page| page.join().expect("it is run")).collect()
+    });
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
@@ -261,8 +240,7 @@ fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
     for (name, headings) in [("docs/probe.svg", 10), ("docs/latency.svg", 12)] {
         let lines = picture(name);
         let command = lines[0][0].1.strip_prefix("$ ").expect("the first line is the command");
-        let mut printed = [1, 4, 16, 64].into_iter().map(|seconds| typed(folder.path(), command, seconds).stdout);
-        let printed = printed.find(|printed| !printed.is_empty()).expect("a minute is enough");
+        let printed = typed(folder.path(), command, false).stdout;
         let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
         let mut compared = 0;
         for line in lines.iter().filter(|line| line.len() > 2 && line.iter().all(|(dim, _)| *dim)) {

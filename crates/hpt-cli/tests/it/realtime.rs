@@ -5,15 +5,15 @@ use std::{
     io::{Read, Write},
     process::{Child, Output, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
 };
 
 use serde_json::Value;
 
 use crate::support::{
+    at_a_terminal::AtATerminal,
     code, hpt, is_root, json, run, stderr, stdout,
     unsafe_calls::{ask_to_end, lock},
+    wait_until, wait_while_running,
 };
 
 pub(crate) const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -123,14 +123,11 @@ fn long_sleep_without_throttling(store: &str) -> LongRun {
         skipped!("the CPUs of this machine have no governors");
     }
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
-    let run = LongRun(Some(child));
-    for _ in 0..600 {
-        if value(RUNTIME).as_deref() == Some("-1") {
-            return run;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    panic!("throttling was not turned off");
+    let mut run = LongRun(Some(child));
+    wait_while_running(run.0.as_mut().expect("it was not awaited"), "throttling is turned off", || {
+        value(RUNTIME).as_deref() == Some("-1")
+    });
+    run
 }
 
 #[test]
@@ -275,67 +272,42 @@ fn wake_latency_us() -> Option<i32> {
     Some(i32::from_ne_bytes(number))
 }
 
-/// Looks for it until it is so.
-fn comes_to(is_so: impl Fn() -> bool) -> bool {
-    (0..600).any(|_| {
-        let so = is_so();
-        if !so {
-            thread::sleep(Duration::from_millis(100));
-        }
-        so
-    })
-}
-
 #[test]
 fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() {
     let _alone = Throttling::alone();
     if let Some(obstacle) = Some("class and wake-up latency are root's").filter(|_| !is_root()) {
         return skipped!("{obstacle}");
     }
-    // The class is seen before the first wake-up is counted: asked to end too early, it has nothing to say, and is given more time.
-    let is_over = (0..6).any(|attempt| runs_by_what_it_was_asked_to(Duration::from_millis(20 << attempt)));
-    assert!(is_over, "it never came to its first wake-up");
-}
-
-/// Whether the first wake-up was counted before it was asked to end, so long after its class was seen; also where there is no such class.
-fn runs_by_what_it_was_asked_to(patience: Duration) -> bool {
-    let arguments = ["latency", "timer", "--interval", "1h", "--duration", "10h", "--fifo", "3", "--format", "json"];
+    // The first wake-up of two comes at once, and the other one an hour later.
+    let arguments = ["latency", "timer", "--interval", "1h", "--count", "2", "--fifo", "3", "--format", "json"];
     let holds_latency = wake_latency_us().is_some();
     let awake: &[&str] = if holds_latency { &["--awake"] } else { &[] };
-    let mut command = hpt();
-    command.args(arguments).args(awake).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let run = LongRun(Some(command.spawn().expect("the binary was built")));
-    let process = run.process();
-    if !comes_to(|| !real_time_threads(process).is_empty()) {
-        ask_to_end(process);
-        skipped!("nothing runs by SCHED_FIFO here: {}", stderr(&run.output()));
-        return true;
+    let mut running = AtATerminal::start(hpt().args(arguments).args(awake));
+    let process = running.id();
+    wait_until("it counts a wake-up, or is refused", || running.has_something_to_say() || running.has_ended());
+    if running.has_ended() {
+        let refused = running.output();
+        assert!(stderr(&refused).contains("CAP_SYS_NICE"), "{}", stderr(&refused));
+        return skipped!("nothing runs by SCHED_FIFO here: {}", stderr(&refused));
     }
-    // It takes the class last, but for what the measurement itself holds.
     let threads = real_time_threads(process);
     let [(priority, cpus, slack)] = threads.as_slice() else { panic!("{threads:?}") };
     assert_eq!(priority, "3");
     assert!(cpus.parse::<usize>().is_ok(), "pinned to one: {cpus}");
     assert!(slack.as_ref().is_none_or(|ns| ns == "0" || ns == "1"), "{slack:?}");
     if holds_latency {
-        assert!(comes_to(|| wake_latency_us() == Some(0)));
+        assert_eq!(wake_latency_us(), Some(0));
     } else {
         skipped!("/dev/cpu_dma_latency cannot be read here");
     }
-    thread::sleep(patience);
     // In the middle of a sleep of an hour.
     ask_to_end(process);
-    let output = run.output();
+    let output = running.output();
     // Others may hold it down meanwhile, for as long as they measure.
-    assert!(!holds_latency || comes_to(|| wake_latency_us() != Some(0)), "nobody holds it any more");
-    if code(&output) == 2 {
-        println!("once more: {}", stderr(&output));
-        return false;
-    }
+    wait_until("nobody holds it any more", || !holds_latency || wake_latency_us() != Some(0));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
     assert_eq!((&document["interrupted"], &document["results"][0]["samples"]), (&true.into(), &1.into()));
-    true
 }
 
 #[test]

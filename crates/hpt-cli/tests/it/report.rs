@@ -1,22 +1,27 @@
 //! The report: a page and its data, made again, compared, refused; and the pictures of single results.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, path::Path, sync::OnceLock};
 
 use serde_json::Value;
 
 use crate::{
     schemas::validate,
-    support::{code, hpt, is_root, json, run, stderr, stdout, unsafe_calls::interrupt},
+    support::{at_a_terminal::AtATerminal, code, hpt, is_root, json, run, stderr, stdout},
 };
 
 /// The quickest parts that have pictures.
 const QUICK: [&str; 3] = ["--short", "--part", "probe,bench,timer,poll,sleep,watch"];
+
+/// The data of a report of these parts: measured once, for several tests.
+fn quick_report() -> &'static str {
+    static DATA: OnceLock<String> = OnceLock::new();
+    DATA.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let page = words(folder.path(), "a.html");
+        assert_eq!(code(&run(&[&["report", "--out", &page][..], &QUICK].concat())), 0);
+        text(&folder.path().join("a.json"))
+    })
+}
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -146,11 +151,13 @@ fn what_cannot_be_written_is_said_before_anything_is_measured() {
         (vec!["--from", "a.json", "--short"], "cannot be used with"),
         (vec!["--compare", "a.json"], "2 values required"),
     ] {
-        let begun = std::time::Instant::now();
-        let output = hpt().arg("report").args(&arguments).current_dir(folder.path()).output().expect("it runs");
+        let mut command = hpt();
+        command.arg("report").args(&arguments).current_dir(folder.path()).env("NO_COLOR", "1");
+        let output = AtATerminal::start(&mut command).output();
         assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        // A terminal is told when a part begins.
         assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
-        assert!(begun.elapsed() < Duration::from_secs(60), "{arguments:?}");
+        assert!(!stderr(&output).contains("1 of "), "a part was begun, {arguments:?}: {}", stderr(&output));
     }
     assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 0);
     for command in
@@ -165,8 +172,7 @@ fn what_cannot_be_written_is_said_before_anything_is_measured() {
 #[test]
 fn data_that_are_no_report_are_refused_with_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let page = words(folder.path(), "a.html");
-    assert_eq!(code(&run(&[&["report", "--out", &page][..], &QUICK].concat())), 0);
+    fs::write(folder.path().join("a.json"), quick_report()).expect("ours");
     let good: Value = serde_json::from_str(&text(&folder.path().join("a.json"))).expect("JSON");
     let whole = good.to_string();
     let changed = |change: &dyn Fn(&mut Value)| {
@@ -220,8 +226,7 @@ fn data_that_are_no_report_are_refused_with_a_reason() {
 #[test]
 fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let page = words(folder.path(), "a.html");
-    assert_eq!(code(&run(&[&["report", "--out", &page][..], &QUICK].concat())), 0);
+    fs::write(folder.path().join("a.json"), quick_report()).expect("ours");
     let (one, other) = (words(folder.path(), "a.json"), words(folder.path(), "b.json"));
     let mut document: Value = serde_json::from_str(&text(Path::new(&one))).expect("JSON");
     // The same machine, but for one source that became slow beyond all spread.
@@ -268,38 +273,16 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     assert!(csv.starts_with("part,what,unit,first,") && csv.lines().count() > 5, "{csv}");
 }
 
-/// Waits until the report is at work, then interrupts it.
-fn interrupt_at_work(mut child: Child) -> std::process::Output {
-    let working = |pid: u32| {
-        let blocked = text(Path::new(&format!("/proc/{pid}/status")));
-        let caught = blocked.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
-        u64::from_str_radix(caught.trim(), 16).is_ok_and(|caught| caught & 0b10 != 0)
-    };
-    while !working(child.id()) && child.try_wait().expect("it is ours").is_none() {
-        thread::sleep(Duration::from_millis(20));
-    }
-    // Where it is in its first part, or before: both are an end in good order.
-    thread::sleep(Duration::from_millis(300));
-    interrupt(child.id());
-    child.wait_with_output().expect("it ends")
-}
-
 #[test]
 fn an_interrupted_report_is_written_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");
-    // Several parts, each of which listens for itself: one signal ends the part and the whole, and no second one is made of it.
-    let child = hpt()
-        .args(["report", "--part", "probe,timer,poll,watch", "--out", &page, "--format", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let output = interrupt_at_work(child);
-    if output.status.code().is_none() {
-        skipped!("the signal came before anybody listened");
-        return;
-    }
+    // Several parts, each of which listens for itself: one signal ends the part and the whole, and no second one is made of it. Most of a minute is still to be measured when
+    // the first has begun.
+    let mut running = AtATerminal::start(hpt().args(["report", "--out", &page, "--format", "json"]));
+    running.wait_until_shown("a part has begun", |shown| shown.contains("1 of "));
+    running.interrupt();
+    let output = running.output();
     let document = json(&output);
     validate(&document);
     assert_eq!(document["interrupted"], true, "{}", stderr(&output));

@@ -1,11 +1,6 @@
 //! Stalls made from outside are found, each by itself, around the time in which hpt was surely stopped.
 
-use std::{
-    fs,
-    process::{Child, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, process::Output, thread, time::Duration};
 
 use hpt_core::Instant as Moment;
 use serde_json::Value;
@@ -13,12 +8,14 @@ use serde_json::Value;
 use crate::{
     live::interrupted,
     support::{
+        at_a_terminal::AtATerminal,
         code, hpt, json, run, stderr,
-        unsafe_calls::{go_on, interrupt, stop},
+        unsafe_calls::{go_on, stop},
+        wait_until,
     },
 };
 
-const LONG: Duration = Duration::from_secs(60);
+const LONGEST_HOLD: Duration = Duration::from_secs(1);
 /// The clock of the other process may be a little beside.
 const CLOCKS_NS: u64 = 1_000;
 
@@ -43,15 +40,6 @@ fn ran_ns(process: u32) -> Option<u64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum())
 }
 
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LONG, "{what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// What surely was, by CLOCK_MONOTONIC.
 struct Stop {
     /// It had been running since it was let go on before, or since the beginning.
@@ -72,63 +60,42 @@ struct Found {
     is_shared: bool,
 }
 
-/// A run that is over when the test is.
-struct Watching(Option<Child>);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 #[test]
 fn every_stop_from_outside_is_found_by_itself() {
     const STOPS: usize = 10;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let raw = folder.path().join("stalls");
-    let child = hpt()
-        .args(["latency", "stall", "--duration", "10min", "--above", "1ms", "--format", "json", "--raw"])
-        .arg(&raw)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary was built");
-    let process = child.id();
-    let mut watching = Watching(Some(child));
+    let mut command = hpt();
+    command.args(["latency", "stall", "--duration", "30min", "--above", "1ms", "--format", "json", "--raw"]).arg(&raw);
+    let mut watching = AtATerminal::start(&mut command);
+    let process = watching.id();
     let Some(_) = ran_ns(process) else {
         return skipped!("this kernel does not count how long threads run");
     };
-    let signals = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    // Caught from there on: SIGINT is the second of the set.
-    let caught = |status: &str| {
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
-        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 2 != 0)
-    };
-    wait_until("hpt does not listen for Ctrl-C", || caught(&signals()));
-    // Long enough to be in the loop, wherever it is.
+    // The bar moves when the thread is in its loop.
+    watching.wait_until_it_measures();
     let ran_for = |ns: u64| {
         let from = ran_ns(process).unwrap_or(0);
-        wait_until("hpt does not come to run", || ran_ns(process).unwrap_or(0) >= from + ns);
+        wait_until("hpt has run", || ran_ns(process).unwrap_or(0) >= from + ns);
     };
-    ran_for(700_000_000);
     let now = || Moment::now().as_nanoseconds();
-    let (mut stops, mut ran_after) = (Vec::new(), 0);
+    let (mut stops, mut ran_after, mut hold) = (Vec::new(), 0, Duration::from_millis(20));
     for _ in 0..STOPS {
         stop(process);
-        wait_until("hpt does not stop", || is_stopped(process));
+        wait_until("hpt is stopped", || is_stopped(process));
         let stopped = now();
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(hold);
         let still = now();
         go_on(process);
         ran_for(5_000_000);
-        stops.push(Stop { ran_after, stopped, still, ran_before: now() });
+        let ran_before = now();
+        stops.push(Stop { ran_after, stopped, still, ran_before });
+        // On a busy machine hpt waits for a CPU before and after. The next stop is longer than that, so that it is most of the stall.
+        hold = hold.max(4 * Duration::from_nanos(ran_before - still)).min(LONGEST_HOLD);
         ran_after = still;
     }
-    interrupt(process);
-    let output = watching.0.take().expect("nobody else waits").wait_with_output().expect("started");
+    watching.interrupt();
+    let output = watching.output();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
     let lines = fs::read_to_string(&raw).expect("it was written");
@@ -170,11 +137,26 @@ fn every_stop_from_outside_is_found_by_itself() {
     assert_eq!(causes.sum::<u64>(), found.len() as u64);
 }
 
+/// A run of an hour that is stopped and let go on, again and again, until it ends by what it found.
+fn stopped_until_it_ends(arguments: &[&str]) -> Output {
+    let mut command = hpt();
+    command.args(["latency", "stall", "--duration", "1h", "--format", "json"]).args(arguments);
+    let mut running = AtATerminal::start(&mut command);
+    wait_until("it ends", || {
+        if !running.has_ended() {
+            stop(running.id());
+            thread::sleep(Duration::from_millis(2));
+            go_on(running.id());
+        }
+        running.has_ended()
+    });
+    running.output()
+}
+
 #[test]
 fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
-    // Half a millisecond: on a machine that does anything else at all it comes.
-    // On one whose readings are far apart, an emulator, as little as it allows, which is another each time.
-    let tried = run(&["latency", "stall", "--above", "500ns", "--count", "1", "--duration", "20s"]);
+    // On a machine whose readings are far apart, an emulator, half a microsecond is refused, and what it names as the least is another each time.
+    let tried = run(&["latency", "stall", "--above", "500ns", "--count", "1", "--duration", "1ms"]);
     let said = stderr(&tried);
     let least = said.split_once("take --above ").and_then(|(_, least)| least.split_once(" or more"));
     let above = least.map_or_else(
@@ -184,11 +166,10 @@ fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
             humantime::format_duration(least * 4).to_string().replace(' ', "")
         },
     );
-    let output =
-        run(&["latency", "stall", "--above", &above, "--break-above", "1us", "--duration", "20s", "--format", "json"]);
+    let output = stopped_until_it_ends(&["--above", &above, "--break-above", "1us"]);
     let document: Value = json(&output);
     assert_eq!((code(&output), document["broke_at_ns"].is_u64()), (1, true), "{document}");
-    let output = run(&["latency", "stall", "--count", "3", "--above", &above, "--duration", "20s", "--format", "json"]);
+    let output = stopped_until_it_ends(&["--count", "3", "--above", &above]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(json(&output)["results"][0]["stalls"].as_u64() >= Some(3));
     for source in ["thread-cpu", "process-cpu"] {
