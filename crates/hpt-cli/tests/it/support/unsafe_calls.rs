@@ -58,11 +58,11 @@ pub(crate) fn terminal() -> io::Result<(File, File)> {
     let open = |path: &str| File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path);
     let shown = open("/dev/ptmx")?;
     let mut name = [0_u8; 64];
-    // SAFETY: unlockpt takes a number; ptsname_r writes no more than the length that it is given. unlockpt(3), ptsname(3).
-    let answers = unsafe {
-        [libc::unlockpt(shown.as_raw_fd()), libc::ptsname_r(shown.as_raw_fd(), name.as_mut_ptr().cast(), name.len())]
-    };
-    if answers != [0, 0] {
+    // SAFETY: unlockpt takes a number. unlockpt(3).
+    let unlocked = unsafe { libc::unlockpt(shown.as_raw_fd()) };
+    // SAFETY: ptsname_r writes no more than the length that it is given. ptsname(3).
+    let named = unsafe { libc::ptsname_r(shown.as_raw_fd(), name.as_mut_ptr().cast(), name.len()) };
+    if (unlocked, named) != (0, 0) {
         return Err(io::Error::last_os_error());
     }
     let name = CStr::from_bytes_until_nul(&name).map_err(io::Error::other)?;
