@@ -225,7 +225,10 @@ GUEST
         echo "step $build.bench hpt-$build bench --calls 2000 --format json"
         echo "step $build.bench-plain as plain hpt-$build bench --calls 500 --format json --source $(counters_for_all),realtime"
         echo "step $build.wakes hpt-$build latency timer --count 20 --interval 5ms --cpu all --fifo 2 --lock-memory --awake --best-effort --format json"
-        echo "step $build.experiments sh -c 'hpt-$build experiment all --short --store /tmp/kept --format json || test \$? = 1'"
+        # The longest step by far. What another build of the same program adds is shown by the other steps.
+        if [[ $build == "${builds[0]}" ]]; then
+            echo "step $build.experiments sh -c 'hpt-$build experiment all --short --store /tmp/kept --format json || test \$? = 1'"
+        fi
         echo "step $build.stalls /tmp/stop-stalls $build"
         echo "step $build.stalls-plain as plain hpt-$build latency stall --duration 1s --fifo 2 --accept-throttling --best-effort --format json"
         echo "step $build.wakes-plain as plain hpt-$build latency poll --count 20 --interval 5ms --fifo 2 --accept-throttling --best-effort --format json"
@@ -246,7 +249,7 @@ judge_bench() {
             holds "$build.wakes" 'a real-time thread was woken on every processor' \
                 ".thread.policy == \"fifo\" and ([.thread.refused[].setting] - [\"wake-latency\"] == []) and ([.results[].samples] | length >= $cores and all(. == 20))"
         fi
-        if ended "$build.experiments"; then
+        if [[ $build == "${builds[0]}" ]] && ended "$build.experiments"; then
             holds "$build.experiments" 'every published experiment was made in short, and what could not be has a reason' \
                 '(.experiments | length >= 9) and all(.experiments[].parts[]; .state == "measured") and ([.results[] | select(.measured != null)] | length >= 25)
                     and all(.results[]; .how != "" and (if .state == "measured" then .samples > 0 else .measured == null and .state != "not-made" end))'
