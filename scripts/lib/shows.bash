@@ -202,20 +202,23 @@ guest_bench() {
 cat >/tmp/stop-stalls <<'STOP'
 #!/bin/sh
 # stop-stalls BUILD: a watch of every processor that is stopped in the middle; when it was, by /proc/uptime, on standard error.
+# most: the CPU time of the thread that had most of it, in hundredths of a second.
+most() { cat /proc/\$pid/task/*/stat | sed 's/.*) //' | awk '\$12 + \$13 > most { most = \$12 + \$13 } END { print most + 0 }'; }
 hpt-\$1 latency stall --cpu all --duration 1h --above 300us --format json &
 pid=\$!
 await \$pid listens \$pid 2 15
-# A thread calibrates for some hundredths of a second before it watches. Those that have worked for a whole one do that.
-await \$pid worked \$pid $cores 100
+# A thread opens the counters right before it watches, and has nothing else to do from then on.
+await \$pid opened \$pid $cores /proc/interrupts
+await \$pid worked \$pid $cores \$((\$(most) + 50))
 kill -STOP \$pid
 await \$pid stopped \$pid
 read -r from _ </proc/uptime
 sleep 3
 read -r to _ </proc/uptime
 echo "stopped \$from \$to" >&2
-most=\$(cat /proc/\$pid/task/*/stat | sed 's/.*) //' | awk '\$12 + \$13 > most { most = \$12 + \$13 } END { print most }')
+worked=\$(most)
 kill -CONT \$pid
-await \$pid worked \$pid $cores \$((most + 10))
+await \$pid worked \$pid $cores \$((worked + 10))
 kill -TERM \$pid
 wait \$pid
 STOP
