@@ -564,11 +564,30 @@ fn instants_are_right_when_the_machine_wakes() {
 fn a_stopwatch_sees_a_sleep_and_nothing() {
     let host = Host::live();
     let (source, _) = source::choose(&host).expect("CLOCK_MONOTONIC is always there");
-    let stopwatch = Stopwatch::calibrated(&host, source.as_dyn()).expect("it can be calibrated");
-    let ((), slept) = stopwatch.time(|| std::thread::sleep(Duration::from_millis(2)));
-    // 5 %: what a calibration of 10 ms may be off under emulation.
-    assert!(slept.duration() > Duration::from_micros(1_900) && !slept.is_too_short(), "{slept}");
-    assert!(slept.without_own_cost() <= slept.duration());
+    let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
+    let calibration = calibrate(source.as_dyn(), &raw, Duration::from_millis(10)).expect("it can be calibrated");
+    let stopwatch = Stopwatch::new(source.as_dyn(), calibration.frequency);
+    let before_ns = raw.ticks_end();
+    let (inner_ns, slept) = stopwatch.time(|| {
+        let begun_ns = raw.ticks_end();
+        std::thread::sleep(Duration::from_millis(2));
+        raw.ticks_end() - begun_ns
+    });
+    let outer_ns = raw.ticks_end() - before_ns;
+    // The lap lies between what the reference saw within it and around it, each at the rates that the calibration allows.
+    let (slowest, fastest) = calibration.limits.unwrap_or((calibration.frequency, calibration.frequency));
+    let at = |ns: u64, rate: Frequency| {
+        u128::from(ns) * u128::from(rate.hertz()) / u128::from(calibration.frequency.hertz())
+    };
+    let (least_ns, most_ns) = (at(inner_ns, slowest), at(outer_ns, fastest));
+    // A granule at each end; and the kernel may begin to slew the source, by 500 ppm at most.
+    let room_ns = 1_000 + outer_ns / 1_000;
+    let lap_ns = slept.duration().as_nanos();
+    assert!(
+        lap_ns + u128::from(room_ns) >= least_ns && lap_ns <= most_ns + u128::from(room_ns),
+        "{slept}: {least_ns} to {most_ns}"
+    );
+    assert!(!slept.is_too_short() && slept.without_own_cost() <= slept.duration());
 }
 
 #[test]
