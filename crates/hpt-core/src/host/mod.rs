@@ -203,11 +203,18 @@ impl Facts {
 ///
 /// Whatever opening or reading it answers, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
-    read_regular_file_and_owner(path).map(|(content, _)| content)
+    read_regular_file_and_about(path).map(|(content, _)| content)
 }
 
-/// The same, and the user to whom it belongs.
-pub(crate) fn read_regular_file_and_owner(path: &Path) -> io::Result<(Vec<u8>, u32)> {
+/// Who owns a file, and who may write to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    pub(crate) owner: u32,
+    pub(crate) mode: u32,
+}
+
+/// The same, with the file's owner and mode.
+pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
     // O_NONBLOCK: opening a pipe must not wait for somebody to write into it. It means nothing to a regular file.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
@@ -216,7 +223,7 @@ pub(crate) fn read_regular_file_and_owner(path: &Path) -> io::Result<(Vec<u8>, u
     }
     let mut content = Vec::new();
     file.take(LARGEST_FILE).read_to_end(&mut content)?;
-    Ok((content, about.uid()))
+    Ok((content, About { owner: about.uid(), mode: about.mode() }))
 }
 
 impl Host {
