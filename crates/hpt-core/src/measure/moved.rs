@@ -143,7 +143,7 @@ impl CpuCounters {
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
         let mut unread = Vec::new();
-        let mut opened = |path: &'static str| match File::open(host.locate(path)) {
+        let mut opened = |path: &'static str| match host.open_to_read(path) {
             Ok(file) => Some(file),
             Err(cause) => {
                 unread.push((path, cause.to_string()));
@@ -156,7 +156,7 @@ impl CpuCounters {
         ];
         let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
         // Most machines have none, or let root at it only: not worth a word.
-        let firmware = cpu.and_then(|cpu| File::open(host.locate(&format!("/dev/cpu/{cpu}/msr"))).ok());
+        let firmware = cpu.and_then(|cpu| host.open_to_read(&format!("/dev/cpu/{cpu}/msr")).ok());
         let mut counters = Self {
             cpu,
             tables,
