@@ -16,6 +16,7 @@ impl CpuList {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut cpus = BTreeSet::new();
+        let mut named = 0;
         // The mask of nohz_full was never made: lib/vsprintf.c writes so.
         if text.is_empty() || text == "(null)" {
             return Some(Self(cpus));
@@ -24,6 +25,11 @@ impl CpuList {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
             if first > last || last >= MOST_CPUS {
+                return None;
+            }
+            // Lists of the kernel do not overlap. One that names more CPUs than there can be took minutes.
+            named += last - first + 1;
+            if named > MOST_CPUS {
                 return None;
             }
             cpus.extend(first..=last);
