@@ -13,8 +13,8 @@ use crate::units::Frequency;
 
 /// No record of /dev/kmsg is longer; a shorter buffer is refused by EINVAL. Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The log is a ring of at most some megabytes; who reads more reads something else.
-const LARGEST_LOG: usize = 32 << 20;
+/// The log is a ring of some megabytes. Of a larger one nothing is known: half of it would be taken for all.
+const LARGEST_LOG: usize = 64 << 20;
 
 /// One line of the kernel's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,9 +183,12 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// The records of /dev/kmsg, or of a captured machine's file in its place.
 pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
-    while content.len() < LARGEST_LOG {
+    loop {
         match file.read(&mut record) {
             Ok(0) => break,
+            Ok(length) if content.len() + length > LARGEST_LOG => {
+                return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 64 MiB"));
+            }
             Ok(length) => content.extend_from_slice(&record[..length]),
             Err(error) if goes_on(&error) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,

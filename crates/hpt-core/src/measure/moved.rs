@@ -16,8 +16,8 @@ const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 const STATISTICS: &str = "/proc/stat";
 const WAITS: &str = "/proc/thread-self/schedstat";
-/// No file is read further.
-const LONGEST: usize = 8 << 20;
+/// A larger file tells nothing: half of it would be taken for all.
+const LONGEST: usize = 64 << 20;
 /// No more lines are followed: a machine that makes up new ones for ever does not fill the memory.
 const MOST_COUNTERS: usize = 16_384;
 /// What a hundredth of a second is in nanoseconds.
@@ -283,7 +283,7 @@ fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     loop {
         if length == buffer.len() {
             if length >= LONGEST {
-                break;
+                return None;
             }
             buffer.resize(length * 2, 0);
         }
