@@ -169,7 +169,8 @@ impl Context {
         let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
         let handle = signals.handle();
-        let thread = thread::spawn(move || signals.forever().for_each(|_| interrupter.interrupt()));
+        let listen = move || signals.forever().for_each(|_| interrupter.interrupt());
+        let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
         Ok(Listening { handle, thread: Some(thread) })
     }
 

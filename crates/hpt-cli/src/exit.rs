@@ -160,6 +160,10 @@ pub(crate) enum Failure {
     NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
+    #[error(
+        "cannot create a thread, so nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
+    )]
+    NoThread(#[source] io::Error),
     #[error("cannot listen for Ctrl-C")]
     Signals(#[source] std::io::Error),
     #[error(
