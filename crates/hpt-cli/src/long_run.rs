@@ -5,6 +5,7 @@ use std::{
     env,
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -417,6 +418,10 @@ impl<S: RawSample> Raw<S> {
                 // A thread that has ended takes nothing back.
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;
+            }
+            let about = file.file.metadata()?;
+            if about.is_file() && about.nlink() == 0 {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed during the run, and the samples with it"));
             }
             Ok(())
         });
