@@ -17,8 +17,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, Uid, fchmod, fchown, fstat, fstatfs,
-        linkat, openat, readlinkat, renameat, renameat_with, unlinkat,
+        AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, Uid, fchmod, fchown, fstat,
+        fstatfs, linkat, openat, readlinkat, renameat, renameat_with, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -233,8 +233,8 @@ impl Place {
                     if links > MOST_LINKS {
                         return Err(Errno::LOOP.into());
                     }
-                    let is_open_file = fstatfs(&found)?.f_type == PROC_SUPER_MAGIC
-                        && name.as_bytes().iter().all(u8::is_ascii_digit);
+                    let is_open_file =
+                        fstatfs(&found)?.f_type == PROC_SUPER_MAGIC && name.as_bytes().iter().all(u8::is_ascii_digit);
                     if is_open_file && is_last {
                         // Its text may name nothing: `pipe:[7]`.
                         let found = openat(&folder, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -308,7 +308,8 @@ impl Place {
         if folder.st_uid == 0 && folder.st_mode & 0o022 == 0 {
             return Ok(());
         }
-        let why = "it has more than one name (hard link), and other users can write to its folder: root does not write to it";
+        let why =
+            "it has more than one name (hard link), and other users can write to its folder: root does not write to it";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 }
@@ -330,7 +331,10 @@ fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
         return Ok(());
     }
     let (name, owner) = (name.display(), link.st_uid);
-    let why = format!("the symbolic link {name:?} belongs to user {owner}, and root does not write through links of other users; name the file that it leads to", name = name.to_string());
+    let why = format!(
+        "the symbolic link {name:?} belongs to user {owner}, and root does not write through links of other users; name the file that it leads to",
+        name = name.to_string()
+    );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
@@ -395,7 +399,10 @@ mod tests {
         fs::write(folder.path().join("victim"), "root's own").expect("ours");
         symlink("victim", folder.path().join("link")).expect("ours");
         symlink(".", folder.path().join("folder")).expect("ours");
-        ["link", "folder"].into_iter().all(|name| lchown(folder.path().join(name), Some(65_534), None).is_ok()).then_some(folder)
+        ["link", "folder"]
+            .into_iter()
+            .all(|name| lchown(folder.path().join(name), Some(65_534), None).is_ok())
+            .then_some(folder)
     }
 
     #[test]

@@ -421,7 +421,10 @@ impl<S: RawSample> Raw<S> {
             }
             let about = file.file.metadata()?;
             if about.is_file() && about.nlink() == 0 {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed during the run, and the samples with it"));
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "it was removed during the run, and the samples with it",
+                ));
             }
             Ok(())
         });

@@ -122,7 +122,8 @@ pub(crate) fn rounded(value: f64) -> f64 {
 /// writing around, is written as its number.
 pub(crate) fn without_escapes(text: &str) -> String {
     let is_obeyed = |letter: char| {
-        let turns_around = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns_around =
+            matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         turns_around || letter.is_control() && letter != '\n'
     };
     let mut kept = String::with_capacity(text.len());

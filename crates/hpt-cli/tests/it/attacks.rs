@@ -159,8 +159,7 @@ fn a_second_name_for_a_file_of_root_is_not_written_to() {
     let scene = scene!();
     // With fs.protected_hardlinks=0 the attacker can do so, for a file on the same file system.
     fs::hard_link(scene.path("victim"), scene.path("sticky/out.raw")).expect("ours");
-    let output =
-        run(&["latency", "timer", "--count", "3", "--cpu", "any", "--raw", &scene.word("sticky/out.raw")]);
+    let output = run(&["latency", "timer", "--count", "3", "--cpu", "any", "--raw", &scene.word("sticky/out.raw")]);
     scene.is_unharmed("--raw");
     assert!(code(&output) == 2 && stderr(&output).contains("hard link"), "{}", stderr(&output));
 }
@@ -174,9 +173,8 @@ fn a_capture_does_not_show_files_outside_of_it() {
          ln -s ../../../../victim proc/device-tree/model; ln -s \"$1/victim\" proc/swaps; rm facts.json; ln -s ../../victim facts.json",
     );
     let look = || {
-        let outputs = [&["probe"][..], &["doctor"], &["clocksource"]].map(|command| {
-            run(&[command, &["--host", capture.to_str().expect("UTF-8"), "--format", "json"]].concat())
-        });
+        let outputs = [&["probe"][..], &["doctor"], &["clocksource"]]
+            .map(|command| run(&[command, &["--host", capture.to_str().expect("UTF-8"), "--format", "json"]].concat()));
         outputs.map(|output| stdout(&output) + &stderr(&output)).concat()
     };
     assert!(!look().contains("$6$secret"));

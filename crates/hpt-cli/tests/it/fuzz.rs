@@ -127,7 +127,11 @@ fn is_sound(output: &Output, what: &str) {
     let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(!said.contains("panicked"), "{what}: {said}");
     let code = output.status.code();
-    assert!(code.is_some_and(|code| (0..=2).contains(&code)), "{what}: {:?}, more than a second? {said}", output.status);
+    assert!(
+        code.is_some_and(|code| (0..=2).contains(&code)),
+        "{what}: {:?}, more than a second? {said}",
+        output.status
+    );
     let is_obeyed = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
     assert!(!said.contains(is_obeyed), "{what}: {said:?}");
     assert!(!printed.contains(is_obeyed), "{what}: {printed:?}");
@@ -217,10 +221,7 @@ fn changed_journals_are_told_or_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (store, victim) = (folder.path().join("store"), folder.path().join("victim"));
     fs::create_dir(&store).expect("ours");
-    let entry = format!(
-        "change any\npath {}\nby hpt 1\nlasting yes\nbefore 17\nset 18\nset 19\n\n",
-        victim.display()
-    );
+    let entry = format!("change any\npath {}\nby hpt 1\nlasting yes\nbefore 17\nset 18\nset 19\n\n", victim.display());
     for_each_case("journal", |random, what| {
         fs::write(&victim, "18\n").expect("ours");
         let payload = changed(entry.repeat(random.below(4)).as_bytes(), random);
@@ -244,7 +245,11 @@ fn changed_reports_are_drawn_or_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let word = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     // All parts where there is time for them.
-    let parts = if std::env::var_os("HPT_FUZZ_SECONDS").is_some() { "doctor,probe,bench,timer,poll,stall,sleep" } else { "doctor,probe,timer" };
+    let parts = if std::env::var_os("HPT_FUZZ_SECONDS").is_some() {
+        "doctor,probe,bench,timer,poll,stall,sleep"
+    } else {
+        "doctor,probe,timer"
+    };
     let made = run(&["report", "--short", "--part", parts, "--out", &word("good.html")]);
     let data = fs::read(folder.path().join("good.json")).unwrap_or_else(|_| panic!("{}", stderr(&made)));
     for_each_case("report", |random, what| {

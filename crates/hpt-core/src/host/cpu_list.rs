@@ -166,6 +166,13 @@ mod tests {
         assert_eq!(CpuList::parse("0-2").expect("a list").mask(), "7");
     }
 
+    #[test]
+    fn a_list_that_names_more_cpus_than_there_can_be_is_refused() {
+        assert!(CpuList::parse("0-8191").is_some_and(|all| all.len() == 8_192));
+        assert_eq!(CpuList::parse("0-3,2,1-2").map(|list| list.len()), Some(4));
+        assert_eq!(CpuList::parse("0-8191,0"), None);
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read_again(cpus in btree_set(0_usize..300, 0..40)) {

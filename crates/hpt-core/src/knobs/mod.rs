@@ -549,9 +549,15 @@ mod tests {
         for umask in ["0", "022", "077"] {
             let command = format!("umask {umask}; exec \"$0\" --exact {test} --nocapture");
             let program = std::env::current_exe().expect("this program");
-            let output = std::process::Command::new("sh").args(["-c", &command]).arg(program).env(UMASK, umask).output();
+            let output =
+                std::process::Command::new("sh").args(["-c", &command]).arg(program).env(UMASK, umask).output();
             let output = output.expect("a shell");
-            assert!(output.status.success(), "umask {umask}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "umask {umask}: {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 

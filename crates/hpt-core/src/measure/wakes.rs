@@ -782,4 +782,27 @@ mod tests {
             assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
         }
     }
+
+    #[test]
+    fn a_deadline_beyond_the_last_time_there_is_is_that_one() {
+        let now = SystemTime::now();
+        let last = super::later(now, Duration::MAX);
+        assert!(last > now && last.checked_add(Duration::from_secs(1)).is_none());
+        assert_eq!(super::later(last, Duration::MAX), last);
+        assert_eq!(super::later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+        // A period without end: the second deadline is never due.
+        let mut seen = 0;
+        wakes_by_wall(
+            now,
+            Duration::MAX,
+            Waiting::Polling,
+            &Rouser::new(),
+            || false,
+            |_| {
+                seen += 1;
+                true
+            },
+        );
+        assert_eq!(seen, 1);
+    }
 }

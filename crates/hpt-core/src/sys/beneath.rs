@@ -184,7 +184,8 @@ mod tests {
         if let Err(refused) = find_in_one_call(&folder(), Path::new("proc")) {
             return skipped!("openat2: {refused}");
         }
-        let paths = WAYS_OUT.into_iter().chain(["proc", "proc/own", "proc/sub", "proc/inner", "proc/own/more", "absent"]);
+        let paths =
+            WAYS_OUT.into_iter().chain(["proc", "proc/own", "proc/sub", "proc/inner", "proc/own/more", "absent"]);
         for path in paths.map(Path::new) {
             let (one, other) = (find_in_one_call(&folder(), path), find_by_component(folder(), path));
             // A path that goes up and comes back: only the kernel follows it, and it stays below.

@@ -306,20 +306,17 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         files.write(&threads)
     };
     let outcome = thread::scope(|scope| {
-        let works = counts
-            .iter()
-            .enumerate()
-            .map(|(number, counts)| {
-                let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
-                move || {
-                    let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
-                    // Without one of them the others are not what was asked for.
-                    let held = held.inspect_err(|_| shared.end())?;
-                    let settings = held.settings();
-                    measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
-                    Ok(settings)
-                }
-            });
+        let works = counts.iter().enumerate().map(|(number, counts)| {
+            let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
+            move || {
+                let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
+                // Without one of them the others are not what was asked for.
+                let held = held.inspect_err(|_| shared.end())?;
+                let settings = held.settings();
+                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
+                Ok(settings)
+            }
+        });
         let threads = crew::begin_together(scope, works)?;
         watch(
             (arguments.extent, cpus.len(), "wake-ups"),

@@ -212,18 +212,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let start = Instant::now();
     let (tell, ended) = mpsc::channel();
     let outcome = thread::scope(|scope| {
-        let works = copies
-            .iter()
-            .map(|copy| {
-                let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
-                let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
-                move || {
-                    // Without one of them the others are not what was asked for.
-                    let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
-                    let _ = tell.send(());
-                    outcome
-                }
-            });
+        let works = copies.iter().map(|copy| {
+            let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
+            let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
+            move || {
+                // Without one of them the others are not what was asked for.
+                let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
+                let _ = tell.send(());
+                outcome
+            }
+        });
         let threads = crew::begin_together(scope, works)?;
         drop(tell);
         let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
