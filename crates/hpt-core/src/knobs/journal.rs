@@ -162,9 +162,9 @@ const LONGEST_NOTE: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
-    folder: PathBuf,
+    folder: Box<Path>,
     /// Where the machine's own lock is, for whoever may write there.
-    machine: Option<PathBuf>,
+    machine: Option<Box<Path>>,
     binding: Binding,
     /// Whether restoring may write to any file, as tests need it. Otherwise only to settings that hpt knows.
     restores_anywhere: bool,
@@ -186,8 +186,8 @@ impl Journal {
 
     /// A journal of settings that are nobody else's: without the machine's own lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
-        let folder = folder.into();
-        Self { store: Store::private(&folder), folder, machine: None, binding, restores_anywhere: true }
+        let folder = folder.into().into_boxed_path();
+        Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
     }
 
     /// Restores settings that hpt knows, and no other file.
@@ -196,7 +196,7 @@ impl Journal {
     }
 
     pub(super) fn with_a_lock_of_the_machine_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.machine = Some(folder.into());
+        self.machine = Some(folder.into().into_boxed_path());
         self
     }
 
@@ -218,12 +218,12 @@ impl Journal {
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
         let others = note.and_then(Result::ok).map(|note| self.others_in(&note)).unwrap_or_default();
-        others.into_iter().map(|journal| journal.folder).collect()
+        others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
     /// The other journals that a note names, as far as something is in them.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
-        let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
         let others = folders.filter(|folder| folder.is_absolute() && *folder != own);
         let journals = others.map(|folder| Self::bound_to(folder, self.binding.clone()));
@@ -239,7 +239,7 @@ impl Journal {
         let others = self.others_in(&before);
         let own = fs::canonicalize(&self.folder)?;
         let mut note = Vec::new();
-        for folder in others.iter().map(|journal| journal.folder.as_path()).chain([own.as_path()]) {
+        for folder in others.iter().map(|journal| &*journal.folder).chain([own.as_path()]) {
             let path = folder.as_os_str().as_bytes();
             // One with a line break cannot be noted.
             if !path.contains(&b'\n') {
@@ -293,9 +293,9 @@ impl Journal {
 
     /// Refuses a folder in which another user can replace the journal.
     fn check_folder(&self) -> Result<(), JournalError> {
-        let about =
-            fs::metadata(&self.folder).map_err(|cause| JournalError::Unusable { path: self.folder.clone(), cause })?;
-        only_ours_to_write(self.folder.clone(), about.uid(), about.mode())
+        let about = fs::metadata(&self.folder)
+            .map_err(|cause| JournalError::Unusable { path: self.folder.to_path_buf(), cause })?;
+        only_ours_to_write(self.folder.to_path_buf(), about.uid(), about.mode())
     }
 
     /// Puts back what was before all changes, setting by setting, and strikes out what is done.
@@ -381,7 +381,7 @@ impl Journal {
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
-        let remedy = if self.folder == Path::new(Self::FOLDER) {
+        let remedy = if *self.folder == *Path::new(Self::FOLDER) {
             "hpt restore".to_owned()
         } else {
             format!("hpt restore --store {}", self.folder.display())

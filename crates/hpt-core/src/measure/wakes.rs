@@ -796,7 +796,7 @@ mod tests {
             now,
             Duration::MAX,
             Waiting::Polling,
-            &Rouser::new(),
+            &Rouser::default(),
             || false,
             |_| {
                 seen += 1;
