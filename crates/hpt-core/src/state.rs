@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     host::{About, BootId, Host, read_regular_file_and_about},
-    sys::file_lock::try_lock,
+    sys::file_lock::{FileLock, try_lock},
 };
 
 /// The first line of every file. A later layout has another number, and is refused by name.
@@ -88,7 +88,7 @@ pub enum StateError {
 
 /// The right to be the only one, for as long as it lives.
 #[derive(Debug)]
-pub struct Locked(#[expect(dead_code, reason = "the lock is the open file's")] File);
+pub struct Locked(#[expect(dead_code, reason = "dropping it unlocks the file")] FileLock);
 
 /// A folder of such files.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl Store {
                 }
                 opened => opened?,
             };
-            Ok(try_lock(&file)?.then_some(Locked(file)))
+            Ok(try_lock(file)?.map(Locked))
         };
         locked().map_err(|cause| StateError::Unwritable { path, cause })
     }

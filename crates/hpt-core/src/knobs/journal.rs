@@ -16,7 +16,10 @@ use super::{Knob, KnobError, is_a_line, known};
 use crate::{
     host::{Host, read_regular_file},
     state::{Binding, Saved, StateError, Store, make_folder},
-    sys::{file_lock::try_lock, process::effective_user},
+    sys::{
+        file_lock::{FileLock, try_lock},
+        process::effective_user,
+    },
 };
 
 /// The journal's file in its folder, and the one that is locked.
@@ -357,7 +360,7 @@ impl Journal {
             }
             other => other?,
         };
-        let note = |lock| {
+        let note = |lock: &mut FileLock| {
             let path = || self.machine.as_deref().unwrap_or(&self.folder).join(LOCK_OF_THE_MACHINE);
             self.note_in(lock).map_err(|cause| JournalError::Unusable { path: path(), cause })
         };
@@ -448,13 +451,13 @@ impl Journal {
 /// The locks of whoever changes settings.
 #[derive(Debug)]
 pub(super) struct Locks {
-    _own: File,
-    _machine: Option<File>,
+    _own: FileLock,
+    _machine: Option<FileLock>,
     /// Other journals by which settings are changed, which the machine's lock noted.
     pub(super) elsewhere: Vec<Journal>,
 }
 
-fn locked(folder: &Path, name: &str) -> Result<File, JournalError> {
+fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     let path = folder.join(name);
     let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
     if make_folder(folder).map_err(unusable)? {
@@ -474,7 +477,7 @@ fn locked(folder: &Path, name: &str) -> Result<File, JournalError> {
     if !file.metadata().map_err(unusable)?.is_file() {
         return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; remove it")));
     }
-    if try_lock(&file).map_err(unusable)? { Ok(file) } else { Err(JournalError::Busy { path }) }
+    try_lock(file).map_err(unusable)?.ok_or(JournalError::Busy { path })
 }
 
 /// The bits of a mode that let group and others write.

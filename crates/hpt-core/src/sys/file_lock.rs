@@ -1,14 +1,73 @@
 //! A lock on a file that ends with the process that holds it, however that ends: flock(2).
-//! Waits for nobody.
+//! Never waits for another holder.
 
-use std::{fs::File, io, os::fd::AsRawFd};
+use std::{
+    fs::File,
+    io,
+    ops::{Deref, DerefMut},
+    os::fd::AsRawFd,
+    process,
+};
 
-/// Locks the file for this process alone, for as long as it is open; `false` where another one holds it.
-pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+/// An open file that this process alone has locked. Dropping it unlocks the file.
+///
+/// Closing the file is not enough: the lock belongs to the open file description, and a child between `fork` and `exec` holds a copy of it. The next process would
+/// find the file locked by a holder that has let go already.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    file: File,
+    holder: u32,
+}
+
+/// Locks `file`, or returns `None` where another open file description has the lock.
+pub(crate) fn try_lock(file: File) -> io::Result<Option<FileLock>> {
     // SAFETY: takes a file that is open and two flags. flock(2).
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+        return Ok(Some(FileLock { file, holder: process::id() }));
     }
     let refused = io::Error::last_os_error();
-    if refused.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(refused) }
+    if refused.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(refused) }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // A forked child that drops its copy must not unlock the file of its parent.
+        if self.holder != process::id() {
+            return;
+        }
+        // SAFETY: takes a file that is open and a flag. flock(2). A failure leaves the lock to the close that follows.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+impl Deref for FileLock {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl DerefMut for FileLock {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_lock_is_free_although_a_copy_of_the_open_file_lives_on() {
+        let path = tempfile::NamedTempFile::new().expect("a temporary file");
+        let open = || path.reopen().expect("the file is there");
+        let held = try_lock(open()).expect("a file can be locked").expect("nothing else locks it");
+        // What a forked child has.
+        let copy = held.try_clone().expect("a file has two handles");
+        assert!(try_lock(open()).expect("a file can be locked").is_none(), "it is locked");
+        drop(held);
+        assert!(try_lock(open()).expect("a file can be locked").is_some(), "it is free");
+        drop(copy);
+    }
 }
