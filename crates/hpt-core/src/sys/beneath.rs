@@ -63,6 +63,7 @@ struct How {
     resolve: u64,
 }
 
+#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 fn find_in_one_call(folder: &File, path: &Path) -> io::Result<File> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let how = How {
