@@ -1,7 +1,7 @@
 //! What hpt reads of this machine, as files in a folder: for a report, for a test, and to be explained elsewhere.
 //! Looks at no captured machine: `Context::captured` opens one.
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path};
 
 use serde::Serialize;
 
@@ -33,7 +33,9 @@ pub(crate) fn capture(folder: &Path, context: &Context) -> Result<Document, Fail
     let captured = context.host.capture(folder)?;
     let facts = serde_json::to_string_pretty(&context.host.facts_of(&captured)).expect("facts are numbers and names");
     let path = folder.join(FACTS);
-    fs::write(&path, facts + "\n").map_err(|cause| Failure::Write { path, cause })?;
+    // A link that another user put there meanwhile is not followed.
+    let written = fs::File::create_new(&path).and_then(|mut file| file.write_all((facts + "\n").as_bytes()));
+    written.map_err(|cause| Failure::Write { path, cause })?;
     let copied = captured.copied.into_iter().map(|path| File { path, captured: true });
     let missing = captured.missing.into_iter().map(|path| File { path, captured: false });
     let data = Data {

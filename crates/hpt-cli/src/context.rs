@@ -14,7 +14,7 @@ use std::{
 
 use hpt_core::{
     Calibration, Host, Opened, SourceId, Unavailable,
-    host::{Facts, read_regular_file},
+    host::{Facts, read_captured_file},
     knobs::Journal,
     realtime::{Pinned, allowed_cpus},
     sleep::Interrupter,
@@ -129,7 +129,7 @@ impl Context {
         let path = folder.join(FACTS);
         let wrong =
             |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
-        let content = read_regular_file(&path).map_err(|cause| wrong(cause.into()))?;
+        let content = read_captured_file(folder, FACTS).map_err(|cause| wrong(cause.into()))?;
         let facts: Facts = serde_json::from_slice(&content).map_err(|cause| wrong(cause.into()))?;
         Ok(Host::captured(folder, facts))
     }
@@ -177,7 +177,8 @@ impl Context {
         let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
         let handle = signals.handle();
-        let thread = thread::spawn(move || signals.forever().for_each(|_| interrupter.interrupt()));
+        let listen = move || signals.forever().for_each(|_| interrupter.interrupt());
+        let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
         Ok(Listening { handle, thread: Some(thread) })
     }
 

@@ -8,7 +8,10 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{picture::Unreadable, render::Answer};
+use crate::{
+    picture::Unreadable,
+    render::{Answer, without_escapes},
+};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
@@ -31,7 +34,7 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
 
 /// Says something on standard error. If nobody listens, there is nobody to tell.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "hpt: {text}");
+    let _ = writeln!(io::stderr(), "hpt: {}", without_escapes(text));
 }
 
 /// An error with all its causes.
@@ -157,6 +160,10 @@ pub(crate) enum Failure {
     NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
+    #[error(
+        "cannot create a thread, so nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
+    )]
+    NoThread(#[source] io::Error),
     #[error("cannot listen for Ctrl-C")]
     Signals(#[source] std::io::Error),
     #[error(

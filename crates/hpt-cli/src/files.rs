@@ -1,94 +1,360 @@
-//! Files that results are written to: looked at before anything is measured, replaced in one step.
-//! Knows no format.
+//! Files that results are written to: checked before anything is measured, replaced in one step.
+//! Knows no format. Resolves each path itself, because root must not follow the symbolic links of other users.
 
 use std::{
-    fs,
+    collections::hash_map::RandomState,
+    ffi::{OsStr, OsString},
+    fs::File,
+    hash::{BuildHasher, Hasher},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
-    path::{Path, PathBuf},
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Component, Path},
     time::Duration,
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, Uid, fchmod, fchown, fstat,
+        fstatfs, linkat, openat, readlinkat, renameat, renameat_with, unlinkat,
+    },
+    io::Errno,
+    process::geteuid,
 };
 
 use crate::long_run::Patient;
 
-/// A pipe that nobody empties is tried for so long.
+/// How long a pipe that nobody reads is tried.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
-
-/// Refuses a file that cannot be written. Leaves everything as it is: an old file, none, a pipe that somebody reads.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
-        Ok(what) if what.is_file() => fs::OpenOptions::new().append(true).open(path).map(|_| ()),
-        Ok(what) if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        // A device or a pipe: to open it may wait for somebody, or end whoever reads.
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            tempfile::NamedTempFile::new_in(folder_of(&led_to_by(path))).map(|_| ())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The same for a file that somebody reads meanwhile, so that only a new one in its place will do. Whoever may put one there need not be let at the old one.
-pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
-    let path = led_to_by(path);
-    match fs::metadata(&path) {
-        Ok(what) if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(what) if !what.is_file() => Ok(()),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => tempfile::NamedTempFile::new_in(folder_of(&path)).map(|_| ()),
-    }
-}
 
 /// Linux follows no more. path_resolution(7).
 const MOST_LINKS: usize = 40;
 
-/// Where a link leads, also by way of others and where the end is not there yet; any other path is itself.
-fn led_to_by(path: &Path) -> PathBuf {
-    let end_of_the_links = || {
-        let mut path = path.to_owned();
-        for _ in 0..MOST_LINKS {
-            let Ok(end) = fs::read_link(&path) else { break };
-            path = folder_of(&path).join(end);
-        }
-        path
-    };
-    fs::canonicalize(path).unwrap_or_else(|_| end_of_the_links())
+/// What a new file may be to its owner, its group and others.
+const NEW_FILE: u32 = 0o644;
+
+/// Refuses a file that cannot be written. Leaves everything as it is: an old file, none, a pipe that a program reads.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    let place = Place::of(path, Last::Followed)?;
+    if place.is_replaced() {
+        place.found.as_ref().map_or(Ok(()), |_| place.open_found(OFlags::APPEND).map(drop))?;
+    }
+    place.check()
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// The same for a file that programs read during the run, so that only a new file in its place will do. The old one need not be writable.
+pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
+    Place::of(path, Last::Followed)?.check()
 }
 
-/// A device or a pipe is written to as it is, and so is a file in a folder that takes no other. Of a link it is what it leads to.
+/// Writes to a device or a pipe as it is, and to a file in a folder that takes no other. Of a link it replaces what the link leads to.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let own = path.starts_with("/dev") || path.starts_with("/proc");
-    let path = if own { path.to_owned() } else { led_to_by(path) };
-    let old = fs::metadata(&path).ok();
-    if own || old.as_ref().is_some_and(|what| !what.is_file()) {
-        return Patient::open(&mut fs::OpenOptions::new(), &path, LONGEST_WRITE)?.write_all(content);
+    let place = Place::of(path, Last::Followed)?;
+    if !place.is_replaced() {
+        return Patient::new(place.open_found(OFlags::empty())?, LONGEST_WRITE).write_all(content);
     }
-    let mut file = match tempfile::NamedTempFile::new_in(folder_of(&path)) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && old.is_some() => {
-            return fs::write(&path, content);
+    let mut new = match place.unfinished()? {
+        New::Beside(new) => new,
+        New::InPlace(mut file) => {
+            file.set_len(0)?;
+            return file.write_all(content);
         }
-        file => file?,
     };
-    file.as_file_mut().write_all(content)?;
-    let mode = old.as_ref().map_or_else(|| fs::Permissions::from_mode(0o644), fs::Metadata::permissions);
-    file.as_file().set_permissions(mode)?;
-    if let Some(old) = old {
-        // Root alone gives away.
-        let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
+    new.file.write_all(content)?;
+    let mode = place.found.as_ref().map_or(NEW_FILE, |(_, old)| old.st_mode & 0o777);
+    fchmod(&new.file, Mode::from_raw_mode(mode))?;
+    if let Some((_, old)) = &place.found {
+        // Only root can give a file away.
+        let _ = fchown(&new.file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     }
-    file.persist(&path)?;
-    Ok(())
+    match new.put(true) {
+        // A file that is mounted over another one, as containers do it, cannot be replaced.
+        Err(busy) if busy.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            let mut file = place.open_found(OFlags::TRUNC)?;
+            file.write_all(content)
+        }
+        put => put,
+    }
+}
+
+/// A file that is written bit by bit: opened without waiting, with its old content. A new one is removed again unless it is kept.
+pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
+    let place = Place::of(path, Last::Followed)?;
+    if place.found.is_some() {
+        place.refuse_a_folder()?;
+        return Ok((place.open_found(OFlags::empty())?, Made(None)));
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(&place.folder, &place.name, flags, Mode::from_raw_mode(NEW_FILE))?;
+    Ok((file.into(), Made(Some((place.folder, place.name)))))
+}
+
+/// A file that was not there before. Removes it when dropped.
+#[derive(Debug)]
+pub(crate) struct Made(Option<(OwnedFd, OsString)>);
+
+impl Made {
+    pub(crate) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some((folder, name)) = &self.0 {
+            let _ = unlinkat(folder, name, AtFlags::empty());
+        }
+    }
+}
+
+/// A new file that is not in its place yet. Removes it when dropped.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    folder: OwnedFd,
+    /// Its name until it is in its place.
+    unfinished: Option<OsString>,
+    name: OsString,
+    file: File,
+}
+
+impl Unfinished {
+    /// A file that can take the place of `path`, or of a link there.
+    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+        let Place { folder, name, .. } = Place::of(path, Last::Kept)?;
+        Self::new_in(folder, name)
+    }
+
+    /// A file in an opened folder that nothing else writes to.
+    fn new_in(folder: OwnedFd, name: OsString) -> io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let unfinished = OsString::from(format!(".tmp{:016x}", RandomState::new().build_hasher().finish()));
+            match openat(&folder, &unfinished, flags, Mode::from_raw_mode(0o600)) {
+                Err(Errno::EXIST) => {}
+                opened => {
+                    let file = opened?.into();
+                    return Ok(Self { folder, unfinished: Some(unfinished), name, file });
+                }
+            }
+        }
+    }
+
+    /// Writes the whole content to the disk.
+    pub(crate) fn fill(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)?;
+        // Other users read it: for example, the user of a web server.
+        fchmod(&self.file, Mode::from_raw_mode(NEW_FILE))?;
+        self.file.sync_all()
+    }
+
+    /// Puts it in its place, in one step; over what is there only where `replacing`.
+    pub(crate) fn put(mut self, replacing: bool) -> io::Result<()> {
+        let Some(unfinished) = self.unfinished.clone() else { return Ok(()) };
+        if replacing {
+            renameat(&self.folder, &unfinished, &self.folder, &self.name)?;
+        } else {
+            match renameat_with(&self.folder, &unfinished, &self.folder, &self.name, RenameFlags::NOREPLACE) {
+                // File systems without that flag, and kernels without that call.
+                Err(Errno::INVAL | Errno::NOSYS) => {
+                    linkat(&self.folder, &unfinished, &self.folder, &self.name, AtFlags::empty())?;
+                    return Ok(());
+                }
+                renamed => renamed?,
+            }
+        }
+        self.unfinished = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            let _ = unlinkat(&self.folder, unfinished, AtFlags::empty());
+        }
+    }
+}
+
+/// Refuses a folder that root would reach by a link of another user.
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
+    Place::of(&path.join("any"), Last::Kept).map(drop)
+}
+
+/// What becomes of a link at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Followed,
+    Kept,
+}
+
+/// Where the new content goes.
+enum New {
+    Beside(Unfinished),
+    /// Into the old file, because its folder takes no new one.
+    InPlace(File),
+}
+
+/// Where a path leads: a name in an opened folder.
+#[derive(Debug)]
+struct Place {
+    folder: OwnedFd,
+    name: OsString,
+    /// What is there, opened without access to its content.
+    found: Option<(OwnedFd, Stat)>,
+    /// Whether it is a file that a process has open, reached by /proc/PID/fd.
+    is_open_file: bool,
+}
+
+impl Place {
+    /// Follows a path component by component. Each link must be one that the caller may follow.
+    fn of(path: &Path, last: Last) -> io::Result<Self> {
+        let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
+        let mut folder = opened_folder(CWD, OsStr::new("."))?;
+        let mut rest = Vec::new();
+        push(&mut rest, path);
+        let mut links = 0;
+        while let Some(name) = rest.pop() {
+            if name == "/" || name == ".." {
+                folder = opened_folder(&folder, &name)?;
+                continue;
+            }
+            let is_last = rest.is_empty() && !is_folder;
+            let found = match openat(&folder, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+                Err(Errno::NOENT) if is_last => return Ok(Self { folder, name, found: None, is_open_file: false }),
+                found => found?,
+            };
+            let about = fstat(&found)?;
+            match FileType::from_raw_mode(about.st_mode) {
+                FileType::Symlink if !(is_last && last == Last::Kept) => {
+                    refuse_a_link_of_another_user(&name, &about)?;
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(Errno::LOOP.into());
+                    }
+                    let is_open_file =
+                        fstatfs(&found)?.f_type == PROC_SUPER_MAGIC && name.as_bytes().iter().all(u8::is_ascii_digit);
+                    if is_open_file && is_last {
+                        // Its text may name nothing: `pipe:[7]`.
+                        let found = openat(&folder, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+                        let about = fstat(&found)?;
+                        return Ok(Self { folder, name, found: Some((found, about)), is_open_file });
+                    }
+                    let target = OsString::from_vec(readlinkat(&found, "", Vec::new())?.into_bytes());
+                    push(&mut rest, Path::new(&target));
+                }
+                _ if is_last => return Ok(Self { folder, name, found: Some((found, about)), is_open_file: false }),
+                _ => folder = opened_folder(&folder, &name)?,
+            }
+        }
+        Err(Errno::ISDIR.into())
+    }
+
+    fn kind(&self) -> Option<FileType> {
+        self.found.as_ref().map(|(_, about)| FileType::from_raw_mode(about.st_mode))
+    }
+
+    /// Whether a new file takes the place of what is there. A device or a pipe is written to as it is.
+    fn is_replaced(&self) -> bool {
+        !self.is_open_file && self.kind().is_none_or(|kind| kind == FileType::RegularFile)
+    }
+
+    fn refuse_a_folder(&self) -> io::Result<()> {
+        if self.kind() == Some(FileType::Directory) { Err(Errno::ISDIR.into()) } else { Ok(()) }
+    }
+
+    /// Does what writing will need, and undoes it. Opens no device and no pipe: that may wait, or end the program that reads.
+    fn check(&self) -> io::Result<()> {
+        self.refuse_a_folder()?;
+        if self.is_replaced() { self.unfinished().map(drop) } else { Ok(()) }
+    }
+
+    fn unfinished(&self) -> io::Result<New> {
+        match Unfinished::new_in(self.folder.try_clone()?, self.name.clone()) {
+            Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied && self.found.is_some() => {
+                self.open_found(OFlags::empty()).map(New::InPlace).map_err(|_| refused)
+            }
+            new => new.map(New::Beside),
+        }
+    }
+
+    /// Opens what was found, and nothing that was put in its place since.
+    fn open_found(&self, flags: OFlags) -> io::Result<File> {
+        let Some((_, about)) = &self.found else { return Err(Errno::NOENT.into()) };
+        if FileType::from_raw_mode(about.st_mode) == FileType::RegularFile {
+            self.refuse_a_second_name(about)?;
+        }
+        let links = if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW };
+        // Without truncation: it would come before the comparison.
+        let opening = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | links;
+        let file = openat(&self.folder, &self.name, opening | flags.difference(OFlags::TRUNC), Mode::empty())?;
+        let opened = fstat(&file)?;
+        if (opened.st_dev, opened.st_ino) != (about.st_dev, about.st_ino) {
+            return Err(io::Error::other("it was replaced by another file while it was opened"));
+        }
+        if flags.contains(OFlags::TRUNC) {
+            rustix::fs::ftruncate(&file, 0)?;
+        }
+        Ok(file.into())
+    }
+
+    /// Refuses to write as root into a file that another user gave a second name (a hard link).
+    fn refuse_a_second_name(&self, about: &Stat) -> io::Result<()> {
+        if !geteuid().is_root() || self.is_open_file || about.st_nlink < 2 {
+            return Ok(());
+        }
+        let folder = fstat(&self.folder)?;
+        if folder.st_uid == 0 && folder.st_mode & 0o022 == 0 {
+            return Ok(());
+        }
+        let why =
+            "it has more than one name (hard link), and other users can write to its folder: root does not write to it";
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    }
+}
+
+/// The components of a path, the first on top. Those of `.` say nothing.
+fn push(rest: &mut Vec<OsString>, path: &Path) {
+    let names = path.components().filter(|component| *component != Component::CurDir);
+    rest.extend(names.rev().map(|component| component.as_os_str().to_owned()));
+}
+
+fn opened_folder(at: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let links = if name == "/" || name == "." || name == ".." { OFlags::empty() } else { OFlags::NOFOLLOW };
+    Ok(openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | links, Mode::empty())?)
+}
+
+/// Root follows its own links. The kernel refuses links of other users only in sticky folders, and only where fs.protected_symlinks is 1.
+fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
+    if !geteuid().is_root() || link.st_uid == 0 {
+        return Ok(());
+    }
+    let (name, owner) = (name.display(), link.st_uid);
+    let why = format!(
+        "the symbolic link {name:?} belongs to user {owner}, and root does not write through links of other users; name the file that it leads to",
+        name = name.to_string()
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, lchown, symlink},
+        path::Path,
+    };
 
-    use super::{check_replacing, replace};
+    use super::{Unfinished, check, check_folder, check_replacing, open, replace};
+
+    /// As the macro of that name in the tests of the whole command.
+    macro_rules! skipped {
+        ($why:literal) => {{
+            use std::io::Write as _;
+            std::io::stderr().write_all(concat!("skipped: ", $why, "\n").as_bytes()).expect("standard error is open")
+        }};
+    }
 
     #[test]
     fn links_are_followed_to_an_end_that_is_not_there_yet() {
@@ -105,5 +371,115 @@ mod tests {
         assert!(path("second").is_symlink() && path("first").is_symlink());
         symlink("round", path("round")).expect("ours");
         check_replacing(&path("round")).expect_err("it leads nowhere");
+    }
+
+    #[test]
+    fn every_form_of_a_path_leads_to_the_same_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("one")).expect("ours");
+        symlink("one", path("link")).expect("ours");
+        symlink(folder.path(), path("one/up")).expect("ours");
+        for (index, name) in ["one/a", "./one/./a", "one/../one/a", "link/a", "one/up/link/a"].into_iter().enumerate() {
+            let content = index.to_string();
+            check(&path(name)).expect("it can be written");
+            replace(&path(name), content.as_bytes()).expect("it can be written");
+            assert_eq!(fs::read_to_string(path("one/a")).expect("it is there"), content, "{name}");
+        }
+        for folder in ["one", "one/", "link", "link/", "one/..", ".", "absent/a", "one/a/b", "absent/"] {
+            check(&path(folder)).expect_err(folder);
+            replace(&path(folder), b"any").expect_err(folder);
+        }
+        assert_eq!(fs::read_dir(path("one")).expect("ours").count(), 2, "nothing unfinished is left");
+    }
+
+    /// A folder like /tmp in which user 65534 made a link to a file of root's; `None` where the test is not run by root.
+    fn with_a_link_of_another_user() -> Option<tempfile::TempDir> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("victim"), "root's own").expect("ours");
+        symlink("victim", folder.path().join("link")).expect("ours");
+        symlink(".", folder.path().join("folder")).expect("ours");
+        ["link", "folder"]
+            .into_iter()
+            .all(|name| lchown(folder.path().join(name), Some(65_534), None).is_ok())
+            .then_some(folder)
+    }
+
+    #[test]
+    fn root_does_not_write_through_links_of_another_user() {
+        let Some(folder) = with_a_link_of_another_user() else {
+            return skipped!("only root can make a link of another user");
+        };
+        let path = |name: &str| folder.path().join(name);
+        for name in ["link", "folder/new"] {
+            for refused in [check(&path(name)), check_replacing(&path(name)), replace(&path(name), b"metrics")] {
+                assert!(refused.expect_err(name).to_string().contains("belongs to user 65534"));
+            }
+            assert!(open(&path(name)).expect_err(name).to_string().contains("belongs to user 65534"));
+        }
+        check_folder(&path("folder")).expect_err("a link of another user");
+        assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
+        // A report replaces a link at the end of its path, and follows none.
+        let mut page = Unfinished::beside(&path("link")).expect("ours");
+        page.fill(b"page").and_then(|()| page.put(true)).expect("ours");
+        assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
+        assert!(Unfinished::beside(&path("folder/page")).is_err() && !path("link").is_symlink());
+    }
+
+    #[test]
+    fn root_does_not_write_into_a_file_with_a_second_name_where_others_can_write() {
+        let Some(folder) = with_a_link_of_another_user() else {
+            return skipped!("only root can make a link of another user");
+        };
+        let path = |name: &str| folder.path().join(name);
+        fs::hard_link(path("victim"), path("samples")).expect("ours");
+        open(&path("samples")).expect("only root can write to the folder");
+        lchown(folder.path(), Some(65_534), None).expect("root");
+        assert!(open(&path("samples")).expect_err("a second name").to_string().contains("hard link"));
+        // A replaced file is another one.
+        replace(&path("samples"), b"metrics").expect("root");
+        assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode_and_its_owner() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("any");
+        fs::write(&path, "old").expect("ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
+        let owned = lchown(&path, Some(65_534), Some(65_534)).is_ok();
+        replace(&path, b"new").expect("ours");
+        let about = fs::metadata(&path).expect("ours");
+        assert_eq!(about.mode() & 0o7777, 0o640);
+        assert!(!owned || (about.uid(), about.gid()) == (65_534, 65_534));
+    }
+
+    #[test]
+    fn files_of_dev_shm_are_ordinary_files() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+            return skipped!("/dev/shm takes no folder");
+        };
+        let path = folder.path().join("any");
+        check(&path).expect("it can be made");
+        for content in ["the longer one", "short"] {
+            replace(&path, content.as_bytes()).expect("it can be made");
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), content);
+        }
+        let (_, made) = open(&folder.path().join("samples")).expect("it can be made");
+        drop(made);
+        assert!(!folder.path().join("samples").exists());
+    }
+
+    #[test]
+    fn devices_are_written_to_as_they_are() {
+        check(Path::new("/dev/null")).expect("it takes everything");
+        replace(Path::new("/dev/null"), b"any").expect("it takes everything");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        check(Path::new(&path)).expect("it takes everything");
+        replace(Path::new(&path), b"any").expect("it takes everything");
+        drop(writer);
+        assert_eq!(std::io::read_to_string(reader).expect("it was written"), "any");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     env,
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -23,7 +23,12 @@ use hpt_core::{
     sleep::WallOffset,
 };
 
-use crate::{context::Context, exit::Failure, progress::Progress};
+use crate::{
+    context::Context,
+    exit::Failure,
+    files::{self, Made},
+    progress::Progress,
+};
 
 /// Looks at Ctrl-C and at the clock come so often.
 const LOOK: Duration = Duration::from_millis(50);
@@ -365,18 +370,6 @@ pub(crate) struct Raw<S> {
     made: Made,
 }
 
-/// A file that was not there before, and is removed again unless the run comes to its end.
-#[derive(Debug)]
-struct Made(Option<PathBuf>);
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
 /// Samples of one thread, and where to send the empty vector.
 #[derive(Debug)]
 struct Batch<S> {
@@ -410,12 +403,11 @@ impl<S: RawSample> Raw<S> {
     /// Opens the file, and refuses one that takes nothing: a pipe that nobody reads. What stands in it is left alone until samples come.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let failed = |cause| Failure::Write { path: path.to_owned(), cause };
-        let is_new = std::fs::symlink_metadata(path).is_err();
-        // Without waiting: the first who opens a pipe to write would wait for one who reads, and no signal would end that.
-        let mut open = OpenOptions::new();
-        let mut file = Patient::open(open.create(true).truncate(false), path, Duration::MAX).map_err(failed)?;
+        // Without waiting: opening a pipe to write would wait for a program that reads it, and no signal would end that.
+        let (file, made) = files::open(path).map_err(failed)?;
+        let mut file = Patient::new(file, Duration::MAX);
         let (batches, filled) = mpsc::sync_channel::<Batch<S>>(MOST_BATCHES);
-        let writer = thread::spawn(move || {
+        let writer = thread::Builder::new().spawn(move || {
             let mut is_empty = false;
             for Batch { cpu, mut samples, back } in filled {
                 if !std::mem::replace(&mut is_empty, true) && file.file.metadata()?.is_file() {
@@ -427,9 +419,16 @@ impl<S: RawSample> Raw<S> {
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;
             }
+            let about = file.file.metadata()?;
+            if about.is_file() && about.nlink() == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "it was removed during the run, and the samples with it",
+                ));
+            }
             Ok(())
         });
-        let made = Made(is_new.then(|| path.to_owned()));
+        let writer = writer.map_err(Failure::NoThread)?;
         Ok(Self { batches, dropped: Arc::default(), writer, path: path.to_owned(), made })
     }
 
@@ -444,8 +443,8 @@ impl<S: RawSample> Raw<S> {
 
     /// Waits for what is still to be written, but not for ever: the result is to be printed, whoever does not read.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Self { batches, dropped, writer, path, mut made } = self;
-        made.0 = None;
+        let Self { batches, dropped, writer, path, made } = self;
+        made.keep();
         drop(batches);
         let begun = Instant::now();
         while !writer.is_finished() {
@@ -462,7 +461,7 @@ impl<S: RawSample> Raw<S> {
     }
 }
 
-/// A file that is opened without waiting, and written with: a pipe that is full is tried again.
+/// A file that was opened without waiting. Tries again to write to a pipe that is full.
 #[derive(Debug)]
 pub(crate) struct Patient {
     file: File,
@@ -470,10 +469,9 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// Opens what is there to be written to as it is, without waiting for whoever reads a pipe.
-    pub(crate) fn open(open: &mut OpenOptions, path: &Path, longest: Duration) -> io::Result<Self> {
-        let file = open.write(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        Ok(Self { file, longest })
+    /// A file that was opened without waiting, and how long a write to it may wait.
+    pub(crate) const fn new(file: File, longest: Duration) -> Self {
+        Self { file, longest }
     }
 }
 

@@ -9,6 +9,7 @@ mod clock_sources;
 mod cmd;
 mod complete;
 mod context;
+mod crew;
 mod cycles;
 mod exit;
 mod files;

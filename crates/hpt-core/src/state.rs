@@ -2,15 +2,15 @@
 //! Knows nothing of what it keeps: the payload is the caller's.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
     process,
 };
 
 use crate::{
-    host::{BootId, Host, read_regular_file_and_owner},
+    host::{About, BootId, Host, read_regular_file_and_about},
     sys::file_lock::{FileLock, try_lock},
 };
 
@@ -94,13 +94,19 @@ pub struct Locked(#[expect(dead_code, reason = "dropping it unlocks the file")] 
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    is_private: bool,
 }
 
 impl Store {
     /// The store in `folder`, which is made when something is saved.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), is_private: false }
+    }
+
+    /// The same, with files that only their owner may read.
+    pub(crate) fn private(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), is_private: true }
     }
 
     /// Where the file of a purpose is.
@@ -117,7 +123,7 @@ impl Store {
     pub fn save(&self, purpose: &str, binding: &Binding, payload: &[u8]) -> Result<(), StateError> {
         let path = self.path(purpose);
         let unwritable = |cause| StateError::Unwritable { path: path.clone(), cause };
-        fs::create_dir_all(&self.folder).map_err(unwritable)?;
+        make_folder(&self.folder).map_err(unwritable)?;
         let (unfinished, file) = self.unfinished(purpose).map_err(unwritable)?;
         let written = write_durably(file, &encode(purpose, binding, payload))
             .and_then(|()| fs::rename(&unfinished, &path))
@@ -135,7 +141,9 @@ impl Store {
         let mut number = 0_u32;
         loop {
             let path = self.folder.join(format!(".{purpose}.{}.{number}", process::id()));
-            match File::options().write(true).create_new(true).open(&path) {
+            // The mode does not depend on the umask, which some containers and daemons set to 0.
+            let mode = if self.is_private { 0o600 } else { 0o644 };
+            match File::options().write(true).create_new(true).mode(mode).open(&path) {
                 Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 opened => return opened.map(|file| (path, file)),
             }
@@ -150,11 +158,11 @@ impl Store {
     pub fn lock(&self, purpose: &str) -> Result<Option<Locked>, StateError> {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
-            fs::create_dir_all(&self.folder)?;
+            make_folder(&self.folder)?;
             // What is no file is not waited for.
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
-            let file = match open(File::options().create(true).append(true)) {
+            let file = match open(File::options().create(true).append(true).mode(0o644)) {
                 // Somebody else's, as root leaves it in a user's folder: to lock it, it is enough to read it.
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
                     open(File::options().read(true)).map_err(|_| refused)?
@@ -187,7 +195,7 @@ impl Store {
     /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
-        let (content, _) = self.content_and_owner(purpose)?;
+        let (content, _) = self.content_and_about(purpose)?;
         let saved = self.saved(purpose, &content)?;
         if saved.boot != binding.boot {
             Err(StateError::Stale { path })
@@ -207,14 +215,14 @@ impl Store {
         decode(content, purpose).map_err(|what| StateError::Corrupt { path: self.path(purpose), what })
     }
 
-    /// What is in the file of `purpose`, and the user to whom that belongs.
+    /// What is in the file of `purpose`, its owner and its mode.
     ///
     /// # Errors
     ///
     /// [`StateError`]: missing or unreadable.
-    pub(crate) fn content_and_owner(&self, purpose: &str) -> Result<(Vec<u8>, u32), StateError> {
+    pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, About), StateError> {
         let path = self.path(purpose);
-        read_regular_file_and_owner(&path).map_err(|cause| match cause.kind() {
+        read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
             // A link to nothing is not nothing: what it is about may be elsewhere.
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
                 let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link to what is not there");
@@ -224,6 +232,14 @@ impl Store {
             _ => StateError::Unreadable { path: path.clone(), cause },
         })
     }
+}
+
+/// Makes a folder, and those above it that are missing; whether it was missing. Group and others cannot write to new ones, even under umask 0.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<bool> {
+    if folder.is_dir() {
+        return Ok(false);
+    }
+    DirBuilder::new().recursive(true).mode(0o755).create(folder).map(|()| true)
 }
 
 fn write_durably(mut file: File, content: &[u8]) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Document;
+use super::{Document, without_escapes};
 
 pub(super) fn render(document: &Document) -> String {
     let rows = document.data.get(document.rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -21,10 +21,17 @@ pub(super) fn render(document: &Document) -> String {
 fn field(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => data_only(text),
         Some(Value::Array(list)) => list.iter().map(|item| field(Some(item))).collect::<Vec<_>>().join("; "),
         Some(other) => other.to_string(),
     }
+}
+
+/// Text that no spreadsheet takes for a formula and no terminal obeys: it may come from a file that another user made. As OWASP, CSV Injection, has it.
+fn data_only(text: &str) -> String {
+    let is_number = text.parse::<f64>().is_ok();
+    let quote = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    format!("{quote}{}", without_escapes(text))
 }
 
 #[cfg(test)]
@@ -41,6 +48,16 @@ mod tests {
         ] });
         let text = render(&Document::new(&data, "rows", Vec::new()));
         assert_eq!(text, "id,note,n,list\na,\"one, \"\"two\"\"\",1.5,x; y\nb,,,\n");
+    }
+
+    #[test]
+    fn text_that_a_spreadsheet_would_run_is_quoted_and_numbers_are_not() {
+        let data = json!({ "rows": [
+            { "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" },
+        ] });
+        let text = render(&Document::new(&data, "rows", Vec::new()));
+        let row = text.lines().nth(1).expect("a row");
+        assert_eq!(row, "\"'=HYPERLINK(\"\"x\"\")\",'@SUM(1),'+cmd,'-cmd,-1.5,-2,'=1; b,\\u{1b}[2J");
     }
 
     #[test]

@@ -4,7 +4,35 @@ use super::Document;
 
 pub(super) fn render(document: &Document) -> String {
     let text = if document.one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
-    let mut text = text(&document.data).expect("a value has a text form");
+    let mut text = obeyed_by_no_terminal(text(&document.data).expect("a value has a text form"));
     text.push('\n');
     text
+}
+
+/// The same document. JSON escapes control characters below 32 and none of those that eight bits add, which stand in strings only.
+fn obeyed_by_no_terminal(text: String) -> String {
+    let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
+    if !text.contains(is_obeyed) {
+        return text;
+    }
+    let mut kept = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_obeyed(letter) { kept.push_str(&format!("\\u{:04x}", u32::from(letter))) } else { kept.push(letter) }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Document, render};
+
+    #[test]
+    fn no_terminal_obeys_a_document_and_it_says_the_same() {
+        let data = json!({ "rows": [{ "a": "\u{9b}31m\u{7f}\u{1b}[2J\u{7}" }] });
+        let text = render(&Document::new(&data, "rows", Vec::new()));
+        assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), data);
+    }
 }

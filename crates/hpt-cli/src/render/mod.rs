@@ -118,6 +118,21 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 /// Documents of given figures, held against what they printed before.
+/// Text of which parts may come from a file that another user made, as a terminal may have it: what a terminal obeys, and what turns the direction of
+/// writing around, is written as its number.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let is_obeyed = |letter: char| {
+        let turns_around =
+            matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns_around || letter.is_control() && letter != '\n'
+    };
+    let mut kept = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_obeyed(letter) { kept.extend(letter.escape_unicode()) } else { kept.push(letter) }
+    }
+    kept
+}
+
 #[cfg(test)]
 pub(crate) mod golden {
     use std::path::Path;

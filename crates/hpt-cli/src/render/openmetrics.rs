@@ -19,7 +19,12 @@ pub(super) fn render(document: &Value) -> Option<String> {
     registry.register_collector(Box::new(Gauges(metrics::of(document)?)));
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("memory is written to");
-    Some(text)
+    Some(obeyed_by_no_terminal(&text))
+}
+
+/// A label may come from a file that another user made. The format knows no escape for control characters.
+fn obeyed_by_no_terminal(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && letter != '\n', "\u{fffd}")
 }
 
 /// The text form of before.
@@ -73,5 +78,10 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
         assert_eq!(textfile(&document).expect("metrics"), text.replace("# EOF\n", ""));
         assert_eq!(render(&json!({ "kind": "none" })), None);
+    }
+
+    #[test]
+    fn no_terminal_obeys_a_label() {
+        assert_eq!(super::obeyed_by_no_terminal("a{b=\"\u{1b}[2J\u{9b}\"} 1\n"), "a{b=\"\u{fffd}[2J\u{fffd}\"} 1\n");
     }
 }

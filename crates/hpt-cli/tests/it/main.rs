@@ -3,10 +3,14 @@
 #[macro_use]
 mod support;
 
+mod attacks;
 mod damaged;
 mod dist;
 mod experiments;
+mod fuzz;
 mod golden;
+mod interrupted;
+mod limits;
 mod live;
 mod pages;
 mod realtime;

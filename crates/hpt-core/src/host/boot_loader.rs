@@ -30,7 +30,7 @@ const LOADER_INFO: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41
 impl Host {
     /// Who hands the kernel its command line; `None` where no file tells, as in a container, or in a virtual machine whose host does.
     pub(super) fn look_at_the_boot_loader(&self) -> Option<BootLoader> {
-        let is_there = |path: &str| self.locate(path).exists();
+        let is_there = |path: &str| self.is_there(path);
         let started = self.read(LOADER_INFO).ok().map(|content| letters(&content));
         if started.is_some_and(|by| by.starts_with("systemd-boot")) {
             Some(BootLoader::SystemdBoot)

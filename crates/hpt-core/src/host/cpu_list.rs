@@ -16,6 +16,7 @@ impl CpuList {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut cpus = BTreeSet::new();
+        let mut named = 0;
         // The mask of nohz_full was never made: lib/vsprintf.c writes so.
         if text.is_empty() || text == "(null)" {
             return Some(Self(cpus));
@@ -24,6 +25,11 @@ impl CpuList {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
             if first > last || last >= MOST_CPUS {
+                return None;
+            }
+            // Lists of the kernel do not overlap. One that names more CPUs than there can be took minutes.
+            named += last - first + 1;
+            if named > MOST_CPUS {
                 return None;
             }
             cpus.extend(first..=last);
@@ -158,6 +164,13 @@ mod tests {
         assert_eq!((mask("f\n").as_deref(), mask("1,00000002").as_deref()), (Some("0-3"), Some("1,32")));
         assert_eq!((mask("x"), mask("")), (None, None));
         assert_eq!(CpuList::parse("0-2").expect("a list").mask(), "7");
+    }
+
+    #[test]
+    fn a_list_that_names_more_cpus_than_there_can_be_is_refused() {
+        assert!(CpuList::parse("0-8191").is_some_and(|all| all.len() == 8_192));
+        assert_eq!(CpuList::parse("0-3,2,1-2").map(|list| list.len()), Some(4));
+        assert_eq!(CpuList::parse("0-8191,0"), None);
     }
 
     proptest! {

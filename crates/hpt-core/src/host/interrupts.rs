@@ -8,6 +8,9 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
+/// Of a longer table nothing is known. Two files are read for each interrupt, and a capture could list millions.
+const MOST_INTERRUPTS: usize = 16_384;
+
 /// Those that every CPU has for itself, by what their drivers call them: nobody can move them. Linux, drivers/clocksource/arm_arch_timer.c,
 /// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
@@ -173,7 +176,8 @@ fn common_name(name: &str) -> String {
 fn lines(text: &str) -> Option<Vec<Line>> {
     let mut all = text.lines();
     let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;
-    Some(all.filter_map(|line| numbered(line, &cpus)).collect())
+    let lines: Vec<Line> = all.filter_map(|line| numbered(line, &cpus)).take(MOST_INTERRUPTS + 1).collect();
+    (lines.len() <= MOST_INTERRUPTS).then_some(lines)
 }
 
 fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {

@@ -13,8 +13,8 @@ use crate::units::Frequency;
 
 /// No record of /dev/kmsg is longer; a shorter buffer is refused by EINVAL. Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The log is a ring of at most some megabytes; who reads more reads something else.
-const LARGEST_LOG: usize = 32 << 20;
+/// The log is a ring of some megabytes. Of a larger one nothing is known: half of it would be taken for all.
+const LARGEST_LOG: usize = 64 << 20;
 
 /// One line of the kernel's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +145,7 @@ pub struct NewLogLines {
 }
 
 impl NewLogLines {
-    pub(super) fn from_the_end_of(path: &Path) -> io::Result<Self> {
-        let mut file = open(path)?;
+    pub(super) fn from_the_end_of(mut file: File) -> io::Result<Self> {
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file, record: vec![0; LONGEST_RECORD] })
     }
@@ -170,7 +169,7 @@ fn goes_on(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
 }
 
-fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     // O_NONBLOCK: at its end the device answers EAGAIN instead of waiting for the next record.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -182,12 +181,14 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The records of /dev/kmsg, or of a captured machine's file in its place.
-pub(super) fn records(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = open(path)?;
+pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
-    while content.len() < LARGEST_LOG {
+    loop {
         match file.read(&mut record) {
             Ok(0) => break,
+            Ok(length) if content.len() + length > LARGEST_LOG => {
+                return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 64 MiB"));
+            }
             Ok(length) => content.extend_from_slice(&record[..length]),
             Err(error) if goes_on(&error) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -307,7 +308,7 @@ mod tests {
     fn only_what_is_written_from_now_on_is_new() {
         let mut log = tempfile::NamedTempFile::new().expect("a temporary file");
         log.write_all(RECORDS).expect("ours");
-        let mut new = NewLogLines::from_the_end_of(log.path()).expect("it is there");
+        let mut new = NewLogLines::from_the_end_of(super::open(log.path()).expect("it is there")).expect("it is there");
         assert_eq!(new.take(), []);
         log.write_all(b"6,9,7,-;clocksource: Switched to clocksource acpi_pm\n6,10,8,-;other\n").expect("ours");
         let lines = new.take();

@@ -26,7 +26,7 @@ mod uio;
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -61,12 +61,12 @@ pub(crate) use self::{
     told::Told,
 };
 use crate::{
-    sys::{arch, clock::ClockId, process},
+    sys::{arch, beneath, clock::ClockId, process},
     units::Frequency,
 };
 
-/// No file that hpt reads is larger; a longer one is cut off here.
-const LARGEST_FILE: u64 = 1 << 20;
+/// No file that hpt reads is larger. /proc/interrupts of 512 CPUs and 4000 interrupts has 23 MB. Of a larger one nothing is known: half of it would be taken for all.
+const LARGEST_FILE: u64 = 64 << 20;
 
 /// Where the kernel tells what it was started with, and where it hands out its log.
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -78,6 +78,8 @@ pub struct Host {
     root: PathBuf,
     facts: Facts,
     live: bool,
+    /// Whether links of a captured machine are followed: only in tests that make their own.
+    is_trusted: bool,
 }
 
 /// The instruction set a program was built for, or a captured machine ran.
@@ -197,39 +199,74 @@ impl Facts {
     }
 }
 
-/// The content of a regular file, cut off after 1 MiB. A pipe or a device, which might never end or never begin, is refused.
+/// The content of a regular file of at most 64 MiB. A pipe or a device, which might never end or never begin, is refused.
 ///
 /// # Errors
 ///
-/// Whatever opening or reading it answers, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
+/// Whatever opening or reading it answers, [`io::ErrorKind::InvalidInput`] for anything but a regular file, and [`io::ErrorKind::FileTooLarge`] for a larger one.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
-    read_regular_file_and_owner(path).map(|(content, _)| content)
+    read_regular_file_and_about(path).map(|(content, _)| content)
 }
 
-/// The same, and the user to whom it belongs.
-pub(crate) fn read_regular_file_and_owner(path: &Path) -> io::Result<(Vec<u8>, u32)> {
-    // O_NONBLOCK: opening a pipe must not wait for somebody to write into it. It means nothing to a regular file.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+/// Who owns a file, and who may write to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    pub(crate) owner: u32,
+    pub(crate) mode: u32,
+}
+
+/// The same, with the file's owner and mode.
+pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
+    // Before opening: to open a device may have effects. A watchdog starts.
+    refuse_what_is_not_regular(&path.metadata()?)?;
+    // O_NONBLOCK: opening a pipe that took the file's place must not wait for a writer. It means nothing to a regular file.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
+    refuse_what_is_not_regular(&about)?;
+    let content = content_of(file)?;
+    Ok((content, About { owner: about.uid(), mode: about.mode() }))
+}
+
+fn refuse_what_is_not_regular(about: &Metadata) -> io::Result<()> {
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+    if about.is_file() { Ok(()) } else { Err(refused()) }
+}
+
+fn content_of(file: File) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    file.take(LARGEST_FILE).read_to_end(&mut content)?;
-    Ok((content, about.uid()))
+    file.take(LARGEST_FILE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > LARGEST_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"));
+    }
+    Ok(content)
+}
+
+/// The content of a file of a captured machine, which may come from another user: a regular file below `folder`. Symbolic links are not followed.
+///
+/// # Errors
+///
+/// Whatever opening or reading it answers; anything but a regular file is refused without being opened.
+pub fn read_captured_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
+    content_of(beneath::open_regular_file(folder, Path::new(path))?)
 }
 
 impl Host {
     /// The machine at hand.
     #[must_use]
     pub fn live() -> Self {
-        Self { root: PathBuf::from("/"), facts: Facts::live(), live: true }
+        Self { root: PathBuf::from("/"), facts: Facts::live(), live: true, is_trusted: false }
     }
 
     /// A machine captured earlier: its files below `root`, and its facts.
     #[must_use]
     pub fn captured(root: impl Into<PathBuf>, facts: Facts) -> Self {
-        Self { root: root.into(), facts, live: false }
+        Self { root: root.into(), facts, live: false, is_trusted: false }
+    }
+
+    /// The same, of files that a test made, with links as the kernel's.
+    #[cfg(test)]
+    pub(crate) fn with_links(root: impl Into<PathBuf>, facts: Facts) -> Self {
+        Self { is_trusted: true, ..Self::captured(root, facts) }
     }
 
     /// Whether sources may be opened on it.
@@ -244,7 +281,7 @@ impl Host {
         &self.facts
     }
 
-    /// The content of a file of the machine, `path` being absolute there; cut off after 1 MiB.
+    /// The content of a file of the machine, `path` being absolute there, of at most 64 MiB. In a captured machine symbolic links are not followed.
     ///
     /// # Errors
     ///
@@ -254,7 +291,30 @@ impl Host {
         if situation.is_some_and(|situation| situation.refused.iter().any(|refused| refused == path)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        read_regular_file(&self.locate(path))
+        if self.follows_links() { read_regular_file(&self.locate(path)) } else { read_captured_file(&self.root, path) }
+    }
+
+    /// Opens a file of the machine to read it again and again.
+    ///
+    /// # Errors
+    ///
+    /// Whatever opening it answers; of a captured machine anything but a regular file is refused without being opened.
+    pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
+        if self.follows_links() {
+            File::open(self.locate(path))
+        } else {
+            beneath::open_regular_file(&self.root, Path::new(path))
+        }
+    }
+
+    /// Whether a file or a folder is there.
+    fn is_there(&self, path: &str) -> bool {
+        if self.follows_links() { self.locate(path).exists() } else { beneath::is_there(&self.root, Path::new(path)) }
+    }
+
+    /// The kernel's files are full of links, and root alone makes others on the way to them. Those of a capture may lead anywhere.
+    const fn follows_links(&self) -> bool {
+        self.live || self.is_trusted
     }
 
     /// The content of a file as text, without what ends it; `None` when it cannot be read.
@@ -273,8 +333,12 @@ impl Host {
 
     /// The names of what is in a folder, sorted; none where there is no such folder.
     fn list(&self, path: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.locate(path)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names = if self.follows_links() {
+            let entries = std::fs::read_dir(self.locate(path)).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        } else {
+            beneath::names(&self.root, Path::new(path)).unwrap_or_default()
+        };
         names.sort();
         names
     }
@@ -363,8 +427,21 @@ impl Host {
     ///
     /// [`LogUnreadable`]: there is none here, or it takes more rights.
     pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
-        let records = kernel_log::records(&self.locate(KERNEL_LOG)).map_err(|cause| LogUnreadable::of(&cause))?;
+        let records = self.log_records().map_err(|cause| LogUnreadable::of(&cause))?;
         Ok(KernelLog::parse(&records))
+    }
+
+    /// The records of /dev/kmsg, or of a captured machine's file in its place.
+    fn log_records(&self) -> io::Result<Vec<u8>> {
+        kernel_log::records(self.open_log()?)
+    }
+
+    fn open_log(&self) -> io::Result<File> {
+        if self.follows_links() {
+            kernel_log::open(&self.locate(KERNEL_LOG))
+        } else {
+            beneath::open_regular_file(&self.root, Path::new(KERNEL_LOG))
+        }
     }
 
     /// What the kernel adds to its log from now on.
@@ -373,7 +450,7 @@ impl Host {
     ///
     /// As [`kernel_log`](Self::kernel_log).
     pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
-        NewLogLines::from_the_end_of(&self.locate(KERNEL_LOG)).map_err(|cause| LogUnreadable::of(&cause))
+        self.open_log().and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
     /// The rate by which the kernel itself turns readings of the TSC into time, and how far off that figure may be in parts per million: by what its log says,

@@ -5,14 +5,17 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
-use super::{Knob, KnobError, is_a_line};
+use super::{Knob, KnobError, is_a_line, known};
 use crate::{
     host::{Host, read_regular_file},
-    state::{Binding, Saved, StateError, Store},
+    state::{Binding, Saved, StateError, Store, make_folder},
     sys::{
         file_lock::{FileLock, try_lock},
         process::effective_user,
@@ -99,6 +102,16 @@ pub enum JournalError {
         /// The user's number.
         owner: u32,
     },
+    /// Other users can write to the journal or its folder.
+    #[error(
+        "{path} has mode {mode:04o}, so other users can write to it, and a journal there could make hpt write to any setting; look at it, and remove that right (chmod go-w {path})"
+    )]
+    WritableByOthers {
+        /// The journal's file or folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// The journal cannot be read or written.
     #[error("cannot use the journal {path}{}", what_helps(.cause))]
     Unusable {
@@ -152,10 +165,12 @@ const LONGEST_NOTE: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
-    folder: PathBuf,
+    folder: Box<Path>,
     /// Where the machine's own lock is, for whoever may write there.
-    machine: Option<PathBuf>,
+    machine: Option<Box<Path>>,
     binding: Binding,
+    /// Whether restoring may write to any file, as tests need it. Otherwise only to settings that hpt knows.
+    restores_anywhere: bool,
 }
 
 impl Journal {
@@ -169,17 +184,22 @@ impl Journal {
     /// [`JournalError::NoBootId`].
     pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
         let journal = Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
-        Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER))
+        Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
     }
 
     /// A journal of settings that are nobody else's: without the machine's own lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
-        let folder = folder.into();
-        Self { store: Store::new(&folder), folder, machine: None, binding }
+        let folder = folder.into().into_boxed_path();
+        Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
+    }
+
+    /// Restores settings that hpt knows, and no other file.
+    pub(super) fn only_settings(self) -> Self {
+        Self { restores_anywhere: false, ..self }
     }
 
     pub(super) fn with_a_lock_of_the_machine_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.machine = Some(folder.into());
+        self.machine = Some(folder.into().into_boxed_path());
         self
     }
 
@@ -201,12 +221,12 @@ impl Journal {
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
         let others = note.and_then(Result::ok).map(|note| self.others_in(&note)).unwrap_or_default();
-        others.into_iter().map(|journal| journal.folder).collect()
+        others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
     /// The other journals that a note names, as far as something is in them.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
-        let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
         let others = folders.filter(|folder| folder.is_absolute() && *folder != own);
         let journals = others.map(|folder| Self::bound_to(folder, self.binding.clone()));
@@ -222,7 +242,7 @@ impl Journal {
         let others = self.others_in(&before);
         let own = fs::canonicalize(&self.folder)?;
         let mut note = Vec::new();
-        for folder in others.iter().map(|journal| journal.folder.as_path()).chain([own.as_path()]) {
+        for folder in others.iter().map(|journal| &*journal.folder).chain([own.as_path()]) {
             let path = folder.as_os_str().as_bytes();
             // One with a line break cannot be noted.
             if !path.contains(&b'\n') {
@@ -264,15 +284,21 @@ impl Journal {
     }
 
     fn saved(&self) -> Result<Option<Saved>, JournalError> {
-        let (content, owner) = match self.store.content_and_owner(PURPOSE) {
+        let (content, about) = match self.store.content_and_about(PURPOSE) {
             Err(StateError::Missing { .. }) => return Ok(None),
             read => read.map_err(unusable)?,
         };
-        // What it says is done with this process's rights: it must not come from who has fewer.
-        if ![0, effective_user()].contains(&owner) {
-            return Err(JournalError::OfSomebodyElse { path: self.path(), owner });
-        }
+        // hpt acts on the journal with its own rights. The content must not come from a user with fewer rights.
+        only_ours_to_write(self.path(), about.owner, about.mode)?;
+        self.check_folder()?;
         self.store.saved(PURPOSE, &content).map(Some).map_err(unusable)
+    }
+
+    /// Refuses a folder in which another user can replace the journal.
+    fn check_folder(&self) -> Result<(), JournalError> {
+        let about = fs::metadata(&self.folder)
+            .map_err(|cause| JournalError::Unusable { path: self.folder.to_path_buf(), cause })?;
+        only_ours_to_write(self.folder.to_path_buf(), about.uid(), about.mode())
     }
 
     /// Puts back what was before all changes, setting by setting, and strikes out what is done.
@@ -297,7 +323,10 @@ impl Journal {
         while let Some(oldest) = entries.iter().find(|entry| is_open(&outcomes, entry)).cloned() {
             let of_it: Vec<&Entry> = entries.iter().filter(|entry| entry.path == oldest.path).collect();
             let knob = Knob::new(&oldest.kind, &oldest.path);
-            let came = put_back(&knob, &of_it);
+            let came = match self.is_restorable(&knob) {
+                Ok(()) => put_back(&knob, &of_it),
+                Err(refused) => Restored::Failed(refused),
+            };
             if !matches!(came, Restored::Failed(_)) {
                 entries.retain(|entry| entry.path != oldest.path);
                 self.save(&entries)?;
@@ -308,9 +337,20 @@ impl Journal {
         Ok(outcomes)
     }
 
+    /// Refuses a file that no setting of hpt is in: a forged journal must not reach any other file.
+    fn is_restorable(&self, knob: &Knob) -> Result<(), KnobError> {
+        if self.restores_anywhere || known::is_setting(knob.path()) {
+            Ok(())
+        } else {
+            Err(KnobError::NotASetting { path: knob.path().to_owned() })
+        }
+    }
+
     /// The only one that changes settings, for as long as the files are open: by this journal, and on this machine.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;
+        // Before anything is changed: a journal written here would not be accepted later.
+        self.check_folder()?;
         let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
             // Who may not write there is not root, and is let at settings of the machine by nobody but its owner.
             Err(JournalError::Unusable { cause, .. })
@@ -344,7 +384,7 @@ impl Journal {
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
-        let remedy = if self.folder == Path::new(Self::FOLDER) {
+        let remedy = if *self.folder == *Path::new(Self::FOLDER) {
             "hpt restore".to_owned()
         } else {
             format!("hpt restore --store {}", self.folder.display())
@@ -420,7 +460,10 @@ pub(super) struct Locks {
 fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     let path = folder.join(name);
     let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
-    fs::create_dir_all(folder).map_err(unusable)?;
+    if make_folder(folder).map_err(unusable)? {
+        // Whatever the umask: users may read the folder, and only its owner may write to it.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(unusable)?;
+    }
     // Who can open it can lock it: nobody else. O_NONBLOCK: a device or a FIFO might make it wait; O_NOFOLLOW: a link leads to a file of somebody else.
     let file = File::options()
         .read(true)
@@ -435,6 +478,20 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
         return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; remove it")));
     }
     try_lock(file).map_err(unusable)?.ok_or(JournalError::Busy { path })
+}
+
+/// The bits of a mode that let group and others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Refuses what a user other than root and the caller owns or can write to.
+fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), JournalError> {
+    if ![0, effective_user()].contains(&owner) {
+        Err(JournalError::OfSomebodyElse { path, owner })
+    } else if mode & OTHERS_WRITE != 0 {
+        Err(JournalError::WritableByOthers { path, mode: mode & 0o7777 })
+    } else {
+        Ok(())
+    }
 }
 
 fn what_helps(cause: &io::Error) -> &'static str {

@@ -4,6 +4,7 @@
 mod changing;
 mod clock_source;
 mod journal;
+mod known;
 
 use std::{
     fs::{self, File},
@@ -83,6 +84,12 @@ pub enum KnobError {
         path: PathBuf,
         /// The value it has.
         is: String,
+    },
+    /// A journal names a file that hpt has no setting in.
+    #[error("{path} is not a setting that hpt changes: it is left alone")]
+    NotASetting {
+        /// The file.
+        path: PathBuf,
     },
     /// A value of several lines, or none.
     #[error("{value:?} is no value of a setting: it must be one line")]
@@ -184,7 +191,7 @@ fn is_a_line(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, panic::AssertUnwindSafe, path::Path};
+    use std::{fs, os::unix::fs::PermissionsExt, panic::AssertUnwindSafe, path::Path};
 
     use tempfile::TempDir;
 
@@ -519,5 +526,68 @@ mod tests {
         let null = Knob::new("any", "/dev/null");
         assert!(matches!(null.set("hpet"), Err(KnobError::Unreadable { .. } | KnobError::Overridden { .. })));
         assert!(Path::new("/dev/null").exists());
+    }
+
+    /// The mode's permission bits.
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_journal_has_the_same_modes_under_every_umask() {
+        const UMASK: &str = "HPT_TEST_UMASK";
+        if std::env::var_os(UMASK).is_some() {
+            let room = Room::new("tsc");
+            room.leave(&["hpet"]);
+            let folder = room.folder.path().join("state");
+            let modes = [folder.clone(), folder.join("journal"), folder.join("lock")].map(|path| mode_of(&path));
+            assert_eq!(modes.map(|mode| format!("{mode:o}")), ["755", "600", "600"]);
+            return;
+        }
+        // The umask belongs to the process: this test runs again in processes of its own.
+        let test = "knobs::tests::a_journal_has_the_same_modes_under_every_umask";
+        for umask in ["0", "022", "077"] {
+            let command = format!("umask {umask}; exec \"$0\" --exact {test} --nocapture");
+            let program = std::env::current_exe().expect("this program");
+            let output =
+                std::process::Command::new("sh").args(["-c", &command]).arg(program).env(UMASK, umask).output();
+            let output = output.expect("a shell");
+            assert!(
+                output.status.success(),
+                "umask {umask}: {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+
+    #[test]
+    fn a_journal_that_others_can_write_to_is_refused() {
+        for (name, mode) in [("state", 0o777), ("state", 0o1777), ("state", 0o775), ("state/journal", 0o666)] {
+            let room = Room::new("tsc");
+            room.leave(&["hpet"]);
+            let path = room.folder.path().join(name);
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+            let refused = room.journal().restore().expect_err("others can write to it");
+            let named = matches!(&refused, JournalError::WritableByOthers { path: named, mode: told } if *named == path && *told == mode);
+            assert!(named && room.is() == "hpet", "{refused}");
+        }
+        // Nothing is changed where the journal would be refused afterwards.
+        let room = Room::new("tsc");
+        let folder = room.folder.path().join("state");
+        fs::create_dir(&folder).expect("ours");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
+        let refused = room.knob.begin(&room.journal(), "a test").expect_err("others can write to it");
+        assert!(matches!(refused, KnobError::Journal(JournalError::WritableByOthers { .. })), "{refused}");
+    }
+
+    #[test]
+    fn a_journal_restores_no_file_that_is_not_a_setting() {
+        let room = Room::new("core");
+        room.leave(&["|/tmp/any"]);
+        let journal = room.journal().only_settings();
+        let outcomes = journal.restore().expect("the journal can be read");
+        assert!(matches!(&outcomes[0].came, Restored::Failed(KnobError::NotASetting { .. })), "{outcomes:?}");
+        assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
     }
 }

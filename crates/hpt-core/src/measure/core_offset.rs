@@ -56,7 +56,7 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
 ///
 /// # Errors
 ///
-/// What the kernel answers when a thread may not run on one of the CPUs.
+/// What the kernel answers when a thread may not run on one of the CPUs, or there is no thread to be had.
 #[expect(clippy::cast_precision_loss, reason = "offsets for judging, far below 2^53 ticks")]
 pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     source: &S,
@@ -67,19 +67,21 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
 ) -> io::Result<Option<CoreOffset>> {
     let channel = Channel::default();
     let handovers = thread::scope(|scope| {
-        let answering = scope.spawn(|| {
+        // The one that asks comes second, and tells the first to end where it does not come.
+        let answering = thread::Builder::new().spawn_scoped(scope, || {
             let pinned = CpuSet::only(cpus.1).apply();
             if pinned.is_ok() {
                 channel.answer(source);
             }
             channel.over.store(true, Ordering::Release);
             pinned
-        });
-        let asking = scope.spawn(|| {
+        })?;
+        let asking = thread::Builder::new().spawn_scoped(scope, || {
             let asked = CpuSet::only(cpus.0).apply().map(|()| channel.ask(source, rounds, keep_going));
             channel.over.store(true, Ordering::Release);
             asked
         });
+        let asking = asking.inspect_err(|_| channel.over.store(true, Ordering::Release))?;
         let asked = asking.join().expect("it only reads and hands over");
         answering.join().expect("it only reads and hands over").and(asked)
     })?;

@@ -16,8 +16,8 @@ const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 const STATISTICS: &str = "/proc/stat";
 const WAITS: &str = "/proc/thread-self/schedstat";
-/// No file is read further.
-const LONGEST: usize = 8 << 20;
+/// A larger file tells nothing: half of it would be taken for all.
+const LONGEST: usize = 64 << 20;
 /// No more lines are followed: a machine that makes up new ones for ever does not fill the memory.
 const MOST_COUNTERS: usize = 16_384;
 /// What a hundredth of a second is in nanoseconds.
@@ -143,7 +143,7 @@ impl CpuCounters {
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
         let mut unread = Vec::new();
-        let mut opened = |path: &'static str| match File::open(host.locate(path)) {
+        let mut opened = |path: &'static str| match host.open_to_read(path) {
             Ok(file) => Some(file),
             Err(cause) => {
                 unread.push((path, cause.to_string()));
@@ -156,7 +156,7 @@ impl CpuCounters {
         ];
         let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
         // Most machines have none, or let root at it only: not worth a word.
-        let firmware = cpu.and_then(|cpu| File::open(host.locate(&format!("/dev/cpu/{cpu}/msr"))).ok());
+        let firmware = cpu.and_then(|cpu| host.open_to_read(&format!("/dev/cpu/{cpu}/msr")).ok());
         let mut counters = Self {
             cpu,
             tables,
@@ -283,7 +283,7 @@ fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     loop {
         if length == buffer.len() {
             if length >= LONGEST {
-                break;
+                return None;
             }
             buffer.resize(length * 2, 0);
         }

@@ -278,9 +278,15 @@ fn moments_of_the_day(
             on_the_grid(first, period, woken)
         } else {
             let passed = u32::try_from(missed).unwrap_or(u32::MAX);
-            deadline + period.saturating_mul(passed).saturating_add(period)
+            later(deadline, period.saturating_mul(passed).saturating_add(period))
         };
     }
+}
+
+/// That moment, or the last that there is.
+fn later(moment: SystemTime, by: Duration) -> SystemTime {
+    const LAST: Duration = Duration::from_secs(i64::MAX.unsigned_abs());
+    moment.checked_add(by).unwrap_or(SystemTime::UNIX_EPOCH + LAST)
 }
 
 /// The first moment after `now` that is a whole number of periods from `first`.
@@ -288,10 +294,10 @@ fn on_the_grid(first: SystemTime, period: Duration, now: SystemTime) -> SystemTi
     let period_ns = period.as_nanos().max(1);
     let part = |ns: u128| Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
     match now.duration_since(first) {
-        Ok(since) => now + part(period_ns - since.as_nanos() % period_ns),
+        Ok(since) => later(now, part(period_ns - since.as_nanos() % period_ns)),
         Err(until) => {
             let left = until.duration().as_nanos() % period_ns;
-            now + part(if left == 0 { period_ns } else { left })
+            later(now, part(if left == 0 { period_ns } else { left }))
         }
     }
 }
@@ -775,5 +781,28 @@ mod tests {
         for (cost_ns, step_ns) in [cost_of_looking(), cost_of_looking_at_the_wall()] {
             assert!(step_ns.is_none_or(|step| step > 0) && cost_ns < 1_000_000_000);
         }
+    }
+
+    #[test]
+    fn a_deadline_beyond_the_last_time_there_is_is_that_one() {
+        let now = SystemTime::now();
+        let last = super::later(now, Duration::MAX);
+        assert!(last > now && last.checked_add(Duration::from_secs(1)).is_none());
+        assert_eq!(super::later(last, Duration::MAX), last);
+        assert_eq!(super::later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+        // A period without end: the second deadline is never due.
+        let mut seen = 0;
+        wakes_by_wall(
+            now,
+            Duration::MAX,
+            Waiting::Polling,
+            &Rouser::default(),
+            || false,
+            |_| {
+                seen += 1;
+                true
+            },
+        );
+        assert_eq!(seen, 1);
     }
 }

@@ -213,7 +213,7 @@ pub(super) mod tests {
     impl Machine {
         pub(in crate::realtime) fn new(runtime: &str) -> Self {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let host = Host::captured(folder.path(), Facts::live());
+            let host = Host::with_links(folder.path(), Facts::live());
             let machine = Self { folder, host };
             machine.write("proc/sys/kernel/sched_rt_runtime_us", runtime);
             machine.write("proc/sys/kernel/sched_rt_period_us", "1000000");

@@ -12,7 +12,7 @@ use crate::sys::{
     process::{NotStarted, Scheduling, start},
     signals::{
         Came, ChildIs, SignalSet, by_default, has_the_terminal_with, ignore, is_ignored, leads_the_session_of,
-        look_after, send, stop_by,
+        look_after, reap_others, send, stop_by,
     },
 };
 
@@ -136,6 +136,8 @@ impl Program<'_> {
     /// already, because it is of the same process group. That the terminal is gone the kernel tells only the process that leads the session: where it is this
     /// one, the program is told. When it stops as a job does, this process does the same, so that a shell notices, and it goes on when this one does.
     ///
+    /// As the first process of a container this one also reaps processes whose own parent ended.
+    ///
     /// Who sends a signal to the whole process group reaches the program twice by this.
     ///
     /// # Errors
@@ -143,7 +145,11 @@ impl Program<'_> {
     /// What the kernel answers; none is known.
     pub fn wait(self) -> io::Result<Ended> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+        let is_first = std::process::id() == 1;
         loop {
+            if is_first {
+                reap_others(child);
+            }
             loop {
                 match look_after(child)? {
                     ChildIs::Exited(code) => return Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),

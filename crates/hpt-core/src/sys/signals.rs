@@ -214,6 +214,30 @@ pub(crate) fn stop_by(signal: libc::c_int) {
     }
 }
 
+/// Takes note of processes that ended and are not `child`, so that the kernel forgets them. The first process of a container becomes the parent of all whose
+/// own parent ended.
+pub(crate) fn reap_others(child: libc::pid_t) {
+    loop {
+        // SAFETY: siginfo_t consists of integers and of pointers that nobody follows, for which zero is a value.
+        let mut ended = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `ended` is live and filled by the call. waitid(2).
+        let answer = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut ended, flags) };
+        if answer != 0 {
+            return;
+        }
+        // SAFETY: waitid filled the fields of a child that ended, or left zero. sigaction(2), waitid(2).
+        let process = unsafe { ended.si_pid() };
+        if process == 0 || process == child {
+            return;
+        }
+        // SAFETY: takes a number and no place for the status. waitpid(2).
+        if unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) } <= 0 {
+            return;
+        }
+    }
+}
+
 /// What became of the child since the last time, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let mut status = 0;

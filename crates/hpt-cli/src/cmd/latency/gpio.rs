@@ -25,6 +25,7 @@ use super::{
 use crate::{
     cli::after_help,
     context::Context,
+    crew,
     exit::{Failure, causes},
     lateness::{Figures, OfThread, bars},
     long_run::{Backlog, Extent, Raw, RawSample, Shared, watch},
@@ -306,7 +307,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     shared.begin(start);
     let first_level = !output.first_level();
     let ended = thread::scope(|scope| {
-        let measuring = scope.spawn(|| {
+        let work = || {
             let held = arguments.thread.hold(context, conduct, BY);
             let held = held.inspect_err(|_| shared.end())?;
             *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
@@ -314,7 +315,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             let (counts, answer) =
                 measure(&mut wire, first_level, arguments, start, &shared, (&three, raw.as_ref(), held.cpu()));
             Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, answer, warnings: held.end() })
-        });
+        };
+        let measuring = crew::begin_together(scope, [work])?.pop().expect("one work, one thread");
         watch(
             (arguments.extent, 1, "edges"),
             context,
@@ -327,7 +329,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             },
         );
         shared.end_all(|| measuring.is_finished());
-        measuring.join().expect("the thread that measures does not panic")
+        measuring.join()
     });
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     cli::after_help,
     context::Context,
+    crew::{self, Member},
     exit::Failure,
     lateness::{Figures, OfThread, bars, course::Course},
     long_run::{Backlog, Extent, Raw, Shared, Stint, watch},
@@ -305,31 +306,27 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         files.write(&threads)
     };
     let outcome = thread::scope(|scope| {
-        let threads: Vec<_> = counts
-            .iter()
-            .enumerate()
-            .map(|(number, counts)| {
-                let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
-                scope.spawn(move || {
-                    let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
-                    // Without one of them the others are not what was asked for.
-                    let held = held.inspect_err(|_| shared.end())?;
-                    let settings = held.settings();
-                    measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
-                    Ok(settings)
-                })
-            })
-            .collect();
+        let works = counts.iter().enumerate().map(|(number, counts)| {
+            let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
+            move || {
+                let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
+                // Without one of them the others are not what was asked for.
+                let held = held.inspect_err(|_| shared.end())?;
+                let settings = held.settings();
+                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
+                Ok(settings)
+            }
+        });
+        let threads = crew::begin_together(scope, works)?;
         watch(
             (arguments.extent, cpus.len(), "wake-ups"),
             context,
             &shared,
-            || threads.iter().all(thread::ScopedJoinHandle::is_finished),
+            || threads.iter().all(Member::is_finished),
             write,
         );
-        shared.end_all(|| threads.iter().all(thread::ScopedJoinHandle::is_finished));
-        let ended = threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic"));
-        ended.collect::<Result<Vec<Settings>, Failure>>()
+        shared.end_all(|| threads.iter().all(Member::is_finished));
+        threads.into_iter().map(Member::join).collect::<Result<Vec<Settings>, Failure>>()
     });
     let elapsed = shared.elapsed();
     let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };

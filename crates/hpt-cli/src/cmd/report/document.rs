@@ -114,11 +114,16 @@ impl Report {
 
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt};
-    // Without waiting for who writes into a pipe.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let regular = |what: &std::fs::Metadata| what.is_file();
+    // Before opening: to open a device may have effects.
+    if !regular(&path.metadata()?) {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    // Without waiting for a program that writes into a pipe.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let what = file.metadata()?;
     let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());
-    if !what.is_file() {
+    if !regular(&what) {
         return Err(wrong("it is not a regular file"));
     }
     if what.len() > LARGEST {

@@ -3,14 +3,15 @@
 
 use std::{
     fs,
-    io::{self, Read, Write},
-    os::unix::fs::PermissionsExt,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use tempfile::NamedTempFile;
-
-use crate::{exit::Failure, picture};
+use crate::{
+    exit::Failure,
+    files::{self, Unfinished},
+    picture,
+};
 
 /// Where what goes.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Keeping<'_> {
             if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
                 return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
             }
-            NamedTempFile::new_in(folder_of(path)).map_err(nothing(path))?;
+            Unfinished::beside(path).map_err(nothing(path))?;
         }
         if let Some(folder) = self.pictures {
             if let Some(there) = fs::read_dir(folder).ok().and_then(|mut entries| entries.next())
@@ -56,7 +57,7 @@ impl Keeping<'_> {
                 return Err(nothing(&path)(io::ErrorKind::IsADirectory.into()));
             }
             let _gone_again = MadeFolders::down_to(folder).map_err(nothing(folder))?;
-            NamedTempFile::new_in(folder).map_err(nothing(folder))?;
+            Unfinished::beside(&folder.join("any")).map_err(nothing(folder))?;
         }
         Ok(())
     }
@@ -90,8 +91,7 @@ impl Keeping<'_> {
             return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
         }
         for ((path, _), file) in files.iter().zip(written) {
-            let placed = if self.force { file.persist(path) } else { file.persist_noclobber(path) };
-            placed.map_err(|error| Failure::Write { path: path.clone(), cause: error.error })?;
+            file.put(self.force).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
         }
         made.into_iter().for_each(MadeFolders::stay);
         // Those of an earlier report: beside the new ones they would pass for this machine's.
@@ -122,6 +122,8 @@ impl MadeFolders {
         missing.reverse();
         let made = Self(missing);
         fs::create_dir_all(folder)?;
+        // After making it, so that a link on the way is seen.
+        files::check_folder(folder)?;
         Ok(made)
     }
 
@@ -163,18 +165,10 @@ fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |cause| Failure::NothingWritten { path: path.clone(), cause }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// A file with that content that can take the place of `path`, wholly on the disk.
-fn beside(path: &Path, content: &str) -> io::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new_in(folder_of(path))?;
-    // Not by `file` itself, which would add its own name to what went wrong.
-    file.as_file_mut().write_all(content.as_bytes())?;
-    // As other files that are made for people: a page is shown by another user's server.
-    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-    file.as_file().sync_all()?;
+fn beside(path: &Path, content: &str) -> io::Result<Unfinished> {
+    let mut file = Unfinished::beside(path)?;
+    file.fill(content.as_bytes())?;
     Ok(file)
 }
 

@@ -30,6 +30,7 @@ use super::{keeping::Keeping, threads::Threads};
 use crate::{
     cli::after_help,
     context::Context,
+    crew::{self, Member},
     exit::Failure,
     lateness::OfThread,
     long_run::{BACKLOG, Extent, Raw, RawSample, Shared, long, watch_without_disturbing},
@@ -211,19 +212,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let start = Instant::now();
     let (tell, ended) = mpsc::channel();
     let outcome = thread::scope(|scope| {
-        let threads: Vec<_> = copies
-            .iter()
-            .map(|copy| {
-                let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
-                let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
-                scope.spawn(move || {
-                    // Without one of them the others are not what was asked for.
-                    let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
-                    let _ = tell.send(());
-                    outcome
-                })
-            })
-            .collect();
+        let works = copies.iter().map(|copy| {
+            let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
+            let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
+            move || {
+                // Without one of them the others are not what was asked for.
+                let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
+                let _ = tell.send(());
+                outcome
+            }
+        });
+        let threads = crew::begin_together(scope, works)?;
         drop(tell);
         let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
         let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
@@ -238,8 +237,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 files.write(&threads)
             })
         });
-        let ended = threads.into_iter().map(|one| one.join().expect("a thread that measures does not panic"));
-        ended.collect::<Result<Vec<Ended>, Failure>>()
+        threads.into_iter().map(Member::join).collect::<Result<Vec<Ended>, Failure>>()
     });
     let elapsed = start.elapsed();
     let ended = outcome?;

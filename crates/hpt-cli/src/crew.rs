@@ -1,0 +1,45 @@
+//! Threads that begin together: all of them are there before the first one measures.
+//! Measures nothing.
+
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    thread::{Builder, Scope, ScopedJoinHandle},
+};
+
+use crate::exit::Failure;
+
+/// Starts a thread for each of the works. None begins before all threads are there. Where one cannot be created, no work is done.
+pub(crate) fn begin_together<'scope, 'env, W, T>(
+    scope: &'scope Scope<'scope, 'env>,
+    works: impl IntoIterator<Item = W>,
+) -> Result<Vec<Member<'scope, T>>, Failure>
+where
+    W: FnOnce() -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    let may_begin = Arc::new(OnceLock::<bool>::new());
+    let start = |work: W| {
+        let may_begin = Arc::clone(&may_begin);
+        Builder::new().spawn_scoped(scope, move || (*may_begin.wait()).then(work)).map(Member)
+    };
+    let members: io::Result<Vec<_>> = works.into_iter().map(start).collect();
+    let _ = may_begin.set(members.is_ok());
+    members.map_err(Failure::NoThread)
+}
+
+/// One of the threads.
+#[derive(Debug)]
+pub(crate) struct Member<'scope, T>(ScopedJoinHandle<'scope, Option<T>>);
+
+impl<T> Member<'_, T> {
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// What its work came to. Waits for its end.
+    pub(crate) fn join(self) -> T {
+        let done = self.0.join().expect("a thread that measures does not panic");
+        done.expect("a crew that is handed out was let begin")
+    }
+}

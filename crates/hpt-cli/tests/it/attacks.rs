@@ -1,0 +1,266 @@
+//! What another user tries against root's hpt: one test for each row of the table in SECURITY.md. The attacker is user 65534.
+//! Attacks files only: settings of the machine are not changed.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::{code, host, is_root, run, runner, stderr, stdout, words};
+
+const ATTACKER: u32 = 65_534;
+const SECRET: &str = "root:$6$secret:19000::::::";
+
+/// A folder with one of root's own files that the attacker cannot read, and a folder like /tmp in it.
+struct Scene(tempfile::TempDir);
+
+impl Scene {
+    /// `None` where the tests do not run as root: there is nobody to attack.
+    fn new() -> Option<Self> {
+        if !is_root() {
+            return None;
+        }
+        let scene = Self(tempfile::tempdir().expect("a temporary folder"));
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+        mode(scene.0.path(), 0o755);
+        fs::create_dir(scene.path("sticky")).expect("ours");
+        mode(&scene.path("sticky"), 0o1777);
+        fs::write(scene.path("victim"), SECRET).expect("ours");
+        mode(&scene.path("victim"), 0o600);
+        Some(scene)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn word(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Runs a shell script as the attacker; `$1` is the scene's folder.
+    fn attacker(&self, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-ec", script, "sh"]).arg(self.0.path()).uid(ATTACKER).gid(ATTACKER).current_dir("/");
+        command
+    }
+
+    #[track_caller]
+    fn attack(&self, script: &str) {
+        let output = self.attacker(script).output().expect("a shell");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[track_caller]
+    fn is_unharmed(&self, after: &str) {
+        assert_eq!(fs::read_to_string(self.path("victim")).expect("root reads it"), SECRET, "{after}");
+    }
+
+    /// A copy of a captured machine, which the attacker sends to root.
+    fn capture(&self, of: &str) -> PathBuf {
+        let copy = self.path("sticky/capture");
+        let copied = Command::new("cp").arg("-r").arg(host(of)).arg(&copy).status().expect("cp");
+        assert!(copied.success());
+        self.give_away(&copy);
+        copy
+    }
+
+    fn give_away(&self, path: &Path) {
+        let given = Command::new("chown").args(["-hR", "65534:65534"]).arg(path).status().expect("chown");
+        assert!(given.success());
+    }
+}
+
+/// Runs the rest of the test where it is run by root.
+macro_rules! scene {
+    () => {
+        match Scene::new() {
+            Some(scene) => scene,
+            None => return skipped!("only root can be attacked by another user"),
+        }
+    };
+}
+
+/// A journal as hpt writes it, of one change: FNV-1a of the payload is its checksum.
+fn journal(payload: &str) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot identity");
+    let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let sum = payload.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, add);
+    format!("hpt-state 1\npurpose journal\nboot {}\nprocessor any\nchecksum {sum:016x}\n{payload}", boot.trim())
+}
+
+#[test]
+fn a_forged_journal_does_not_make_root_write_a_file() {
+    let scene = scene!();
+    fs::write(scene.path("victim"), "core").expect("ours");
+    let forged = journal(&format!(
+        "change any\npath {}\nby hpt\nlasting yes\nbefore |/tmp/evil\nset core\n\n",
+        scene.word("victim")
+    ));
+    fs::write(scene.path("sticky/forged"), forged).expect("ours");
+    // As a version before left it under umask 0, as a group of users has it under umask 002, and in a folder of the attacker.
+    for (folder, file, owner) in [(0o777, 0o666, 0), (0o755, 0o666, 0), (0o777, 0o600, 0), (0o755, 0o644, ATTACKER)] {
+        let store = scene.path("store");
+        fs::create_dir(&store).expect("ours");
+        fs::write(store.join("journal"), fs::read(scene.path("sticky/forged")).expect("ours")).expect("ours");
+        for (path, mode) in [(store.join("journal"), file), (store.clone(), folder)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+            std::os::unix::fs::chown(&path, Some(owner), None).expect("root");
+        }
+        let _ = scene.attacker("cat \"$1/sticky/forged\" > \"$1/store/journal\"").output().expect("a shell");
+        let output = run(&["restore", "--store", &scene.word("store")]);
+        assert_ne!(code(&output), 0, "{}", stdout(&output));
+        assert_eq!(fs::read_to_string(scene.path("victim")).expect("ours"), "core", "{folder:o} {file:o} {owner}");
+        fs::remove_dir_all(&store).expect("ours");
+    }
+    // Even root's own journal restores nothing but settings.
+    fs::create_dir(scene.path("own")).expect("ours");
+    fs::copy(scene.path("sticky/forged"), scene.path("own/journal")).expect("ours");
+    let output = run(&["restore", "--store", &scene.word("own")]);
+    assert!(code(&output) != 0 && stdout(&output).contains("is not a setting"), "{}", stdout(&output));
+    assert_eq!(fs::read_to_string(scene.path("victim")).expect("ours"), "core");
+}
+
+#[test]
+fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
+    let scene = scene!();
+    scene.attack(
+        "for name in out.prom out.txt out.svg out.raw; do ln -s ../victim \"$1/sticky/$name\"; done; ln -s .. \"$1/sticky/folder\"",
+    );
+    let timer = ["latency", "timer", "--count", "3", "--cpu", "any"];
+    let sticky = |name: &str| scene.word(&format!("sticky/{name}"));
+    for (option, value) in [
+        ("--textfile", sticky("out.prom")),
+        ("--write", format!("cyclictest={}", sticky("out.txt"))),
+        ("--svg", sticky("out.svg")),
+        ("--raw", sticky("out.raw")),
+        ("--write", format!("cyclictest={}", sticky("folder/victim"))),
+    ] {
+        let output = run(&[&timer[..], &[option, &value]].concat());
+        scene.is_unharmed(option);
+        assert_eq!(code(&output), 2, "{option}: {}", stderr(&output));
+        assert!(stderr(&output).contains("belongs to user 65534"), "{option}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{option}: it was measured before it was refused");
+    }
+    // Root's own links lead on.
+    symlink("own.txt", scene.path("link.txt")).expect("ours");
+    let output = run(&[&timer[..], &["--write", &format!("cyclictest={}", scene.word("link.txt"))]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(scene.path("own.txt").is_file());
+}
+
+#[test]
+fn a_second_name_for_a_file_of_root_is_not_written_to() {
+    let scene = scene!();
+    // With fs.protected_hardlinks=0 the attacker can do so, for a file on the same file system.
+    fs::hard_link(scene.path("victim"), scene.path("sticky/out.raw")).expect("ours");
+    let output = run(&["latency", "timer", "--count", "3", "--cpu", "any", "--raw", &scene.word("sticky/out.raw")]);
+    scene.is_unharmed("--raw");
+    assert!(code(&output) == 2 && stderr(&output).contains("hard link"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_capture_does_not_show_files_outside_of_it() {
+    let scene = scene!();
+    let capture = scene.capture("amd-epyc-zen3-kvm");
+    scene.attack(
+        "cd \"$1/sticky/capture\"; mkdir -p proc/device-tree; rm -f proc/device-tree/model proc/swaps
+         ln -s ../../../../victim proc/device-tree/model; ln -s \"$1/victim\" proc/swaps; rm facts.json; ln -s ../../victim facts.json",
+    );
+    let look = || {
+        let outputs = [&["probe"][..], &["doctor"], &["clocksource"]]
+            .map(|command| run(&[command, &["--host", capture.to_str().expect("UTF-8"), "--format", "json"]].concat()));
+        outputs.map(|output| stdout(&output) + &stderr(&output)).concat()
+    };
+    assert!(!look().contains("$6$secret"));
+    fs::remove_file(capture.join("facts.json")).expect("ours");
+    fs::copy(Path::new(&host("amd-epyc-zen3-kvm")).join("facts.json"), capture.join("facts.json")).expect("ours");
+    let said = look();
+    assert!(said.contains("\"probe\"") && !said.contains("$6$secret"), "{said}");
+}
+
+#[test]
+fn a_capture_opens_no_device_and_no_pipe() {
+    let scene = scene!();
+    let capture = scene.capture("amd-epyc-zen3-kvm");
+    // A pipe stands for a watchdog: opening it has an effect that can be seen. The writer goes on as soon as a reader opens it.
+    scene.attack("mkfifo \"$1/sticky/capture/pipe\"; rm -f \"$1/sticky/capture/proc/swaps\"; ln -s ../pipe \"$1/sticky/capture/proc/swaps\"");
+    scene.attack("rm -f \"$1/sticky/capture/proc/cpuinfo\"; mkfifo \"$1/sticky/capture/proc/cpuinfo\"");
+    for pipe in ["pipe", "proc/cpuinfo"] {
+        let script = format!("exec 3> \"$1/sticky/capture/{pipe}\"; : > \"$1/sticky/opened\"");
+        let mut writer = scene.attacker(&script).spawn().expect("a shell");
+        let output = run(&["doctor", "--host", capture.to_str().expect("UTF-8")]);
+        assert!((0..=2).contains(&code(&output)));
+        // The writer has ended only where the pipe was opened.
+        let ended = writer.try_wait().expect("a child").is_some();
+        let opened = ended || scene.path("sticky/opened").exists();
+        writer.kill().expect("a child");
+        writer.wait().expect("a child");
+        assert!(!opened, "{pipe} was opened");
+    }
+}
+
+#[test]
+fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
+    let scene = scene!();
+    let capture = scene.capture("amd-epyc-zen3-kvm");
+    let escape = "\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m";
+    let report = format!(
+        r#"{{"schema":1,"kind":"report","hpt":"1","name":null,"machine":{{}},"emulated_by":null,"began":"","elapsed_s":0,"interrupted":false,"parts":[{{"name":"a","command":"b","state":"{escape}","why":null,"elapsed_s":0}}],"documents":{{}},"notes":[]}}"#
+    );
+    let named = scene.path("sticky/\u{1b}[2Jreport.json");
+    fs::write(&named, report).expect("ours");
+    let facts = fs::read_to_string(capture.join("facts.json")).expect("ours");
+    fs::write(capture.join("facts.json"), facts.replace("\"enabled\"", &format!("\"{escape}\""))).expect("ours");
+    let capture = capture.to_str().expect("UTF-8");
+    let out = scene.word("page.html");
+    for arguments in [
+        &["report", "--from", named.to_str().expect("UTF-8"), "--out", &out][..],
+        &["probe", "--host", capture],
+        &["doctor", "--host", capture],
+    ] {
+        let output = run(arguments);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(code(&output) == 2 && !said.is_empty());
+        assert!(!said.contains(|letter: char| letter.is_control() && letter != '\n'), "{said:?}");
+    }
+}
+
+#[test]
+fn a_cell_of_a_hostile_capture_is_no_formula() {
+    let scene = scene!();
+    let capture = scene.capture("amd-epyc-zen3-kvm");
+    let sources = capture.join("sys/devices/system/clocksource/clocksource0");
+    for file in ["available_clocksource", "current_clocksource"] {
+        fs::write(sources.join(file), "=HYPERLINK(0)\n").expect("ours");
+    }
+    let output = run(&["clocksource", "--host", capture.to_str().expect("UTF-8"), "--format", "csv"]);
+    let table = stdout(&output);
+    assert!(table.contains("'=HYPERLINK"), "{table}");
+    assert!(!table.lines().any(|line| line.split(',').any(|cell| cell.trim_matches('"').starts_with('='))), "{table}");
+}
+
+#[test]
+fn a_hostile_list_of_cpus_takes_no_time() {
+    let scene = scene!();
+    if !runner().is_empty() {
+        return skipped!("an emulator takes its own time");
+    }
+    let capture = scene.capture("amd-epyc-zen3-kvm");
+    fs::create_dir_all(capture.join("sys/devices/system/cpu")).expect("ours");
+    let mut list = ["0-8191"; 149_000].join(",");
+    list.truncate((1 << 20) - 1);
+    for file in ["isolated", "nohz_full", "online"] {
+        fs::write(capture.join("sys/devices/system/cpu").join(file), &list).expect("ours");
+    }
+    // Seconds of CPU time, whatever else the machine does: with all in it a list took half a minute.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -t 5; exec \"$@\"", "sh"]).args(words());
+    let output = command.args(["doctor", "--host", capture.to_str().expect("UTF-8")]).output().expect("a shell");
+    assert!((0..=2).contains(&code(&output)));
+}

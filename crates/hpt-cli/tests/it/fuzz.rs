@@ -1,0 +1,266 @@
+//! Files that another machine or another user made, changed at random: reports, captures with their kernel logs and device trees, journals.
+//! A few of each with every run; for as many seconds as HPT_FUZZ_SECONDS says, to find more. The numbers are seeded, and a failure says which.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use crate::support::{host, hosts, run, runner, stderr, words};
+
+/// Without HPT_FUZZ_SECONDS: of each kind so many.
+const CASES: u64 = 12;
+
+/// What stands in the place of a number or of a byte.
+const ODD: [&str; 20] = [
+    "0",
+    "-1",
+    "18446744073709551615",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "99999999999999999999999",
+    "4294967295",
+    "1e308",
+    "5e-324",
+    "nan",
+    "0x",
+    "ffffffffffffffff",
+    "0-8191",
+    "8191",
+    "-",
+    "\u{1b}[31mX\u{7}",
+    "0x7fffffffffffffff",
+    "null",
+    "\\u001b]0;owned\\u0007",
+    "<script>alert(1)</script>",
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        usize::try_from(self.next() % most.max(1) as u64).expect("it is below a usize")
+    }
+
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// Where numbers stand, as ranges of bytes.
+fn numbers(content: &[u8]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut first = None;
+    for (at, byte) in content.iter().chain([&b' ']).enumerate() {
+        match (first, byte.is_ascii_digit()) {
+            (None, true) => first = Some(at),
+            (Some(begin), false) => {
+                found.push((begin, at));
+                first = None;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn changed(content: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut content = content.to_vec();
+    let found = numbers(&content);
+    match random.below(10) {
+        0..=6 if !found.is_empty() => {
+            let mut places: Vec<_> = (0..*random.of(&[1, 1, 2, 5, 50])).map(|_| *random.of(&found)).collect();
+            // From the end, so that earlier places stay where they are.
+            places.sort_unstable();
+            places.dedup();
+            for (begin, end) in places.into_iter().rev() {
+                content.splice(begin..end, random.of(&ODD).bytes());
+            }
+        }
+        7 => {
+            let at = random.below(content.len() + 1);
+            content.splice(at..at, random.of(&ODD).bytes());
+        }
+        8 => content.truncate(random.below(content.len() + 1)),
+        _ => {
+            for _ in 0..*random.of(&[1, 2, 8]) {
+                let at = random.below(content.len());
+                let byte = u8::try_from(random.below(256)).expect("a byte");
+                if let Some(place) = content.get_mut(at) {
+                    *place = byte;
+                }
+            }
+        }
+    }
+    content
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}
+
+/// Runs hpt with a second of CPU time, whatever else the machine does; an emulator needs more.
+fn run_briefly(arguments: &[&str]) -> Output {
+    let limit = if runner().is_empty() { 1 } else { 60 };
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -t {limit}; exec \"$@\""), "sh"]).args(words()).args(arguments);
+    command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/proc/nonexistent/state").output().expect("a shell")
+}
+
+#[track_caller]
+fn is_sound(output: &Output, what: &str) {
+    let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(!said.contains("panicked"), "{what}: {said}");
+    let code = output.status.code();
+    assert!(
+        code.is_some_and(|code| (0..=2).contains(&code)),
+        "{what}: {:?}, more than a second? {said}",
+        output.status
+    );
+    let is_obeyed = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
+    assert!(!said.contains(is_obeyed), "{what}: {said:?}");
+    assert!(!printed.contains(is_obeyed), "{what}: {printed:?}");
+}
+
+/// Runs cases with seeds of their own until there were enough of them.
+fn for_each_case(kind: &str, mut case: impl FnMut(&mut Random, &str)) {
+    let seconds = std::env::var("HPT_FUZZ_SECONDS").ok().and_then(|text| text.parse::<u64>().ok());
+    let (began, least) = (Instant::now(), if runner().is_empty() { CASES } else { 2 });
+    let mut seed = 0;
+    while seconds.map_or(seed < least, |seconds| began.elapsed() < Duration::from_secs(seconds)) {
+        seed += 1;
+        case(&mut Random(seed), &format!("{kind} {seed}"));
+    }
+    if seconds.is_some() {
+        use std::io::Write as _;
+        let _ = std::io::stderr().write_all(format!("{kind}: {seed} cases\n").as_bytes());
+    }
+}
+
+const LOOKS: [&[&str]; 12] = [
+    &["probe"],
+    &["probe", "tsc"],
+    &["probe", "acpi-pm"],
+    &["probe", "arm-counter"],
+    &["probe", "bcm-systimer"],
+    &["clocksource"],
+    &["doctor"],
+    &["doctor", "--cpu", "0"],
+    &["doctor", "--cpu", "3", "--format", "json"],
+    &["clocksource", "--format", "csv"],
+    &["probe", "--format", "csv"],
+    &["probe", "--format", "openmetrics"],
+];
+
+/// Changes some of the files that `is_meant` names of a captured machine that has any, and has it explained.
+fn explain_changed_captures(kind: &str, is_meant: fn(&Path) -> bool) {
+    let have: Vec<(PathBuf, Vec<PathBuf>)> = hosts()
+        .iter()
+        .map(|name| {
+            let root = PathBuf::from(host(name));
+            let all = files(&root).into_iter().map(|file| file.strip_prefix(&root).expect("below it").to_owned());
+            (root.clone(), all.collect::<Vec<_>>())
+        })
+        .filter(|(_, all)| all.iter().any(|file| is_meant(file)))
+        .collect();
+    for_each_case(kind, |random, what| {
+        let (root, all) = random.of(&have);
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        for file in all {
+            let target = copy.path().join(file);
+            fs::create_dir_all(target.parent().expect("a folder")).expect("ours");
+            fs::copy(root.join(file), target).expect("it can be copied");
+        }
+        let meant: Vec<&PathBuf> = all.iter().filter(|file| is_meant(file)).collect();
+        for _ in 0..*random.of(&[1, 2, 5, 20, 60]) {
+            let file = copy.path().join(random.of(&meant));
+            let content = fs::read(&file).expect("ours");
+            fs::write(&file, changed(&content, random)).expect("ours");
+        }
+        for _ in 0..3 {
+            let look = *random.of(&LOOKS);
+            let output = run_briefly(&[look, &["--host", copy.path().to_str().expect("UTF-8")]].concat());
+            is_sound(&output, &format!("{what}, {look:?} on {}", root.display()));
+        }
+    });
+}
+
+#[test]
+fn changed_captures_are_explained_or_refused() {
+    explain_changed_captures("capture", |_| true);
+}
+
+#[test]
+fn changed_kernel_logs_are_explained_or_refused() {
+    explain_changed_captures("kernel log", |file| file.ends_with("dev/kmsg"));
+}
+
+#[test]
+fn changed_device_trees_are_explained_or_refused() {
+    explain_changed_captures("device tree", |file| file.starts_with("proc/device-tree"));
+}
+
+#[test]
+fn changed_journals_are_told_or_refused() {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot identity");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (store, victim) = (folder.path().join("store"), folder.path().join("victim"));
+    fs::create_dir(&store).expect("ours");
+    let entry = format!("change any\npath {}\nby hpt 1\nlasting yes\nbefore 17\nset 18\nset 19\n\n", victim.display());
+    for_each_case("journal", |random, what| {
+        fs::write(&victim, "18\n").expect("ours");
+        let payload = changed(entry.repeat(random.below(4)).as_bytes(), random);
+        // FNV-1a, as hpt has it: what passes the checksum is read on.
+        let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let sum = payload.iter().fold(0xcbf2_9ce4_8422_2325, add);
+        let head = format!("hpt-state 1\npurpose journal\nboot {}\nprocessor any\nchecksum {sum:016x}\n", boot.trim());
+        let whole = [head.as_bytes(), &payload].concat();
+        let journal = if random.below(3) == 0 { changed(&whole, random) } else { whole };
+        fs::write(store.join("journal"), journal).expect("ours");
+        // Only listed: restoring notes the folder for the whole machine, and a damaged journal keeps other tests from changing settings.
+        let store = store.to_str().expect("UTF-8");
+        is_sound(&run_briefly(&["restore", "--store", store, "--list"]), what);
+        assert_eq!(fs::read_to_string(&victim).expect("ours"), "18\n", "{what}: it is no setting");
+    });
+}
+
+#[test]
+fn changed_reports_are_drawn_or_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let word = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    // All parts where there is time for them.
+    let parts = if std::env::var_os("HPT_FUZZ_SECONDS").is_some() {
+        "doctor,probe,bench,timer,poll,stall,sleep"
+    } else {
+        "doctor,probe,timer"
+    };
+    let made = run(&["report", "--short", "--part", parts, "--out", &word("good.html")]);
+    let data = fs::read(folder.path().join("good.json")).unwrap_or_else(|_| panic!("{}", stderr(&made)));
+    for_each_case("report", |random, what| {
+        fs::write(folder.path().join("bad.json"), changed(&data, random)).expect("ours");
+        let (bad, good, page) = (word("bad.json"), word("good.json"), word("page.html"));
+        let from = ["report", "--from", &bad, "--out", &page, "--force"];
+        let compare = ["report", "--compare", &bad, &good, "--out", &page, "--force"];
+        let arguments = if random.below(5) == 0 { &compare[..] } else { &from };
+        is_sound(&run_briefly(arguments), what);
+        if let Ok(page) = fs::read_to_string(&page) {
+            assert!(!page.contains("<script") && !page.contains('\u{1b}'), "{what}");
+        }
+        let _ = fs::remove_file(&page);
+    });
+}

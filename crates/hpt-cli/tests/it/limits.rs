@@ -1,0 +1,136 @@
+//! What a machine gives too little or too much of: no threads, a container without an init, tables of 512 CPUs.
+//! Exhausts nothing of the machine: limits are those of a process.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::support::{code, copied_for_everybody, host, is_root, json, run, runner, stderr, stdout, words};
+
+/// Runs hpt as user 65534, who may have no further thread.
+fn without_threads(binary: &Path, folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -u 1 2> /dev/null || ulimit -p 1; exec \"$@\"", "sh"]).arg(binary).args(arguments);
+    command.current_dir(folder).env("XDG_STATE_HOME", "/proc/nonexistent").uid(65_534).gid(65_534);
+    command.output().expect("a shell")
+}
+
+#[test]
+fn where_no_thread_can_be_created_nothing_is_measured_and_that_is_said() {
+    if !is_root() || !runner().is_empty() {
+        return skipped!("only root can become another user, and an emulator needs threads itself");
+    }
+    let (copy, binary) = copied_for_everybody();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).expect("root");
+    for arguments in [
+        &["latency", "timer", "--cpu", "any", "--duration", "1h"][..],
+        &["latency", "timer", "--cpu", "all", "--duration", "1h"],
+        &["latency", "poll", "--cpu", "any", "--duration", "1h"],
+        &["latency", "stall", "--cpu", "any", "--duration", "1h"],
+        &["latency", "timer", "--cpu", "any", "--duration", "1h", "--raw", "samples"],
+    ] {
+        let output = without_threads(&binary, folder.path(), arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("cannot create a thread"), "{arguments:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty() && !folder.path().join("samples").exists(), "{arguments:?}");
+    }
+    // What takes threads for a part of its answer only does not panic.
+    let output = without_threads(&binary, folder.path(), &["watch", "--duration", "1s", "--cpu", "any"]);
+    assert!((0..=2).contains(&code(&output)), "{}", stderr(&output));
+    let page = ["report", "--part", "doctor,timer", "--short", "--out", "page.html"];
+    let output = without_threads(&binary, folder.path(), &page);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let data = fs::read_to_string(folder.path().join("page.json")).expect("the parts before are kept");
+    assert!(data.contains("\"rules\"") && data.contains("cannot create a thread"));
+    drop(copy);
+}
+
+#[test]
+fn hpt_run_reaps_orphans_as_the_first_process_of_a_container() {
+    let within = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--"]).args(words()).args(["run", "--", "sh", "-c", script]);
+        command.output()
+    };
+    if !is_root() || !runner().is_empty() || !within("exit 0").is_ok_and(|output| output.status.success()) {
+        return skipped!("no process namespace can be made here");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pids = folder.path().join("pids");
+    // Each orphan says its number and ends. A zombie keeps its folder in /proc.
+    let script = format!(
+        "for i in 1 2 3; do (sh -c 'echo $$ >> {pids}' &); done
+         for i in $(seq 300); do
+             sleep 0.1
+             [ \"$(wc -l < {pids})\" = 3 ] || continue
+             left=0; for pid in $(cat {pids}); do [ ! -e /proc/$pid ] || left=1; done
+             [ $left = 1 ] || exit 7
+         done 2> /dev/null
+         exit 1",
+        pids = pids.display()
+    );
+    let output = within(&script).expect("unshare");
+    assert_eq!(code(&output), 7, "no zombie is left: {}", stderr(&output));
+}
+
+/// /proc/interrupts of 512 CPUs: as many interrupts as that, and the one of the network card comes last.
+fn interrupts(number: usize) -> String {
+    const CPUS: usize = 512;
+    let mut text = String::from("           ");
+    (0..CPUS).for_each(|cpu| write!(text, "CPU{cpu:<8}").expect("memory"));
+    text.push('\n');
+    for interrupt in 1..=number {
+        let is_last = interrupt == number;
+        write!(text, "{interrupt:5}:").expect("memory");
+        for cpu in 0..CPUS {
+            let count = match (is_last, cpu) {
+                (true, 3) => 3_768_467,
+                (false, 0) => 12,
+                _ => 0,
+            };
+            write!(text, "{count:11}").expect("memory");
+        }
+        let name = if is_last { "eth0" } else { "mlx5_comp0" };
+        writeln!(text, "  IR-PCI-MSI-0000:00:00.0 {interrupt}-edge      {name}").expect("memory");
+    }
+    text
+}
+
+#[test]
+fn the_last_of_4000_interrupts_is_seen_and_a_table_without_end_is_not_judged() {
+    if !runner().is_empty() {
+        return skipped!("an emulator takes minutes for it");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let copy = folder.path().join("big");
+    let copied = Command::new("cp").arg("-r").arg(host("derived-pc-tuned")).arg(&copy).status().expect("cp");
+    assert!(copied.success());
+    fs::write(copy.join("sys/devices/system/cpu/online"), "0-511\n").expect("ours");
+    let affinity = copy.join("proc/irq/4000");
+    fs::create_dir_all(&affinity).expect("ours");
+    fs::write(affinity.join("effective_affinity_list"), "3\n").expect("ours");
+    let verdict = || {
+        let output = run(&["doctor", "--host", copy.to_str().expect("UTF-8"), "--cpu", "3", "--format", "json"]);
+        let document = json(&output);
+        let rules = document["rules"].as_array().expect("rules").clone();
+        let rule = rules.into_iter().find(|rule| rule["rule"] == "interrupts").expect("it is there");
+        (rule["verdict"].as_str().expect("text").to_owned(), rule.to_string())
+    };
+    let table = interrupts(4_000);
+    assert!(table.len() > 20 << 20);
+    fs::write(copy.join("proc/interrupts"), &table).expect("ours");
+    let (found, rule) = verdict();
+    assert!(found == "found" && rule.contains("4000 (eth0, 3768467 times)"), "{rule}");
+    // Above the limit nothing is known of what was left out.
+    let mut file = fs::OpenOptions::new().append(true).open(copy.join("proc/interrupts")).expect("ours");
+    let line = table.lines().nth(1).expect("a line").to_owned() + "\n";
+    let copies = (65 << 20) / line.len();
+    std::io::Write::write_all(&mut file, line.repeat(copies).as_bytes()).expect("a disk");
+    let (untold, rule) = verdict();
+    assert_eq!(untold, "untold", "{rule}");
+}
