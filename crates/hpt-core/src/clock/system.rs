@@ -398,8 +398,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         tested(source.as_ref())?;
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
-    let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
-    let native = if mode == NATIVE { Some(source::permitted_native().ok_or(refused)?) } else { None };
+    let native = if mode == NATIVE { Some(source::permitted_native().map_err(Unavailable::of_counter)?) } else { None };
     change_to(mode, native, &changing)
 }
 

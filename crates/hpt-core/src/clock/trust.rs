@@ -3,14 +3,16 @@
 
 use std::{fs::File, io::Read};
 
-use crate::{source::permitted_native, sys::native::Native};
+use crate::{
+    source::permitted_native,
+    sys::{arch::CounterRefused, native::Native},
+};
 
 /// What is to be thought of the processor's own counter.
 #[derive(Debug)]
 pub(super) enum Trust {
     Yes(Native),
-    /// The kernel has not made up its mind.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only a TSC is measured first"))]
+    /// The kernel has not made up its mind, or it could not be tried whether the counter may be read.
     NotYet,
     No,
 }
@@ -26,7 +28,7 @@ pub(super) fn in_native() -> Trust {
     if !invariant {
         Trust::No
     } else if kernel_offers("tsc") {
-        permitted_native().map_or(Trust::No, Trust::Yes)
+        permitted()
     } else if kernel_offers("tsc-early") {
         // Its name while the kernel measures its rate, for the first seconds. Linux, arch/x86/kernel/tsc.c.
         Trust::NotYet
@@ -38,7 +40,16 @@ pub(super) fn in_native() -> Trust {
 /// The ARM generic timer: offered by the kernel as a clock source.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn in_native() -> Trust {
-    if kernel_offers("arch_sys_counter") { permitted_native().map_or(Trust::No, Trust::Yes) } else { Trust::No }
+    if kernel_offers("arch_sys_counter") { permitted() } else { Trust::No }
+}
+
+/// What the kernel offers, if this program may read it.
+fn permitted() -> Trust {
+    match permitted_native() {
+        Ok(native) => Trust::Yes(native),
+        Err(CounterRefused::NotReadable) => Trust::No,
+        Err(CounterRefused::NotTried) => Trust::NotYet,
+    }
 }
 
 /// Whether the kernel has a clock source of this name on its list. What it found unstable it drops.

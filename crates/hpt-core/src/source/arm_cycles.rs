@@ -153,6 +153,7 @@ fn refusal(why: CyclesRefused, cpu: usize) -> Unavailable {
         CyclesRefused::Killed => Unavailable::Closed {
             evidence: format!("a child that read the counter on CPU {cpu} was ended by a signal"),
         },
+        CyclesRefused::NotTried => Unavailable::not_tried(),
     }
 }
 
@@ -238,6 +239,8 @@ mod tests {
         assert!(remedy.contains("hpt_cycles") && remedy.contains("perf_user_access"), "{remedy}");
         assert!(matches!(refusal(CyclesRefused::NoAccessRegister, 0), Unavailable::NoPmu { .. }));
         assert!(matches!(refusal(CyclesRefused::Killed, 0), Unavailable::Closed { .. }));
+        let not_tried = refusal(CyclesRefused::NotTried, 0);
+        assert!(not_tried.to_string().contains("no child process could be started"), "{not_tried}");
     }
 
     #[test]
