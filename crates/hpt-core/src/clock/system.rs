@@ -7,7 +7,7 @@
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -17,7 +17,7 @@ use super::{
     instant::{Instant, Now},
     published::{NATIVE, NOBODY, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
-    trust::{self, Trust},
+    trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
 };
 use crate::{
@@ -37,6 +37,60 @@ static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
 const UNDECIDED: usize = NOBODY;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
+
+/// Why `MODE` is what it is: a `Why`. For people, so it may be behind `MODE` for a moment.
+static WHY: AtomicUsize = AtomicUsize::new(Why::Measuring as usize);
+
+/// Why a clock tells the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Measuring,
+    NotAsked,
+    NotTried,
+    Offered,
+    NotOffered,
+    Wanted,
+}
+
+impl Why {
+    const ALL: [Self; 6] =
+        [Self::Measuring, Self::NotAsked, Self::NotTried, Self::Offered, Self::NotOffered, Self::Wanted];
+
+    const fn of(unsettled: Unsettled) -> Self {
+        match unsettled {
+            Unsettled::Measuring => Self::Measuring,
+            Unsettled::NotAsked => Self::NotAsked,
+            Unsettled::NotTried => Self::NotTried,
+        }
+    }
+
+    fn now() -> Self {
+        Self::ALL.into_iter().find(|&why| why as usize == WHY.load(Ordering::Relaxed)).unwrap_or(Self::Measuring)
+    }
+
+    fn note(self) {
+        WHY.store(self as usize, Ordering::Relaxed);
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Measuring => {
+                "the kernel is still measuring the processor's counter, as for the first seconds after its start"
+            }
+            Self::NotAsked => {
+                "the kernel's list of clock sources could not be read (no descriptor or memory was free, or /sys is not mounted); a later call asks again"
+            }
+            Self::NotTried => {
+                "no child process could be started to try the processor's counter; a later call tries again"
+            }
+            Self::Offered => "the processor's own counter, steady, and offered by the kernel as a clock source",
+            Self::NotOffered => {
+                "no counter of this processor is steady, permitted and offered by the kernel as a clock source"
+            }
+            Self::Wanted => "the program asked for it",
+        }
+    }
+}
 
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 
@@ -160,7 +214,7 @@ impl Instruments for InUse {
 fn in_use() -> Option<InUse> {
     let mut number = MODE.load(Ordering::Acquire);
     if number == UNDECIDED {
-        number = decide();
+        number = decide(Patience::Waits);
     }
     let counter = match number {
         KERNEL | UNDECIDED => return None,
@@ -188,16 +242,27 @@ fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
+/// Whether the kernel is asked at once, or only when the pause after the last question is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    Waits,
+    AsksAtOnce,
+}
+
 /// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock. Nothing is
-/// decided, and the kernel's clock answers, while the kernel has not made up its mind.
+/// decided, and the kernel's clock answers, while the kernel has not made up its mind or cannot be asked. Readings ask again after a tenth of a second; where the
+/// kernel cannot be asked, after twice as long each time, and ten times at most: what has shut itself into a sandbox since then is not to die of it.
 /// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
 #[cold]
-fn decide() -> usize {
-    /// When the kernel, which had not made up its mind, is asked again.
+fn decide(patience: Patience) -> usize {
+    /// When the kernel, which had no answer, is asked again.
     static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
+    /// How often it could not be asked.
+    static FAILURES: AtomicU32 = AtomicU32::new(0);
     const PAUSE_NS: u64 = 100_000_000;
+    const MOST_FAILURES: u32 = 10;
     let now_ns = monotonic().nanoseconds();
-    if now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
+    if patience == Patience::Waits && now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
         return UNDECIDED;
     }
     if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
@@ -205,21 +270,34 @@ fn decide() -> usize {
     {
         let _ = VMCLOCK.set(vmclock);
     }
-    let mode = match trust::in_native() {
+    let (mode, why) = match trust::in_native() {
         Trust::Yes(native) => {
             native::install(native, native::words().0);
-            NATIVE
+            (NATIVE, Why::Offered)
         }
-        Trust::No => KERNEL,
-        Trust::NotYet => {
-            ASK_AGAIN_NS.store(now_ns.saturating_add(PAUSE_NS), Ordering::Relaxed);
+        Trust::No => (KERNEL, Why::NotOffered),
+        Trust::NotYet(unsettled) => {
+            let pause_ns = if unsettled == Unsettled::Measuring {
+                PAUSE_NS
+            } else {
+                let failures = FAILURES.fetch_add(1, Ordering::Relaxed);
+                if failures < MOST_FAILURES { PAUSE_NS << failures } else { u64::MAX }
+            };
+            ASK_AGAIN_NS.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
+            Why::of(unsettled).note();
             return MODE.load(Ordering::Acquire);
         }
     };
     // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
     // The counter stays installed then: who takes it away may come after another who has just put it there, and nobody is answered by it without a
     // segment of its own.
-    MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| mode)
+    match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            why.note();
+            mode
+        }
+        Err(decided) => decided,
+    }
 }
 
 /// The hypervisor's marker of disruptions, as it is now: another value after the machine was moved to another host. `None` where it tells nothing of that, or not
@@ -307,23 +385,19 @@ pub enum SourceRefused {
     TooMany,
 }
 
-/// The source that tells the time, and why. Decides if nothing was decided yet.
+/// The source that tells the time, and why. Decides if nothing was decided yet, and asks the kernel again if it could not be asked.
 pub fn source() -> (SourceId, &'static str) {
-    let _ = in_use();
-    match MODE.load(Ordering::Acquire) {
-        NATIVE => (NATIVE_ID, "the processor's own counter, steady, and offered by the kernel as a clock source"),
-        index if index >= FIRST_SOURCE => {
-            let id = SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone());
-            (id, "the program asked for it")
-        }
-        UNDECIDED => (
-            KERNEL_ID,
-            "the kernel is still measuring the processor's counter, as for the first seconds after its start",
-        ),
-        _ => {
-            (KERNEL_ID, "no counter of this processor is steady, permitted and offered by the kernel as a clock source")
-        }
+    if MODE.load(Ordering::Acquire) == UNDECIDED {
+        decide(Patience::AsksAtOnce);
     }
+    let id = match MODE.load(Ordering::Acquire) {
+        NATIVE => NATIVE_ID,
+        index if index >= FIRST_SOURCE => {
+            SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone())
+        }
+        _ => KERNEL_ID,
+    };
+    (id, Why::now().text())
 }
 
 /// How good the system's clock is at the moment.
@@ -360,6 +434,9 @@ pub fn status() -> Status {
 
 /// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
 pub fn prime() {
+    if MODE.load(Ordering::Acquire) == UNDECIDED {
+        decide(Patience::AsksAtOnce);
+    }
     let start = monotonic().nanoseconds();
     // The rounds are counted as well, for a clock that a sandbox has shut and that stands at zero.
     for _ in 0..1_000_000 {
@@ -518,6 +595,7 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
             native::remove();
         }
     }
+    Why::Wanted.note();
     Ok(())
 }
 

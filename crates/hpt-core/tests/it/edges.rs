@@ -1,0 +1,76 @@
+//! Instants where the first reading, or what asks for another source, meets an unusual process: each test runs in a process of its own.
+
+use std::{fs::File, path::Path, process::Command};
+
+use hpt_core::{Instant, clock};
+
+/// The list that says whether the processor's own counter is offered as a clock source.
+const OFFERED: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// The processor's own counter, if the kernel offers it.
+fn native() -> Option<&'static str> {
+    let list = std::fs::read_to_string(OFFERED).ok()?;
+    let (name, id) = if cfg!(target_arch = "x86_64") { ("tsc", "tsc") } else { ("arch_sys_counter", "arm-counter") };
+    list.split_whitespace().any(|offered| offered == name).then_some(id)
+}
+
+/// Runs an ignored test of this program in a process of its own, started by `before` (words of a command line, maybe none).
+fn alone(before: &[&str], test: &str) {
+    let program = std::env::current_exe().expect("Linux tells").display().to_string();
+    let name = format!("edges::{test}");
+    let own = [program.as_str(), "--exact", &name, "--ignored", "--nocapture"];
+    let line: Vec<_> = before.iter().copied().chain(own).collect();
+    let output = Command::new(line[0]).args(&line[1..]).output().expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether this process may have a mount namespace of its own.
+fn may_mount() -> bool {
+    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    tried.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_first_reading_without_a_free_descriptor_decides_nothing_for_good() {
+    if native().is_none() {
+        return skipped!("the kernel offers no counter of this processor");
+    }
+    alone(&[], "read_without_a_free_descriptor");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs the first reading of a process"]
+fn read_without_a_free_descriptor() {
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+    let first = Instant::now();
+    let (id, reason) = clock::source();
+    assert_eq!(id.as_str(), "monotonic");
+    assert!(reason.contains("could not be read"), "{reason}");
+    drop(taken);
+    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+    assert!(Instant::now() >= first);
+}
+
+#[test]
+fn a_first_reading_without_sysfs_decides_nothing_for_good() {
+    if native().is_none() || !may_mount() {
+        return skipped!("no counter is offered, or this user may not mount");
+    }
+    alone(&["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys && exec \"$0\" \"$@\""], "read_without_sysfs");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs a /sys of its own"]
+fn read_without_sysfs() {
+    assert!(!Path::new(OFFERED).exists());
+    std::hint::black_box(Instant::now());
+    let (id, reason) = clock::source();
+    assert!(id.as_str() == "monotonic" && reason.contains("could not be read"), "{id}: {reason}");
+    let unmounted = Command::new("umount").arg("/sys").status().expect("mount is installed");
+    assert!(unmounted.success());
+    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+}
