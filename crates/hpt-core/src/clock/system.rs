@@ -94,7 +94,7 @@ impl Why {
 
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 
-/// What a hypervisor tells of disruptions, if it does. Opened by the first who decides, and by nobody else: who finds it empty goes on without.
+/// What a hypervisor tells of disruptions, if it does. Opened once, by the first who decides or changes the source: who finds it empty goes on without.
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
@@ -242,6 +242,15 @@ fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
+/// Opens what the hypervisor tells of disruptions, once in a process: before a counter comes into use, whoever puts it there.
+fn ask_for_vmclock() {
+    if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
+        && let Ok(vmclock) = Vmclock::open()
+    {
+        let _ = VMCLOCK.set(vmclock);
+    }
+}
+
 /// Whether the kernel is asked at once, or only when the pause after the last question is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
@@ -265,11 +274,7 @@ fn decide(patience: Patience) -> usize {
     if patience == Patience::Waits && now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
         return UNDECIDED;
     }
-    if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
-        && let Ok(vmclock) = Vmclock::open()
-    {
-        let _ = VMCLOCK.set(vmclock);
-    }
+    ask_for_vmclock();
     let (mode, why) = match trust::in_native() {
         Trust::Yes(native) => {
             native::install(native, native::words().0);
@@ -570,6 +575,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefus
 
 /// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
 fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
+    ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
     // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.

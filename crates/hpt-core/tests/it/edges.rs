@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path, process::Command};
 
-use hpt_core::{Instant, clock};
+use hpt_core::{Host, Instant, clock, source};
 
 /// The list that says whether the processor's own counter is offered as a clock source.
 const OFFERED: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -73,4 +73,29 @@ fn read_without_sysfs() {
     let unmounted = Command::new("umount").arg("/sys").status().expect("mount is installed");
     assert!(unmounted.success());
     assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+}
+
+/// A /dev of its own, in a mount namespace of its own, with the page that QEMU shows as /dev/vmclock0.
+const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount -t tmpfs none /mnt && cp -a /dev/null /dev/zero /dev/urandom /mnt/ && \
+    head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
+
+#[test]
+fn a_source_that_is_chosen_before_the_first_reading_heeds_vmclock() {
+    if native().is_none() || !may_mount() {
+        return skipped!("no counter is offered, or this user may not mount");
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vmclock/qemu-10-before.bin");
+    alone(&["unshare", "--mount", "sh", "-c", WITH_VMCLOCK, "sh", page], "choose_a_source_with_vmclock");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs a /dev of its own"]
+fn choose_a_source_with_vmclock() {
+    let id = native().expect("the other test looked");
+    // A busy machine may fail the self-test of a counter: that is no answer.
+    while let Err(refused) = clock::use_source(source::open(&Host::live(), id).expect("it is offered")) {
+        assert!(matches!(refused, clock::SourceRefused::SelfTest { .. } | clock::SourceRefused::Busy), "{refused}");
+    }
+    assert_eq!(clock::status().disruptions, Some(0));
+    assert_eq!(clock::disruption_marker(), Some(1));
 }
