@@ -204,7 +204,13 @@ mod tests {
     use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
 
     use super::{Following, Instruments};
-    use crate::clock::published::{NATIVE, Published};
+    use crate::{
+        clock::{
+            bound::{Known, slew_ppb},
+            published::{NATIVE, Published},
+        },
+        sys::adjtime::Slew,
+    };
 
     /// A machine: true time, a counter of it, and a clock that a daemon bends. Reading either takes some of the time.
     struct Machine {
@@ -216,6 +222,11 @@ mod tests {
         marker: Cell<u64>,
         /// How many ticks the counter of this core is ahead of the others'.
         core_is_ahead_by: Cell<f64>,
+        /// What is left of an offset that the kernel slews, and its time constant; what it slews in this second, and by what the tick differs.
+        offset_ns: Cell<f64>,
+        time_constant: Cell<i32>,
+        slewed_ppm: Cell<f64>,
+        tick_ppm: Cell<f64>,
         words: [AtomicU64; 64],
     }
 
@@ -229,14 +240,79 @@ mod tests {
                 bent_ppm: Cell::new(0.0),
                 marker: Cell::new(1),
                 core_is_ahead_by: Cell::new(0.0),
+                offset_ns: Cell::new(0.0),
+                time_constant: Cell::new(1),
+                slewed_ppm: Cell::new(0.0),
+                tick_ppm: Cell::new(0.0),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
 
         fn wait(&self, ns: f64) {
-            self.true_ns.set(self.true_ns.get() + ns);
-            self.clock_ns.set(self.clock_ns.get() + ns * (1.0 + self.bent_ppm.get() / 1e6));
-            self.ticks.set(self.ticks.get() + ns * self.hertz.get() / 1e9);
+            let mut left_ns = ns;
+            loop {
+                // The kernel's second begins: it takes its part of the offset.
+                let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get() + self.slewed_ppm.get()) / 1e6;
+                let next_second_ns = ((self.clock_ns.get() / 1e9).floor() + 1.0) * 1e9;
+                let until_ns = (next_second_ns - self.clock_ns.get()) / rate;
+                let step_ns = left_ns.min(until_ns);
+                self.true_ns.set(self.true_ns.get() + step_ns);
+                self.ticks.set(self.ticks.get() + step_ns * self.hertz.get() / 1e9);
+                if step_ns < until_ns {
+                    self.clock_ns.set(self.clock_ns.get() + step_ns * rate);
+                    return;
+                }
+                self.clock_ns.set(next_second_ns);
+                let part_ns = self.offset_ns.get() / f64::from(1 << (2 + self.time_constant.get()));
+                self.offset_ns.set(self.offset_ns.get() - part_ns);
+                self.slewed_ppm.set(part_ns / 1e3);
+                left_ns -= step_ns;
+                // Seconds in which nothing is slewed need not be counted one by one.
+                if self.offset_ns.get() == 0.0 && self.slewed_ppm.get() == 0.0 {
+                    let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get()) / 1e6;
+                    let whole_ns = (left_ns - 2e9).max(0.0);
+                    self.true_ns.set(self.true_ns.get() + whole_ns);
+                    self.ticks.set(self.ticks.get() + whole_ns * self.hertz.get() / 1e9);
+                    self.clock_ns.set(self.clock_ns.get() + whole_ns * rate);
+                    left_ns -= whole_ns;
+                }
+            }
+        }
+
+        /// What is stated now, as `status` does it.
+        #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
+        fn bound_ns(&self) -> u64 {
+            let (following, follower) = (self.following(), self.following().remembered());
+            let (before_ns, answer_ns) = (self.whole(&self.clock_ns), self.now_ns());
+            let after_ns = self.whole(&self.clock_ns);
+            Known {
+                rate_and_width_ns: follower.rate().zip(follower.last().map(|point| point.width_ns)),
+                lead_ns: following.lead_ns(),
+                ahead_ns: following.published.in_force().line.end_ns().saturating_sub(before_ns),
+                outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
+                slew_ppb: slew_ppb(Slew {
+                    offset_ns: self.offset_ns.get() as i64,
+                    time_constant: self.time_constant.get().into(),
+                    tick_us: 10_000 + (self.tick_ppm.get() / 100.0) as i64,
+                    usual_tick_us: 10_000,
+                }),
+            }
+            .bound_ns()
+        }
+
+        /// Reads every `every_ns` for `for_ns`; how far a reading was off at most, and by how much it was over the bound stated before or after it, or went back.
+        fn worst_over(&self, every_ns: f64, for_ns: f64) -> (u64, u64, u64) {
+            let end_ns = self.true_ns.get() + for_ns;
+            let (mut off, mut over, mut back, mut last) = (0, 0, 0, 0);
+            while self.true_ns.get() < end_ns {
+                self.wait(every_ns);
+                let stated_before_ns = self.bound_ns();
+                let (now_ns, off_ns) = self.look();
+                let stated_ns = stated_before_ns.max(self.bound_ns());
+                (off, over) = (off_ns.max(off), off_ns.saturating_sub(stated_ns).max(over));
+                (back, last) = (back.max(u64::saturating_sub(last, now_ns)), now_ns);
+            }
+            (off, over, back)
         }
 
         fn following(&self) -> Following<'_, &Self> {
@@ -517,5 +593,101 @@ mod tests {
         learn();
         assert!(machine.look().1 <= 2);
         assert_eq!(machine.following().disruptions(), 1);
+    }
+
+    /// A machine whose rate was learned.
+    fn settled() -> Machine {
+        let machine = Machine::new();
+        for _ in 0..2_000 {
+            machine.wait(10_000.0);
+            machine.now_ns();
+        }
+        machine
+    }
+
+    #[test]
+    fn after_a_jump_the_bound_covers_what_the_last_segment_is_ahead_by() {
+        let mut worst_ns = 0;
+        for part in 1..20 {
+            let machine = settled();
+            machine.wait(2e6);
+            machine.now_ns();
+            // In the middle of a segment the machine is stopped, and goes on where the counter is elsewhere.
+            machine.wait(f64::from(part) * 45_000.0);
+            Event::SuspendAndReset.happen(&machine);
+            let (_, off_ns) = machine.look();
+            assert!(machine.following().remembered().rate().is_none());
+            worst_ns = worst_ns.max(off_ns);
+            let stated_ns = machine.bound_ns();
+            assert!(off_ns <= stated_ns + 100, "{off_ns} ns off, stated {stated_ns}");
+        }
+        assert!(worst_ns > 100_000, "{worst_ns} ns: the last segment was ahead");
+    }
+
+    impl Machine {
+        /// Reads every 100 µs, so that the rate is known well, until `before_ns` before the kernel's next second.
+        fn follow_until_a_second_is_near(&self, before_ns: f64) {
+            let second_ns = ((self.clock_ns.get() + before_ns + 2e8) / 1e9).floor() * 1e9 + 1e9;
+            self.wait(second_ns - 2e8 - self.clock_ns.get());
+            while self.clock_ns.get() + 100_100.0 < second_ns - before_ns {
+                self.wait(100_000.0);
+                self.now_ns();
+            }
+        }
+    }
+
+    #[test]
+    fn while_an_offset_is_slewed_no_reading_is_off_by_more_than_stated() {
+        for (offset_ms, most_ns) in
+            [(10.0, 3_000), (100.0, 25_000), (300.0, 75_000), (-10.0, 3_000), (-100.0, 25_000), (-300.0, 75_000)]
+        {
+            for time_constant in 1..=6 {
+                let mut off_ns = 0;
+                for every_ns in [3_000.0, 70_000.0, 1.3e6] {
+                    let machine = settled();
+                    machine.time_constant.set(time_constant);
+                    machine.offset_ns.set(offset_ms * 1e6);
+                    for phase_ns in [0.0, 400_000.0, 1_900_000.0] {
+                        machine.follow_until_a_second_is_near(2e6 + phase_ns);
+                        let worst = machine.worst_over(every_ns, 6e6);
+                        let what = format!(
+                            "{offset_ms} ms at the time constant {time_constant}, every {every_ns} ns, {phase_ns} ns"
+                        );
+                        assert_eq!((worst.1, worst.2), (0, 0), "over the bound, and back: {what}: {} ns off", worst.0);
+                        off_ns = off_ns.max(worst.0);
+                    }
+                }
+                println!("{offset_ms} ms at the time constant {time_constant}: {off_ns} ns off");
+                assert!(off_ns <= most_ns, "{off_ns} ns off at {offset_ms} ms, time constant {time_constant}");
+            }
+        }
+    }
+
+    #[test]
+    fn while_the_frequency_or_the_tick_is_changed_no_reading_is_off_by_more_than_stated() {
+        for (what, frequency_ppm, tick_ppm) in
+            [("frequency", 500.0, 0.0), ("frequency", -500.0, 0.0), ("tick", 0.0, 100_000.0), ("tick", 0.0, -100_000.0)]
+        {
+            let (mut off_ns, mut back_ns) = (0, 0);
+            for every_ns in [3_000.0, 70_000.0, 1.3e6] {
+                let machine = settled();
+                for round in 0..6 {
+                    machine.follow_until_a_second_is_near(2e6);
+                    // There, to the other end, and back to nothing.
+                    let part = [1.0, -1.0, 0.0][round % 3];
+                    machine.bent_ppm.set(part * frequency_ppm);
+                    machine.tick_ppm.set(part * tick_ppm);
+                    let worst = machine.worst_over(every_ns, 6e6);
+                    assert_eq!(
+                        worst.1, 0,
+                        "over the bound: {what} {frequency_ppm} {tick_ppm}, round {round}: {} ns off",
+                        worst.0
+                    );
+                    (off_ns, back_ns) = (off_ns.max(worst.0), back_ns.max(worst.2));
+                }
+            }
+            println!("{what} {frequency_ppm} {tick_ppm}: {off_ns} ns off, {back_ns} ns back");
+            assert_eq!(back_ns, 0, "one thread never sees time go back");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter.
 //! Calibrates nothing for a fixed scale: that comes from `calibrate`.
 
+mod bound;
 mod discipline;
 mod fixed;
 mod follower;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use super::{
+    bound::{self, Known},
     following::{Following, Instruments, begin_anew},
     instant::{Instant, Now},
     published::{NATIVE, NOBODY, Published},
@@ -24,6 +25,7 @@ use crate::{
     host::{CounterPermission, Host},
     source::{self, Opened, Scope, SourceId, SourceInfo, TimeSource, Unavailable},
     sys::{
+        adjtime,
         clock::{Clock, ClockId, Route},
         native::{self, Native},
     },
@@ -326,8 +328,9 @@ pub struct Status {
     pub last_bracket: Option<Duration>,
     /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty, what the segment
     /// in force is ahead by, and a sudden change of the kernel's rate by 1000 ppm over the longest segment: from one end of what `ADJ_FREQUENCY` may ask for (Linux,
-    /// kernel/time/ntp.c: 500 ppm) to the other. A daemon that changes the tick itself, as chrony does for large corrections, changes the rate by up to a tenth, and
-    /// then the answers of one segment are off by as much. Zero where the kernel's clock answers.
+    /// kernel/time/ntp.c: 500 ppm) to the other. While the kernel slews an offset (`ADJ_OFFSET`, as systemd-timesyncd does) or has a tick of another length (`ADJ_TICK`, as
+    /// chrony does for large corrections), its rate changes by more: that is computed from what adjtimex(2) reports, and added. A change that adjtimex does not show any more is added as soon
+    /// as a reading is seen to be off by more. Where the kernel's clock answers it is zero, or as much as the last segment is ahead of that clock.
     pub bound: Duration,
     /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -405,19 +408,25 @@ pub fn source() -> (SourceId, &'static str) {
     (id, Why::now().text())
 }
 
-/// How good the system's clock is at the moment.
+/// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`] never does: a sandbox may forbid it.
 pub fn status() -> Status {
     let (source, reason) = source();
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
-    let bound_ns = match (bracket_ns, follower.rate()) {
-        // 1000 ppm: one part in a thousand.
-        (Some(width_ns), Some(rate)) => {
-            rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + following.map_or(0, Following::lead_ns)
-        }
-        _ => 0,
-    };
+    let end_ns = Published::new(native::words().0).in_force().line.end_ns();
+    let before_ns = monotonic().nanoseconds();
+    let answer_ns = now_ns();
+    let after_ns = monotonic().nanoseconds();
+    let bound_ns = Known {
+        rate_and_width_ns: follower.rate().zip(bracket_ns),
+        lead_ns: following.map_or(0, Following::lead_ns),
+        ahead_ns: end_ns.saturating_sub(before_ns),
+        outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
+        // A kernel that does not tell, or a sandbox that refuses, leaves what is seen.
+        slew_ppb: adjtime::read_slew().map_or(0, bound::slew_ppb),
+    }
+    .bound_ns();
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     let measured_hertz = follower.rate().map(|rate| 1e9 * (1_u64 << 32) as f64 / rate.slope as f64);
     let stated = source::open(&Host::live(), source.as_str()).ok().and_then(|opened| opened.as_dyn().info().nominal);
