@@ -25,6 +25,12 @@ const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
 const OWNERS_WORDS: usize = LEAD + 1;
 
+/// Words that are written rarely.
+const RESTARTS: usize = 0;
+
+/// A segment, or an answer, that is ahead of the clock by more than this is of a clock that went back: no bound explains as much.
+const WENT_BACK_NS: u64 = 100_000_000;
+
 /// A counter, and the clock that it is to follow.
 pub(crate) trait Instruments: Copy {
     /// The counter, read in order: not before what stands earlier has completed.
@@ -73,7 +79,16 @@ impl<I: Instruments> Following<'_, I> {
                     continue;
                 }
             }
-            let ns = self.instruments.clock_ns().max(in_force.line.end_ns());
+            let shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
+            let clock_ns = self.instruments.clock_ns();
+            // The clock was read after what was shown: it went back. Where another thread is the owner, that one or a later reading begins anew.
+            if went_back(shown_ns, clock_ns)
+                && let Some(ownership) = self.become_owner()
+            {
+                self.restart(&ownership);
+                continue;
+            }
+            let ns = clock_ns.max(in_force.line.end_ns());
             if self.published.answer_slowly(in_force.state, ns) {
                 return Some(ns);
             }
@@ -158,6 +173,15 @@ impl<I: Instruments> Following<'_, I> {
         Some(best)
     }
 
+    /// As the owner: begins anew at the clock, which went back. The counts stay.
+    fn restart(self, ownership: &Ownership<'_>) {
+        restart(self.published, ownership);
+        let mut follower = self.remembered();
+        follower.disrupted();
+        self.remember(follower);
+        self.published.of_owner(LEAD).store(0, Ordering::Relaxed);
+    }
+
     /// What was learned so far.
     pub(crate) fn remembered(self) -> Follower {
         Follower::from_words(std::array::from_fn(|word| self.published.of_owner(word).load(Ordering::Relaxed)))
@@ -185,6 +209,23 @@ impl<I: Instruments> Following<'_, I> {
     }
 }
 
+/// How far a clock must be behind what was shown before it is said to have gone back.
+pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
+    shown_ns.saturating_sub(clock_ns) > WENT_BACK_NS
+}
+
+/// How often the clock went back.
+pub(crate) fn restarts(published: Published<'_>) -> u64 {
+    published.rare(RESTARTS).load(Ordering::Relaxed)
+}
+
+/// As the owner: ends the segment in force, and lets answers begin at the clock again, which went back. The one step back that time takes.
+pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
+    published.put_in_force(NOBODY, |_| Some(Segment::default()));
+    published.forget_answers(ownership);
+    published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
+}
+
 /// As the owner: ends the segment in force, which the caller has let run out, and forgets all that was learned.
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
@@ -203,7 +244,7 @@ mod tests {
 
     use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
 
-    use super::{Following, Instruments};
+    use super::{Following, Instruments, restarts};
     use crate::{
         clock::{
             bound::{Known, slew_ppb},
@@ -688,6 +729,70 @@ mod tests {
             }
             println!("{what} {frequency_ppm} {tick_ppm}: {off_ns} ns off, {back_ns} ns back");
             assert_eq!(back_ns, 0, "one thread never sees time go back");
+        }
+    }
+
+    /// setns(CLONE_NEWTIME) of a running program, or CRIU without a time namespace.
+    #[test]
+    fn a_clock_that_goes_back_is_followed_at_once() {
+        for back_ns in [600e9, 1e9, 150e6] {
+            // In the middle of a segment, and long after it.
+            for pause_ns in [0.0, 400_000.0, 3e6] {
+                let machine = settled();
+                let before_ns = machine.now_ns();
+                machine.wait(pause_ns);
+                machine.clock_ns.set(machine.clock_ns.get() - back_ns);
+                // What is left of the segment in force shows the old time: a millisecond at most.
+                machine.wait(1e6);
+                let mut last_ns = 0;
+                for _ in 0..1_000 {
+                    let (now_ns, off_ns) = machine.look();
+                    assert!(off_ns <= 1_000, "{off_ns} ns off, {back_ns} ns back");
+                    assert!(now_ns < before_ns && now_ns >= last_ns, "{last_ns}, then {now_ns}");
+                    last_ns = now_ns;
+                    machine.wait(100_000.0);
+                }
+                assert_eq!(restarts(machine.following().published), 1);
+                assert!(machine.following().remembered().rate().is_some(), "the rate is learned again");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_from_before_the_clock_went_back_does_not_hold_it_up() {
+        let machine = settled();
+        let stale_ns = machine.now_ns();
+        machine.clock_ns.set(machine.clock_ns.get() - 600e9);
+        machine.wait(2e6);
+        machine.now_ns();
+        // A thread that was stopped since before that notes its answer only now.
+        let published = machine.following().published;
+        published.answer_slowly(published.in_force().state, stale_ns);
+        machine.wait(2e6);
+        for _ in 0..100 {
+            let (_, off_ns) = machine.look();
+            assert!(off_ns <= 1_000, "{off_ns} ns off");
+            machine.wait(100_000.0);
+        }
+        assert_eq!(restarts(published), 2);
+    }
+
+    #[test]
+    fn no_other_event_counts_as_a_clock_that_went_back() {
+        for event in [
+            Event::Suspend(3.6e12),
+            Event::SuspendAndReset,
+            Event::CounterBack(3e6),
+            Event::Wait(1e13),
+            Event::OtherRate(1e9),
+        ] {
+            let machine = settled();
+            event.happen(&machine);
+            for _ in 0..1_000 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+            assert_eq!(restarts(machine.following().published), 0, "{event:?}");
         }
     }
 }

@@ -42,6 +42,8 @@ impl Instant {
     /// handed over.
     ///
     /// That holds as long as the counter itself runs forwards: what happens where one is set back or stops is in the project's docs/safety.md.
+    /// One exception: a `CLOCK_MONOTONIC` that went back by more than 100 ms, as by setns(2) into a time namespace, is followed within a millisecond, and counted
+    /// in [`status`](super::status).
     ///
     /// # Cost
     ///

@@ -13,6 +13,7 @@ mod system;
 mod trust;
 mod vmclock;
 
+pub(crate) use self::system::kernels_clock;
 pub use self::{
     discipline::{Discipline, discipline},
     fixed::{Clock, ClockError, Reading},

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     bound::{self, Known},
-    following::{Following, Instruments, begin_anew},
+    following::{Following, Instruments, begin_anew, restart, restarts, went_back},
     instant::{Instant, Now},
     published::{NATIVE, NOBODY, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
@@ -149,7 +149,16 @@ fn slow_now_ns() -> u64 {
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
-    let ns = monotonic().nanoseconds().max(in_force.line.end_ns());
+    let clock_ns = monotonic().nanoseconds();
+    let end_ns = in_force.line.end_ns();
+    if in_force.whose == NOBODY && went_back(end_ns, clock_ns) {
+        let wiped_on_fork = native::words().1;
+        if let Some(ownership) = published.own(owners_name(wiped_on_fork), !wiped_on_fork) {
+            restart(published, &ownership);
+            return None;
+        }
+    }
+    let ns = clock_ns.max(end_ns);
     // A counter's segment may still be open, and its end in the future.
     let undisturbed = in_force.whose == NOBODY
         && published.is_still(in_force.state)
@@ -162,7 +171,7 @@ fn monotonic() -> Clock {
 }
 
 /// A clock of the kernel, by system call where the vDSO would read a counter that this thread must not.
-pub(super) fn kernels_clock(clock: ClockId) -> Clock {
+pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     static ROUTE: AtomicUsize = AtomicUsize::new(0);
     let route = match ROUTE.load(Ordering::Relaxed) {
         1 => Route::Library,
@@ -345,6 +354,9 @@ pub struct Status {
     pub disruptions: Option<u64>,
     /// How often a bracket was too wide to be used.
     pub refused_brackets: u64,
+    /// How often `CLOCK_MONOTONIC` itself was found to have gone back by more than 100 ms, so that instants went back with it: setns(2) into another time
+    /// namespace, or a process that CRIU restored after the machine was started again.
+    pub restarts: u64,
 }
 
 /// Why [`use_source`] did not take a source. What told the time before still does.
@@ -443,6 +455,7 @@ pub fn status() -> Status {
         jumps: follower.jumps,
         disruptions: VMCLOCK.get().map(|_| following.map_or(0, Following::disruptions)),
         refused_brackets: following.map_or(0, Following::refused),
+        restarts: restarts(Published::new(native::words().0)),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Instants where the first reading, or what asks for another source, meets an unusual process: each test runs in a process of its own.
 
-use std::{fs::File, path::Path, process::Command};
+use std::{fs::File, path::Path, process::Command, time::Duration};
 
-use hpt_core::{Host, Instant, clock, source};
+use hpt_core::{Host, Instant, PosixClock, PosixId, Sleeper, TimeSource, clock, source};
+
+use crate::support::unsafe_calls::{ChildEnd, in_a_child, move_the_clock_back};
 
 /// The list that says whether the processor's own counter is offered as a clock source.
 const OFFERED: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
@@ -98,4 +100,61 @@ fn choose_a_source_with_vmclock() {
     }
     assert_eq!(clock::status().disruptions, Some(0));
     assert_eq!(clock::disruption_marker(), Some(1));
+}
+
+/// What a child of the next tests answers where the kernel has no time namespaces, or keeps this user from them.
+const NO_NAMESPACE: u8 = 77;
+
+/// In a child, whose clock goes back by ten minutes right after a reading.
+fn with_a_clock_that_went_back(work: impl FnOnce() -> u8) {
+    clock::prime();
+    let end = in_a_child(|| {
+        clock::prime();
+        std::hint::black_box(Instant::now());
+        if move_the_clock_back(600) { work() } else { NO_NAMESPACE }
+    });
+    if end == ChildEnd::Exited(NO_NAMESPACE.into()) {
+        return skipped!("this process may not enter a time namespace, or its clock is younger than ten minutes");
+    }
+    assert_eq!(end, ChildEnd::Exited(0));
+}
+
+#[test]
+fn an_instant_follows_a_clock_that_went_back() {
+    with_a_clock_that_went_back(|| {
+        let kernel = PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it");
+        // The segment in force ends within a millisecond; the kernel's clock says when.
+        let start_ns = kernel.ticks_end();
+        while kernel.ticks_end() < start_ns + 5_000_000 {}
+        let mut last = Instant::now();
+        for _ in 0..10_000 {
+            let before_ns = kernel.ticks_end();
+            let now = Instant::now();
+            let after_ns = kernel.ticks_end();
+            let outside_ns =
+                before_ns.saturating_sub(now.as_nanoseconds()).max(now.as_nanoseconds().saturating_sub(after_ns));
+            if outside_ns > 1_000_000 {
+                return 1;
+            }
+            if now < last {
+                return 2;
+            }
+            last = now;
+        }
+        if clock::status().restarts == 1 { 0 } else { 3 }
+    });
+}
+
+#[test]
+fn no_sleep_hangs_when_the_clock_goes_back() {
+    with_a_clock_that_went_back(|| {
+        // It is over when it is over; the test's own time limit is that of the runner.
+        let mut sleeper = Sleeper::new();
+        for _ in 0..3 {
+            if !sleeper.sleep(Duration::from_millis(2)).is_in_time() {
+                return 1;
+            }
+        }
+        0
+    });
 }
