@@ -27,6 +27,15 @@ const OWNERS_WORDS: usize = LEAD + 1;
 
 /// Words that are written rarely.
 const RESTARTS: usize = 0;
+/// How many points in a row were refused because of their width, and when the next one is tried.
+const REFUSED_IN_A_ROW: usize = 1;
+const TRY_AGAIN_NS: usize = 2;
+
+/// After so many points that were refused in a row the clock is slow to read, and is bracketed only from time to time: after a pause that is doubled each time. The
+/// model's points are never refused for long.
+const PATIENT_REFUSALS: u64 = 3;
+const SHORTEST_PAUSE_NS: u64 = 1_000_000;
+const LONGEST_PAUSE_NS: u64 = 1_024 * SHORTEST_PAUSE_NS;
 
 /// A segment, or an answer, that is ahead of the clock by more than this is of a clock that went back: no bound explains as much.
 const WENT_BACK_NS: u64 = 100_000_000;
@@ -71,16 +80,31 @@ impl<I: Instruments> Following<'_, I> {
             } else if in_force.whose != NOBODY {
                 return None;
             }
-            if let Some(ownership) = self.become_owner() {
+            let mut shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
+            let mut clock_ns = None;
+            if self.is_pausing() {
+                let paused_ns = self.instruments.clock_ns();
+                // Far from the pause's end is a clock that was another when the pause began.
+                let left_ns = self.published.rare(TRY_AGAIN_NS).load(Ordering::Relaxed).checked_sub(paused_ns);
+                clock_ns = left_ns.is_some_and(|left_ns| left_ns <= LONGEST_PAUSE_NS).then_some(paused_ns);
+            }
+            let clock_ns = if let Some(paused_ns) = clock_ns {
                 if !self.instruments.are_in_use() {
                     return None;
                 }
-                if self.next_segment(&ownership) {
-                    continue;
+                paused_ns
+            } else {
+                if let Some(ownership) = self.become_owner() {
+                    if !self.instruments.are_in_use() {
+                        return None;
+                    }
+                    if self.next_segment(&ownership) {
+                        continue;
+                    }
                 }
-            }
-            let shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
-            let clock_ns = self.instruments.clock_ns();
+                shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
+                self.instruments.clock_ns()
+            };
             // The clock was read after what was shown: it went back. Where another thread is the owner, that one or a later reading begins anew.
             if went_back(shown_ns, clock_ns)
                 && let Some(ownership) = self.become_owner()
@@ -101,6 +125,22 @@ impl<I: Instruments> Following<'_, I> {
         Self: 'a,
     {
         self.published.own(self.name, self.others_are_dead)
+    }
+
+    /// Whether the clock was found to be slow to read.
+    fn is_pausing(self) -> bool {
+        self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
+    }
+
+    /// As the owner: remembers a point that was refused.
+    fn refuse(self) {
+        self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+        let refused = self.published.rare(REFUSED_IN_A_ROW).fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(doublings) = refused.checked_sub(PATIENT_REFUSALS + 1) {
+            let pause_ns = (SHORTEST_PAUSE_NS << doublings.min(10)).min(LONGEST_PAUSE_NS);
+            let again_ns = self.instruments.clock_ns().saturating_add(pause_ns);
+            self.published.rare(TRY_AGAIN_NS).store(again_ns, Ordering::Relaxed);
+        }
     }
 
     /// As the owner: learns from one more point, and puts a segment in force if that tells the rate.
@@ -126,9 +166,10 @@ impl<I: Instruments> Following<'_, I> {
             return false;
         }
         let Some(point) = self.point() else {
-            self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+            self.refuse();
             return false;
         };
+        self.published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
         let rate = follower.take(point);
         self.remember(follower);
         let Some(rate) = rate else { return false };
@@ -233,6 +274,7 @@ pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     published.put_in_force(NOBODY, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
+    published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
     for word in 0..OWNERS_WORDS {
         published.of_owner(word).store(0, Ordering::Relaxed);
     }
@@ -268,6 +310,9 @@ mod tests {
         time_constant: Cell<i32>,
         slewed_ppm: Cell<f64>,
         tick_ppm: Cell<f64>,
+        /// How long a reading of the clock takes, and how many there were.
+        clock_costs_ns: Cell<f64>,
+        clock_reads: Cell<u64>,
         words: [AtomicU64; 64],
     }
 
@@ -285,6 +330,8 @@ mod tests {
                 time_constant: Cell::new(1),
                 slewed_ppm: Cell::new(0.0),
                 tick_ppm: Cell::new(0.0),
+                clock_costs_ns: Cell::new(20.0),
+                clock_reads: Cell::new(0),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
@@ -388,9 +435,10 @@ mod tests {
         }
 
         fn clock_ns(self) -> u64 {
-            self.wait(10.0);
+            self.clock_reads.set(self.clock_reads.get() + 1);
+            self.wait(self.clock_costs_ns.get() / 2.0);
             let ns = self.whole(&self.clock_ns);
-            self.wait(10.0);
+            self.wait(self.clock_costs_ns.get() / 2.0);
             ns
         }
 
@@ -794,5 +842,67 @@ mod tests {
             }
             assert_eq!(restarts(machine.following().published), 0, "{event:?}");
         }
+    }
+
+    /// The clock is read by a slow device that a hypervisor emulates, and the counter is offered nevertheless.
+    #[test]
+    fn a_clock_that_is_slow_to_read_is_read_about_once_for_an_answer() {
+        const ANSWERS: u32 = 20_000;
+        for (cost_ns, most_reads) in
+            [(60.0, 1.0), (1_500.0, 1.0), (10_000.0, 1.0), (19_000.0, 1.2), (25_000.0, 1.2), (60_000.0, 1.2)]
+        {
+            let machine = Machine::new();
+            machine.clock_costs_ns.set(cost_ns);
+            let follow = |answers| {
+                for _ in 0..answers {
+                    machine.wait(100.0);
+                    machine.now_ns();
+                }
+            };
+            follow(2_000);
+            let reads = machine.clock_reads.get();
+            follow(ANSWERS);
+            #[expect(clippy::cast_precision_loss, reason = "a million")]
+            let reads = (machine.clock_reads.get() - reads) as f64 / f64::from(ANSWERS);
+            println!("a reading of the clock takes {cost_ns} ns: {reads:.2} of them for an answer");
+            assert!(reads <= most_reads, "{reads} readings for an answer, of {cost_ns} ns each");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_fast_again_is_followed_again() {
+        let machine = settled();
+        machine.clock_costs_ns.set(60_000.0);
+        for _ in 0..20_000 {
+            machine.wait(1_000.0);
+            machine.now_ns();
+        }
+        assert!(machine.following().is_pausing());
+        machine.clock_costs_ns.set(20.0);
+        // The longest pause is a second.
+        for _ in 0..12_000 {
+            machine.wait(100_000.0);
+            machine.now_ns();
+        }
+        assert!(!machine.following().is_pausing());
+        let reads = machine.clock_reads.get();
+        machine.wait(100.0);
+        machine.now_ns();
+        machine.wait(100.0);
+        machine.now_ns();
+        assert!(machine.clock_reads.get() <= reads + 12, "a segment answers");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_during_a_pause_is_followed() {
+        let machine = settled();
+        machine.clock_costs_ns.set(60_000.0);
+        for _ in 0..20_000 {
+            machine.wait(1_000.0);
+            machine.now_ns();
+        }
+        machine.clock_ns.set(machine.clock_ns.get() - 600e9);
+        machine.now_ns();
+        assert!(machine.look().1 <= 60_000);
     }
 }
