@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{
     follower::Follower,
-    published::{NOBODY, Ownership, Published},
+    published::{NOBODY, Ownership, Published, State},
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
@@ -23,13 +23,49 @@ const REFUSED: usize = NARROWEST + 1;
 const MARKER: usize = REFUSED + 1;
 const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
-const OWNERS_WORDS: usize = LEAD + 1;
+/// Not before then is trust in the counter asked for again.
+const ASK_AFTER_NS: usize = LEAD + 1;
+const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
+
+/// Brackets that are as wide as this cast doubt on the counter: a kernel that has dropped it reads another one, by a system call. They do when there were so many in a
+/// row, or two that are so far apart.
+const WIDE: u64 = 4;
+const WIDE_BY_NS: u64 = 200;
+const MOST_WIDE: u64 = 8;
+const WIDE_FOR_NS: u64 = 500_000_000;
+/// So many jumps in so short a time do as well: counters of cores that are apart jump whenever the owner moves.
+const MOST_JUMPS: u64 = 4;
+const JUMPS_WITHIN_NS: u64 = 100_000_000;
+/// After an answer that it is trusted the question rests.
+const TRUSTED_FOR_NS: u64 = 1_000_000_000;
+/// A reader that finds an owner at work waits for its segment this many turns, some hundred nanoseconds: each slow answer would make the owner begin again. In the
+/// model every order of threads is tried anyway.
+const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
+
+/// What follows from a slow clock, from one that went back and from a doubted counter is outside of the model: its clock is none of these, and each word that is looked at
+/// multiplies the orders to be tried.
+const WATCHES: bool = !cfg!(loom);
+
+/// What casts doubt on a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// The clock takes longer to read than it did.
+    SlowClock,
+    /// The counter jumps again and again beside the clock.
+    Jumps,
+}
 
 /// Words that are written rarely.
 const RESTARTS: usize = 0;
 /// How many points in a row were refused because of their width, and when the next one is tried.
 const REFUSED_IN_A_ROW: usize = 1;
 const TRY_AGAIN_NS: usize = 2;
+/// How many brackets in a row were several times as wide as usual, and since when.
+const WIDE_IN_A_ROW: usize = 3;
+const WIDE_SINCE_NS: usize = 4;
+/// How many jumps came one soon after the other, and when the first was.
+const JUMPS_IN_A_ROW: usize = 5;
+const JUMPS_SINCE_NS: usize = 6;
 
 /// After so many points that were refused in a row the clock is slow to read, and is bracketed only from time to time: after a pause that is doubled each time. The
 /// model's points are never refused for long.
@@ -50,6 +86,16 @@ pub(crate) trait Instruments: Copy {
     fn disruption_marker(self) -> Option<u64>;
     /// Whether this counter is the one to be used.
     fn are_in_use(self) -> bool;
+    /// Whether the kernel still vouches for the counter, on which there is doubt; true where nothing can be asked.
+    fn is_trusted(self, _: Doubt) -> bool {
+        true
+    }
+    /// As the owner, and behind a segment of nobody: this counter is not to be used any more.
+    fn leave(self, _: &Ownership<'_>) {}
+    /// Lets a moment pass.
+    fn pause(self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// Instruments, their number, and the words that tell the time by them.
@@ -80,7 +126,7 @@ impl<I: Instruments> Following<'_, I> {
             } else if in_force.whose != NOBODY {
                 return None;
             }
-            let mut shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
+            let mut shown_ns = self.shown_ns(in_force.line.end_ns());
             let mut clock_ns = None;
             if self.is_pausing() {
                 let paused_ns = self.instruments.clock_ns();
@@ -101,8 +147,10 @@ impl<I: Instruments> Following<'_, I> {
                     if self.next_segment(&ownership) {
                         continue;
                     }
+                } else if self.meets_the_next_segment(in_force.state) {
+                    continue;
                 }
-                shown_ns = self.published.slowest_ns().max(in_force.line.end_ns());
+                shown_ns = self.shown_ns(in_force.line.end_ns());
                 self.instruments.clock_ns()
             };
             // The clock was read after what was shown: it went back. Where another thread is the owner, that one or a later reading begins anew.
@@ -127,24 +175,117 @@ impl<I: Instruments> Following<'_, I> {
         self.published.own(self.name, self.others_are_dead)
     }
 
+    /// The latest moment that was shown, behind a segment that ends at `end_ns`.
+    fn shown_ns(self, end_ns: u64) -> u64 {
+        if WATCHES { self.published.slowest_ns().max(end_ns) } else { 0 }
+    }
+
+    /// Waits a few turns for the owner; whether its segment came.
+    fn meets_the_next_segment(self, state: State) -> bool {
+        (0..TURNS).any(|_| {
+            self.instruments.pause();
+            !self.published.is_same_segment(state)
+        })
+    }
+
+    /// As the owner: whether something casts doubt on the counter at `now_ns`.
+    fn doubt(self, now_ns: u64) -> Option<Doubt> {
+        let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
+        let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
+        if (1..=TRUSTED_FOR_NS).contains(&rests_ns) {
+            return None;
+        }
+        let wide = rare(WIDE_IN_A_ROW);
+        let is_wide_for_long = wide >= 2 && now_ns.saturating_sub(rare(WIDE_SINCE_NS)) >= WIDE_FOR_NS;
+        if wide >= MOST_WIDE || is_wide_for_long {
+            Some(Doubt::SlowClock)
+        } else if rare(JUMPS_IN_A_ROW) >= MOST_JUMPS {
+            Some(Doubt::Jumps)
+        } else {
+            None
+        }
+    }
+
+    /// As the owner: asks again where there is doubt, and leaves a counter that is not trusted any more. Whether it was left.
+    fn leaves(self, now_ns: u64, ownership: &Ownership<'_>) -> bool {
+        if !WATCHES {
+            return false;
+        }
+        let Some(doubt) = self.doubt(now_ns) else { return false };
+        if !self.instruments.is_trusted(doubt) {
+            self.leave(ownership);
+            return true;
+        }
+        // As wide as now is usual from here on.
+        self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
+        self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
+        self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
+        self.published.of_owner(ASK_AFTER_NS).store(now_ns.saturating_add(TRUSTED_FOR_NS), Ordering::Relaxed);
+        false
+    }
+
+    /// As the owner: from here on the kernel's clock answers, not below what was shown.
+    pub(crate) fn leave(self, ownership: &Ownership<'_>) {
+        begin_anew(self.published, ownership);
+        self.instruments.leave(ownership);
+    }
+
+    /// As the owner: remembers how wide a bracket was beside the usual one.
+    fn note_width(self, width_ns: u64, usual_ns: u64, now_ns: u64) {
+        if !WATCHES {
+            return;
+        }
+        let wide = self.published.rare(WIDE_IN_A_ROW);
+        let before = wide.load(Ordering::Relaxed);
+        if usual_ns == 0 || width_ns < WIDE * usual_ns || width_ns < usual_ns + WIDE_BY_NS {
+            if before != 0 {
+                wide.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        if before == 0 {
+            self.published.rare(WIDE_SINCE_NS).store(now_ns, Ordering::Relaxed);
+        }
+        wide.store(before + 1, Ordering::Relaxed);
+    }
+
+    /// As the owner: remembers a jump.
+    fn note_jump(self, now_ns: u64) {
+        if !WATCHES {
+            return;
+        }
+        let jumps = self.published.rare(JUMPS_IN_A_ROW);
+        let since = self.published.rare(JUMPS_SINCE_NS);
+        let before = jumps.load(Ordering::Relaxed);
+        if before == 0 || now_ns.saturating_sub(since.load(Ordering::Relaxed)) > JUMPS_WITHIN_NS {
+            since.store(now_ns, Ordering::Relaxed);
+            jumps.store(1, Ordering::Relaxed);
+        } else {
+            jumps.store(before + 1, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the clock was found to be slow to read.
     fn is_pausing(self) -> bool {
-        self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
+        WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
     }
 
     /// As the owner: remembers a point that was refused.
-    fn refuse(self) {
+    fn refuse(self, now_ns: u64) {
         self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+        if !WATCHES {
+            return;
+        }
         let refused = self.published.rare(REFUSED_IN_A_ROW).fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(doublings) = refused.checked_sub(PATIENT_REFUSALS + 1) {
             let pause_ns = (SHORTEST_PAUSE_NS << doublings.min(10)).min(LONGEST_PAUSE_NS);
-            let again_ns = self.instruments.clock_ns().saturating_add(pause_ns);
+            let again_ns = now_ns.saturating_add(pause_ns);
             self.published.rare(TRY_AGAIN_NS).store(again_ns, Ordering::Relaxed);
         }
     }
 
     /// As the owner: learns from one more point, and puts a segment in force if that tells the rate.
-    fn next_segment(self, _: &Ownership<'_>) -> bool {
+    fn next_segment(self, ownership: &Ownership<'_>) -> bool {
         // Read again: another owner may have been at work since this thread found no answer.
         let last = self.published.in_force();
         if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
@@ -166,12 +307,23 @@ impl<I: Instruments> Following<'_, I> {
             return false;
         }
         let Some(point) = self.point() else {
-            self.refuse();
+            let now_ns = if WATCHES { self.instruments.clock_ns() } else { 0 };
+            self.refuse(now_ns);
+            self.leaves(now_ns, ownership);
             return false;
         };
-        self.published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
+        if WATCHES {
+            self.published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
+        }
+        let jumps = follower.jumps;
         let rate = follower.take(point);
         self.remember(follower);
+        if follower.jumps != jumps {
+            self.note_jump(point.ns);
+        }
+        if self.leaves(point.ns, ownership) {
+            return false;
+        }
         let Some(rate) = rate else { return false };
         let mut lead_ns = 0;
         let done = self.published.put_in_force(self.number, |slowest_ns| {
@@ -206,6 +358,9 @@ impl<I: Instruments> Following<'_, I> {
             if width_ns <= usual_ns + usual_ns / 4 {
                 break;
             }
+        }
+        if let Some(best) = best {
+            self.note_width(best.width_ns, usual_ns, best.ns);
         }
         let best = best.filter(|best| best.width_ns <= WIDEST_NS)?;
         // What is usual grows slowly, so that one lucky bracket does not make all later ones look bad.
@@ -274,7 +429,9 @@ pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     published.put_in_force(NOBODY, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
-    published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
+    for word in [REFUSED_IN_A_ROW, WIDE_IN_A_ROW, JUMPS_IN_A_ROW] {
+        published.rare(word).store(0, Ordering::Relaxed);
+    }
     for word in 0..OWNERS_WORDS {
         published.of_owner(word).store(0, Ordering::Relaxed);
     }
@@ -286,7 +443,7 @@ mod tests {
 
     use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
 
-    use super::{Following, Instruments, restarts};
+    use super::{Doubt, Following, Instruments, Ownership, restarts};
     use crate::{
         clock::{
             bound::{Known, slew_ppb},
@@ -313,6 +470,10 @@ mod tests {
         /// How long a reading of the clock takes, and how many there were.
         clock_costs_ns: Cell<f64>,
         clock_reads: Cell<u64>,
+        /// Whether the kernel still offers the counter, and how often it was asked; whether this counter is still used.
+        is_offered: Cell<bool>,
+        questions: Cell<u32>,
+        is_left: Cell<bool>,
         words: [AtomicU64; 64],
     }
 
@@ -332,6 +493,9 @@ mod tests {
                 tick_ppm: Cell::new(0.0),
                 clock_costs_ns: Cell::new(20.0),
                 clock_reads: Cell::new(0),
+                is_offered: Cell::new(true),
+                questions: Cell::new(0),
+                is_left: Cell::new(false),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
@@ -409,7 +573,9 @@ mod tests {
         }
 
         fn now_ns(&self) -> u64 {
-            self.following().now_ns().expect("no other instruments are used")
+            // The kernel's clock, as `system` has it where no counter is used.
+            let kernel_ns = || self.clock_ns().max(self.following().published.in_force().line.end_ns());
+            self.following().now_ns().unwrap_or_else(kernel_ns)
         }
 
         /// The time, and how far it is from the clock.
@@ -448,7 +614,16 @@ mod tests {
         }
 
         fn are_in_use(self) -> bool {
-            true
+            !self.is_left.get()
+        }
+
+        fn is_trusted(self, _: Doubt) -> bool {
+            self.questions.set(self.questions.get() + 1);
+            self.is_offered.get()
+        }
+
+        fn leave(self, _: &Ownership<'_>) {
+            self.is_left.set(true);
         }
     }
 
@@ -904,5 +1079,82 @@ mod tests {
         machine.clock_ns.set(machine.clock_ns.get() - 600e9);
         machine.now_ns();
         assert!(machine.look().1 <= 60_000);
+    }
+
+    /// The kernel drops the counter because that of one core is apart, and reads another device; its clock stays right.
+    #[test]
+    fn a_counter_that_the_kernel_drops_is_left_within_a_second() {
+        for apart_ns in [800.0, 5_000.0, 50_000.0, 300_000.0, 2e6] {
+            for (cost_ns, most_wait_ns) in [(1_500.0, 40_000.0), (25_000.0, 40_000.0), (1_500.0, 3e8)] {
+                let machine = settled();
+                machine.is_offered.set(false);
+                machine.clock_costs_ns.set(cost_ns);
+                let mut state = 12_345_u64;
+                let look = |state: &mut u64| {
+                    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let ahead_ns = if *state >> 63 == 1 { apart_ns } else { 0.0 };
+                    machine.core_is_ahead_by.set(ahead_ns * machine.hertz.get() / 1e9);
+                    machine.wait(
+                        f64::from(u16::try_from(*state >> 48 & 0x7fff).expect("15 bits")) / 32_768.0 * most_wait_ns,
+                    );
+                    machine.look()
+                };
+                let start_ns = machine.true_ns.get();
+                while !machine.is_left.get() && machine.true_ns.get() < start_ns + 1e9 {
+                    look(&mut state);
+                }
+                assert!(machine.is_left.get(), "{apart_ns} ns apart, a reading takes {cost_ns} ns");
+                machine.wait(2e6);
+                let mut last_ns = 0;
+                for _ in 0..10_000 {
+                    let (now_ns, off_ns) = look(&mut state);
+                    assert!(now_ns >= last_ns && off_ns == 0, "{off_ns} ns off, {last_ns} and then {now_ns}");
+                    last_ns = now_ns;
+                }
+                assert_eq!(machine.bound_ns(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_that_jumps_again_and_again_is_asked_about() {
+        let machine = settled();
+        machine.is_offered.set(false);
+        // The kernel reads yet another counter, as quickly as before.
+        for round in 0..2_000 {
+            machine.core_is_ahead_by.set(if round % 2 == 0 { 0.0 } else { 1e6 });
+            for _ in 0..20 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+        }
+        assert!(machine.is_left.get());
+    }
+
+    #[test]
+    fn a_clock_that_is_slower_is_asked_about_once_and_then_usual() {
+        let machine = settled();
+        machine.clock_costs_ns.set(1_500.0);
+        for _ in 0..100_000 {
+            machine.wait(10_000.0);
+            machine.now_ns();
+        }
+        assert_eq!((machine.questions.get(), machine.is_left.get()), (1, false));
+        assert!(machine.look().1 <= 1_500);
+    }
+
+    #[test]
+    fn an_ordinary_machine_is_never_asked_about() {
+        let machine = settled();
+        for event in [Event::Suspend(3.6e12), Event::SuspendAndReset, Event::Wait(1e10), Event::Bend(500.0)] {
+            event.happen(&machine);
+            for round in 0..20_000 {
+                // One bracket in ten is wide.
+                machine.clock_costs_ns.set(if round % 10 == 0 { 9_000.0 } else { 20.0 });
+                machine.wait(110_000.0);
+                machine.now_ns();
+            }
+        }
+        assert_eq!(machine.questions.get(), 0);
     }
 }

@@ -2,6 +2,8 @@
 //! Calibrates nothing for a fixed scale: that comes from `calibrate`.
 
 mod bound;
+#[cfg(test)]
+mod contention;
 mod discipline;
 mod fixed;
 mod follower;

@@ -200,6 +200,17 @@ impl<'a> Published<'a> {
         &self.words[CHANGER]
     }
 
+    /// Whether the segment of `state` is still the last one, closed or not.
+    pub(crate) fn is_same_segment(self, state: State) -> bool {
+        State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
+    }
+
+    /// How many segments came into force, a few ten thousand at most.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn segments(self) -> u64 {
+        (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION
+    }
+
     /// The largest slow answer so far.
     pub(crate) fn slowest_ns(self) -> u64 {
         self.words[SLOWEST].load(Ordering::Relaxed)

@@ -14,9 +14,9 @@ use std::{
 
 use super::{
     bound::{self, Known},
-    following::{Following, Instruments, begin_anew, restart, restarts, went_back},
+    following::{Doubt, Following, Instruments, begin_anew, restart, restarts, went_back},
     instant::{Instant, Now},
-    published::{NATIVE, NOBODY, Published},
+    published::{NATIVE, NOBODY, Ownership, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
     trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
@@ -51,12 +51,13 @@ enum Why {
     NotTried,
     Offered,
     NotOffered,
+    Dropped,
     Wanted,
 }
 
 impl Why {
-    const ALL: [Self; 6] =
-        [Self::Measuring, Self::NotAsked, Self::NotTried, Self::Offered, Self::NotOffered, Self::Wanted];
+    const ALL: [Self; 7] =
+        [Self::Measuring, Self::NotAsked, Self::NotTried, Self::Offered, Self::NotOffered, Self::Dropped, Self::Wanted];
 
     const fn of(unsettled: Unsettled) -> Self {
         match unsettled {
@@ -88,6 +89,9 @@ impl Why {
             Self::Offered => "the processor's own counter, steady, and offered by the kernel as a clock source",
             Self::NotOffered => {
                 "no counter of this processor is steady, permitted and offered by the kernel as a clock source"
+            }
+            Self::Dropped => {
+                "the kernel no longer offers the processor's counter as a clock source: it found it unstable"
             }
             Self::Wanted => "the program asked for it",
         }
@@ -218,6 +222,52 @@ impl Instruments for InUse {
 
     fn are_in_use(self) -> bool {
         MODE.load(Ordering::Acquire) == self.number
+    }
+
+    /// A clock that is slow to read for another reason, as where a core runs at a tenth of its speed, opens no file: a sandbox may forbid that.
+    fn is_trusted(self, doubt: Doubt) -> bool {
+        !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
+    }
+
+    fn leave(self, _: &Ownership<'_>) {
+        // Whoever changes the source is the owner: nobody does it meanwhile.
+        if MODE.compare_exchange(self.number, KERNEL, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            native::remove();
+            Why::Dropped.note();
+        }
+    }
+}
+
+impl InUse {
+    /// Whether this counter is used because the kernel offered it, and not because the program asked for it.
+    fn was_offered(self) -> bool {
+        self.number == NATIVE && Why::now() == Why::Offered
+    }
+
+    /// Whether the kernel's clock is read without a system call, as while it counts by this counter: that costs less than two thirds of one.
+    fn vdso_serves(self) -> bool {
+        let cost = |route| {
+            let clock = Clock::unasked(ClockId::Monotonic, route);
+            let once = || {
+                let before = self.ticks();
+                clock.nanoseconds();
+                self.ticks().wrapping_sub(before)
+            };
+            (0..8).map(|_| once()).min().unwrap_or(u64::MAX)
+        };
+        cost(Route::Library).saturating_mul(3) < cost(Route::SystemCall).saturating_mul(2)
+    }
+}
+
+/// Asks the kernel whether it still offers the counter that is used because it did, and leaves one that it dropped.
+fn reconsider() {
+    if let Some(following) = following()
+        && following.instruments.was_offered()
+        && trust::is_offered() == Some(false)
+        && let Some(ownership) = following.become_owner()
+        && following.instruments.are_in_use()
+    {
+        following.leave(&ownership);
     }
 }
 
@@ -405,10 +455,12 @@ pub enum SourceRefused {
     TooMany,
 }
 
-/// The source that tells the time, and why. Decides if nothing was decided yet, and asks the kernel again if it could not be asked.
+/// The source that tells the time, and why. Decides if nothing was decided yet. Asks the kernel again if it could not be asked, and whether it still offers the counter.
 pub fn source() -> (SourceId, &'static str) {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
+    } else {
+        reconsider();
     }
     let id = match MODE.load(Ordering::Acquire) {
         NATIVE => NATIVE_ID,

@@ -80,7 +80,22 @@ fn permitted() -> Trust {
     }
 }
 
-/// The kernel's list of clock sources, if it could be read. A source that the kernel found unstable is dropped from it.
+/// Clock sources that rank below every counter of a processor.
+const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies"];
+
+/// Whether the kernel offers the processor's own counter at the moment; `None` where it could not be asked. Two system calls, no child.
+pub(super) fn is_offered() -> Option<bool> {
+    let name = if cfg!(target_arch = "x86_64") { "tsc" } else { "arch_sys_counter" };
+    match List::read().offer(name) {
+        Offer::Yes => Some(true),
+        Offer::No => Some(false),
+        Offer::NotAsked => None,
+    }
+}
+
+/// The kernel's list of clock sources, if it could be read. A source that the kernel found unstable is dropped from it, or, where the kernel runs without
+/// high-resolution timers (`highres=off nohz=off`), put at its end with the rank 0. Linux, kernel/time/clocksource.c, `__clocksource_unstable`
+/// and `available_clocksource_show`.
 #[derive(Clone, Copy, Debug)]
 struct List {
     bytes: [u8; 256],
@@ -110,7 +125,12 @@ impl List {
     fn offer(&self, name: &str) -> Offer {
         let Some(length) = self.length else { return Offer::NotAsked };
         let mut offered = self.bytes[..length].split(u8::is_ascii_whitespace);
-        if offered.any(|offered| offered == name.as_bytes()) { Offer::Yes } else { Offer::No }
+        let is_slow = |offered: &[u8]| SLOWER.iter().any(|slower| slower.as_bytes() == offered);
+        // In the order of their rank. One that is behind a device or the tick was degraded.
+        match offered.find(|offered| *offered == name.as_bytes() || is_slow(offered)) {
+            Some(found) if !is_slow(found) => Offer::Yes,
+            _ => Offer::No,
+        }
     }
 }
 
@@ -135,10 +155,20 @@ mod tests {
     #[test]
     fn a_list_has_a_source_or_lacks_it() {
         let list = List::of(Ok(&b"kvm-clock tsc acpi_pm \n"[..]));
-        assert_eq!(
-            ["tsc", "acpi_pm", "hpet", "ts"].map(|name| list.offer(name)),
-            [Offer::Yes, Offer::Yes, Offer::No, Offer::No]
-        );
+        assert_eq!(["tsc", "kvm-clock", "ts"].map(|name| list.offer(name)), [Offer::Yes, Offer::Yes, Offer::No]);
+    }
+
+    #[test]
+    fn a_counter_at_the_end_of_the_list_was_degraded() {
+        let offer = |list: &'static str| List::of(Ok(list.as_bytes())).offer("tsc");
+        for unstable in
+            ["hpet acpi_pm jiffies tsc", "kvm-clock jiffies tsc \n", "acpi_pm tsc", "refined-jiffies jiffies tsc"]
+        {
+            assert_eq!(offer(unstable), Offer::No, "{unstable}");
+        }
+        for stable in ["tsc hpet acpi_pm jiffies", "kvm-clock tsc", "hyperv_clocksource_tsc_page tsc acpi_pm", "tsc"] {
+            assert_eq!(offer(stable), Offer::Yes, "{stable}");
+        }
     }
 
     #[test]
