@@ -1157,4 +1157,59 @@ mod tests {
         }
         assert_eq!(machine.questions.get(), 0);
     }
+
+    /// A handler that leaves a reading by longjmp, or a thread that is cancelled in one, leaves an owner behind.
+    #[test]
+    fn after_a_reading_that_never_returned_the_clock_itself_answers() {
+        let machine = settled();
+        machine.wait(2e6);
+        std::mem::forget(machine.following().become_owner().expect("nobody else has it"));
+        let mut last_ns = 0;
+        for _ in 0..10_000 {
+            machine.wait(10_000.0);
+            let (now_ns, off_ns) = machine.look();
+            assert!(off_ns == 0 && now_ns >= last_ns, "{off_ns} ns off; {last_ns}, then {now_ns}");
+            last_ns = now_ns;
+        }
+        assert!(machine.following().become_owner().is_none(), "no source can be changed any more");
+    }
+
+    /// Two processes follow the same clock, each by segments of its own, while its frequency is changed from one end to the other.
+    #[test]
+    fn two_processes_differ_by_less_than_two_microseconds() {
+        let machine = settled();
+        let other: [AtomicU64; 64] = std::array::from_fn(|_| AtomicU64::new(0));
+        let in_the_other = || {
+            let following = Following { published: Published::new(&other), ..machine.following() };
+            following.now_ns().expect("no other instruments are used")
+        };
+        let (mut last_ns, mut back_ns) = (0, 0);
+        for round in 0..400_000_u32 {
+            machine.bent_ppm.set(if round / 20_000 % 2 == 0 { 500.0 } else { -500.0 });
+            machine.wait(f64::from(round % 7) * 400.0);
+            let now_ns = if round % 2 == 0 { machine.now_ns() } else { in_the_other() };
+            back_ns = back_ns.max(u64::saturating_sub(last_ns, now_ns));
+            last_ns = now_ns;
+        }
+        println!("from process to process up to {back_ns} ns back");
+        assert!((1..2_000).contains(&back_ns), "{back_ns} ns back");
+    }
+
+    /// A slow answer is handed over while another thread makes the next segment, and the kernel's tick is a tenth longer or shorter.
+    #[test]
+    fn under_a_changed_tick_a_reading_may_be_some_microseconds_below_an_answer() {
+        use super::super::segment::{OLDEST_NS, Point, Rate, Segment};
+        let mut worst_ns = 0;
+        for age_ns in (0..OLDEST_NS).step_by(500) {
+            // The rate was learned before the tick was changed: a tick of the counter is a nanosecond.
+            let rate = Rate { slope: 1 << 32, uncertainty_ppb: 1_000 };
+            let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns: 30 };
+            let answer_ns = point.ns + 15 + age_ns * 11 / 10;
+            let segment = Segment::following(point.seen_after(answer_ns, rate), rate, 0);
+            let read_ns = segment.at(point.ticks + age_ns).expect("it is young");
+            worst_ns = worst_ns.max(u64::saturating_sub(answer_ns, read_ns));
+        }
+        println!("up to {worst_ns} ns below the answer before it");
+        assert!((1_500..=2_200).contains(&worst_ns), "{worst_ns} ns");
+    }
 }
