@@ -534,13 +534,15 @@ mod tests {
         /// What is stated now, as `status` does it.
         #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
         fn bound_ns(&self) -> u64 {
-            let (following, follower) = (self.following(), self.following().remembered());
+            let following = self.following();
+            let end_ns = following.published.in_force().line.end_ns();
             let (before_ns, answer_ns) = (self.whole(&self.clock_ns), self.now_ns());
             let after_ns = self.whole(&self.clock_ns);
+            let follower = following.remembered();
             Known {
                 rate_and_width_ns: follower.rate().zip(follower.last().map(|point| point.width_ns)),
                 lead_ns: following.lead_ns(),
-                ahead_ns: following.published.in_force().line.end_ns().saturating_sub(before_ns),
+                ahead_ns: end_ns.saturating_sub(before_ns),
                 outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
                 slew_ppb: slew_ppb(Slew {
                     offset_ns: self.offset_ns.get() as i64,

@@ -475,13 +475,14 @@ pub fn source() -> (SourceId, &'static str) {
 /// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`] never does: a sandbox may forbid it.
 pub fn status() -> Status {
     let (source, reason) = source();
-    let following = following();
-    let follower = following.map(Following::remembered).unwrap_or_default();
-    let bracket_ns = follower.last().map(|point| point.width_ns);
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
     let before_ns = monotonic().nanoseconds();
     let answer_ns = now_ns();
     let after_ns = monotonic().nanoseconds();
+    // Behind the answer: the first one of a counter is the one that tells its rate.
+    let following = following();
+    let follower = following.map(Following::remembered).unwrap_or_default();
+    let bracket_ns = follower.last().map(|point| point.width_ns);
     let bound_ns = Known {
         rate_and_width_ns: follower.rate().zip(bracket_ns),
         lead_ns: following.map_or(0, Following::lead_ns),

@@ -156,6 +156,8 @@ mod tests {
         let outcomes: Vec<_> = (0..200).map(|_| attempt_in_child(|| ())).collect();
         own.kill().expect("it is a child of this process");
         let strangers = supervisor.join().expect("it only counts");
+        // The supervisor has collected it.
+        assert!(own.wait().is_err());
         assert!(outcomes.iter().all(|outcome| *outcome == Trial::Lived), "{outcomes:?}");
         assert_eq!(strangers, 0, "children that the program did not start");
     }
