@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{
     follower::Follower,
-    published::{NOBODY, Ownership, Published},
+    published::{NOBODY, Ownership, Published, State},
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
@@ -23,7 +23,58 @@ const REFUSED: usize = NARROWEST + 1;
 const MARKER: usize = REFUSED + 1;
 const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
-const OWNERS_WORDS: usize = LEAD + 1;
+/// Not before then is trust in the counter asked for again.
+const ASK_AFTER_NS: usize = LEAD + 1;
+const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
+
+/// Brackets that are as wide as this cast doubt on the counter: a kernel that has dropped it reads another one, by a system call. They do when there were so many in a
+/// row, or two that are so far apart.
+const WIDE: u64 = 4;
+const WIDE_BY_NS: u64 = 200;
+const MOST_WIDE: u64 = 8;
+const WIDE_FOR_NS: u64 = 500_000_000;
+/// So many jumps in so short a time do as well: counters of cores that are apart jump whenever the owner moves.
+const MOST_JUMPS: u64 = 4;
+const JUMPS_WITHIN_NS: u64 = 100_000_000;
+/// After an answer that it is trusted the question rests.
+const TRUSTED_FOR_NS: u64 = 1_000_000_000;
+/// A reader that finds an owner at work waits for its segment this many turns, some hundred nanoseconds: each slow answer would make the owner begin again. In the
+/// model every order of threads is tried anyway.
+const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
+
+/// What follows from a slow clock, from one that went back and from a doubted counter is outside of the model: its clock is none of these, and each word that is looked at
+/// multiplies the orders to be tried.
+const WATCHES: bool = !cfg!(loom);
+
+/// What casts doubt on a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// The clock takes longer to read than it did.
+    SlowClock,
+    /// The counter jumps again and again beside the clock.
+    Jumps,
+}
+
+/// Words that are written rarely.
+const RESTARTS: usize = 0;
+/// How many points in a row were refused because of their width, and when the next one is tried.
+const REFUSED_IN_A_ROW: usize = 1;
+const TRY_AGAIN_NS: usize = 2;
+/// How many brackets in a row were several times as wide as usual, and since when.
+const WIDE_IN_A_ROW: usize = 3;
+const WIDE_SINCE_NS: usize = 4;
+/// How many jumps came one soon after the other, and when the first was.
+const JUMPS_IN_A_ROW: usize = 5;
+const JUMPS_SINCE_NS: usize = 6;
+
+/// After so many points that were refused in a row the clock is slow to read, and is bracketed only from time to time: after a pause that is doubled each time. The
+/// model's points are never refused for long.
+const PATIENT_REFUSALS: u64 = 3;
+const SHORTEST_PAUSE_NS: u64 = 1_000_000;
+const LONGEST_PAUSE_NS: u64 = 1_024 * SHORTEST_PAUSE_NS;
+
+/// A segment, or an answer, that is ahead of the clock by more than this is of a clock that went back: no bound explains as much.
+const WENT_BACK_NS: u64 = 100_000_000;
 
 /// A counter, and the clock that it is to follow.
 pub(crate) trait Instruments: Copy {
@@ -35,6 +86,16 @@ pub(crate) trait Instruments: Copy {
     fn disruption_marker(self) -> Option<u64>;
     /// Whether this counter is the one to be used.
     fn are_in_use(self) -> bool;
+    /// Whether the kernel still vouches for the counter, on which there is doubt; true where nothing can be asked.
+    fn is_trusted(self, _: Doubt) -> bool {
+        true
+    }
+    /// As the owner, and behind a segment of nobody: this counter is not to be used any more.
+    fn leave(self, _: &Ownership<'_>) {}
+    /// Lets a moment pass.
+    fn pause(self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// Instruments, their number, and the words that tell the time by them.
@@ -65,15 +126,41 @@ impl<I: Instruments> Following<'_, I> {
             } else if in_force.whose != NOBODY {
                 return None;
             }
-            if let Some(ownership) = self.become_owner() {
+            let mut shown_ns = self.shown_ns(in_force.line.end_ns());
+            let mut clock_ns = None;
+            if self.is_pausing() {
+                let paused_ns = self.instruments.clock_ns();
+                // Far from the pause's end is a clock that was another when the pause began.
+                let left_ns = self.published.rare(TRY_AGAIN_NS).load(Ordering::Relaxed).checked_sub(paused_ns);
+                clock_ns = left_ns.is_some_and(|left_ns| left_ns <= LONGEST_PAUSE_NS).then_some(paused_ns);
+            }
+            let clock_ns = if let Some(paused_ns) = clock_ns {
                 if !self.instruments.are_in_use() {
                     return None;
                 }
-                if self.next_segment(&ownership) {
+                paused_ns
+            } else {
+                if let Some(ownership) = self.become_owner() {
+                    if !self.instruments.are_in_use() {
+                        return None;
+                    }
+                    if self.next_segment(&ownership) {
+                        continue;
+                    }
+                } else if self.meets_the_next_segment(in_force.state) {
                     continue;
                 }
+                shown_ns = self.shown_ns(in_force.line.end_ns());
+                self.instruments.clock_ns()
+            };
+            // The clock was read after what was shown: it went back. Where another thread is the owner, that one or a later reading begins anew.
+            if went_back(shown_ns, clock_ns)
+                && let Some(ownership) = self.become_owner()
+            {
+                self.restart(&ownership);
+                continue;
             }
-            let ns = self.instruments.clock_ns().max(in_force.line.end_ns());
+            let ns = clock_ns.max(in_force.line.end_ns());
             if self.published.answer_slowly(in_force.state, ns) {
                 return Some(ns);
             }
@@ -88,8 +175,117 @@ impl<I: Instruments> Following<'_, I> {
         self.published.own(self.name, self.others_are_dead)
     }
 
+    /// The latest moment that was shown, behind a segment that ends at `end_ns`.
+    fn shown_ns(self, end_ns: u64) -> u64 {
+        if WATCHES { self.published.slowest_ns().max(end_ns) } else { 0 }
+    }
+
+    /// Waits a few turns for the owner; whether its segment came.
+    fn meets_the_next_segment(self, state: State) -> bool {
+        (0..TURNS).any(|_| {
+            self.instruments.pause();
+            !self.published.is_same_segment(state)
+        })
+    }
+
+    /// As the owner: whether something casts doubt on the counter at `now_ns`.
+    fn doubt(self, now_ns: u64) -> Option<Doubt> {
+        let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
+        let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
+        if (1..=TRUSTED_FOR_NS).contains(&rests_ns) {
+            return None;
+        }
+        let wide = rare(WIDE_IN_A_ROW);
+        let is_wide_for_long = wide >= 2 && now_ns.saturating_sub(rare(WIDE_SINCE_NS)) >= WIDE_FOR_NS;
+        if wide >= MOST_WIDE || is_wide_for_long {
+            Some(Doubt::SlowClock)
+        } else if rare(JUMPS_IN_A_ROW) >= MOST_JUMPS {
+            Some(Doubt::Jumps)
+        } else {
+            None
+        }
+    }
+
+    /// As the owner: asks again where there is doubt, and leaves a counter that is not trusted any more. Whether it was left.
+    fn leaves(self, now_ns: u64, ownership: &Ownership<'_>) -> bool {
+        if !WATCHES {
+            return false;
+        }
+        let Some(doubt) = self.doubt(now_ns) else { return false };
+        if !self.instruments.is_trusted(doubt) {
+            self.leave(ownership);
+            return true;
+        }
+        // As wide as now is usual from here on.
+        self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
+        self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
+        self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
+        self.published.of_owner(ASK_AFTER_NS).store(now_ns.saturating_add(TRUSTED_FOR_NS), Ordering::Relaxed);
+        false
+    }
+
+    /// As the owner: from here on the kernel's clock answers, not below what was shown.
+    pub(crate) fn leave(self, ownership: &Ownership<'_>) {
+        begin_anew(self.published, ownership);
+        self.instruments.leave(ownership);
+    }
+
+    /// As the owner: remembers how wide a bracket was beside the usual one.
+    fn note_width(self, width_ns: u64, usual_ns: u64, now_ns: u64) {
+        if !WATCHES {
+            return;
+        }
+        let wide = self.published.rare(WIDE_IN_A_ROW);
+        let before = wide.load(Ordering::Relaxed);
+        if usual_ns == 0 || width_ns < WIDE * usual_ns || width_ns < usual_ns + WIDE_BY_NS {
+            if before != 0 {
+                wide.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        if before == 0 {
+            self.published.rare(WIDE_SINCE_NS).store(now_ns, Ordering::Relaxed);
+        }
+        wide.store(before + 1, Ordering::Relaxed);
+    }
+
+    /// As the owner: remembers a jump.
+    fn note_jump(self, now_ns: u64) {
+        if !WATCHES {
+            return;
+        }
+        let jumps = self.published.rare(JUMPS_IN_A_ROW);
+        let since = self.published.rare(JUMPS_SINCE_NS);
+        let before = jumps.load(Ordering::Relaxed);
+        if before == 0 || now_ns.saturating_sub(since.load(Ordering::Relaxed)) > JUMPS_WITHIN_NS {
+            since.store(now_ns, Ordering::Relaxed);
+            jumps.store(1, Ordering::Relaxed);
+        } else {
+            jumps.store(before + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the clock was found to be slow to read.
+    fn is_pausing(self) -> bool {
+        WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
+    }
+
+    /// As the owner: remembers a point that was refused.
+    fn refuse(self, now_ns: u64) {
+        self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+        if !WATCHES {
+            return;
+        }
+        let refused = self.published.rare(REFUSED_IN_A_ROW).fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(doublings) = refused.checked_sub(PATIENT_REFUSALS + 1) {
+            let pause_ns = (SHORTEST_PAUSE_NS << doublings.min(10)).min(LONGEST_PAUSE_NS);
+            let again_ns = now_ns.saturating_add(pause_ns);
+            self.published.rare(TRY_AGAIN_NS).store(again_ns, Ordering::Relaxed);
+        }
+    }
+
     /// As the owner: learns from one more point, and puts a segment in force if that tells the rate.
-    fn next_segment(self, _: &Ownership<'_>) -> bool {
+    fn next_segment(self, ownership: &Ownership<'_>) -> bool {
         // Read again: another owner may have been at work since this thread found no answer.
         let last = self.published.in_force();
         if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
@@ -111,11 +307,23 @@ impl<I: Instruments> Following<'_, I> {
             return false;
         }
         let Some(point) = self.point() else {
-            self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
+            let now_ns = if WATCHES { self.instruments.clock_ns() } else { 0 };
+            self.refuse(now_ns);
+            self.leaves(now_ns, ownership);
             return false;
         };
+        if WATCHES {
+            self.published.rare(REFUSED_IN_A_ROW).store(0, Ordering::Relaxed);
+        }
+        let jumps = follower.jumps;
         let rate = follower.take(point);
         self.remember(follower);
+        if follower.jumps != jumps {
+            self.note_jump(point.ns);
+        }
+        if self.leaves(point.ns, ownership) {
+            return false;
+        }
         let Some(rate) = rate else { return false };
         let mut lead_ns = 0;
         let done = self.published.put_in_force(self.number, |slowest_ns| {
@@ -151,11 +359,23 @@ impl<I: Instruments> Following<'_, I> {
                 break;
             }
         }
+        if let Some(best) = best {
+            self.note_width(best.width_ns, usual_ns, best.ns);
+        }
         let best = best.filter(|best| best.width_ns <= WIDEST_NS)?;
         // What is usual grows slowly, so that one lucky bracket does not make all later ones look bad.
         let most_ns = if usual_ns == 0 { u64::MAX } else { usual_ns + usual_ns / 64 + 1 };
         usual.store(best.width_ns.clamp(1, most_ns), Ordering::Relaxed);
         Some(best)
+    }
+
+    /// As the owner: begins anew at the clock, which went back. The counts stay.
+    fn restart(self, ownership: &Ownership<'_>) {
+        restart(self.published, ownership);
+        let mut follower = self.remembered();
+        follower.disrupted();
+        self.remember(follower);
+        self.published.of_owner(LEAD).store(0, Ordering::Relaxed);
     }
 
     /// What was learned so far.
@@ -185,6 +405,23 @@ impl<I: Instruments> Following<'_, I> {
     }
 }
 
+/// How far a clock must be behind what was shown before it is said to have gone back.
+pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
+    shown_ns.saturating_sub(clock_ns) > WENT_BACK_NS
+}
+
+/// How often the clock went back.
+pub(crate) fn restarts(published: Published<'_>) -> u64 {
+    published.rare(RESTARTS).load(Ordering::Relaxed)
+}
+
+/// As the owner: ends the segment in force, and lets answers begin at the clock again, which went back. The one step back that time takes.
+pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
+    published.put_in_force(NOBODY, |_| Some(Segment::default()));
+    published.forget_answers(ownership);
+    published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
+}
+
 /// As the owner: ends the segment in force, which the caller has let run out, and forgets all that was learned.
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
@@ -192,6 +429,9 @@ pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     published.put_in_force(NOBODY, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
+    for word in [REFUSED_IN_A_ROW, WIDE_IN_A_ROW, JUMPS_IN_A_ROW] {
+        published.rare(word).store(0, Ordering::Relaxed);
+    }
     for word in 0..OWNERS_WORDS {
         published.of_owner(word).store(0, Ordering::Relaxed);
     }
@@ -203,8 +443,14 @@ mod tests {
 
     use proptest::prelude::{Just, Strategy, prop_assert, prop_oneof, proptest};
 
-    use super::{Following, Instruments};
-    use crate::clock::published::{NATIVE, Published};
+    use super::{Doubt, Following, Instruments, Ownership, restarts};
+    use crate::{
+        clock::{
+            bound::{Known, slew_ppb},
+            published::{NATIVE, Published},
+        },
+        sys::adjtime::Slew,
+    };
 
     /// A machine: true time, a counter of it, and a clock that a daemon bends. Reading either takes some of the time.
     struct Machine {
@@ -216,6 +462,18 @@ mod tests {
         marker: Cell<u64>,
         /// How many ticks the counter of this core is ahead of the others'.
         core_is_ahead_by: Cell<f64>,
+        /// What is left of an offset that the kernel slews, and its time constant; what it slews in this second, and by what the tick differs.
+        offset_ns: Cell<f64>,
+        time_constant: Cell<i32>,
+        slewed_ppm: Cell<f64>,
+        tick_ppm: Cell<f64>,
+        /// How long a reading of the clock takes, and how many there were.
+        clock_costs_ns: Cell<f64>,
+        clock_reads: Cell<u64>,
+        /// Whether the kernel still offers the counter, and how often it was asked; whether this counter is still used.
+        is_offered: Cell<bool>,
+        questions: Cell<u32>,
+        is_left: Cell<bool>,
         words: [AtomicU64; 64],
     }
 
@@ -229,14 +487,86 @@ mod tests {
                 bent_ppm: Cell::new(0.0),
                 marker: Cell::new(1),
                 core_is_ahead_by: Cell::new(0.0),
+                offset_ns: Cell::new(0.0),
+                time_constant: Cell::new(1),
+                slewed_ppm: Cell::new(0.0),
+                tick_ppm: Cell::new(0.0),
+                clock_costs_ns: Cell::new(20.0),
+                clock_reads: Cell::new(0),
+                is_offered: Cell::new(true),
+                questions: Cell::new(0),
+                is_left: Cell::new(false),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
             }
         }
 
         fn wait(&self, ns: f64) {
-            self.true_ns.set(self.true_ns.get() + ns);
-            self.clock_ns.set(self.clock_ns.get() + ns * (1.0 + self.bent_ppm.get() / 1e6));
-            self.ticks.set(self.ticks.get() + ns * self.hertz.get() / 1e9);
+            let mut left_ns = ns;
+            loop {
+                // The kernel's second begins: it takes its part of the offset.
+                let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get() + self.slewed_ppm.get()) / 1e6;
+                let next_second_ns = ((self.clock_ns.get() / 1e9).floor() + 1.0) * 1e9;
+                let until_ns = (next_second_ns - self.clock_ns.get()) / rate;
+                let step_ns = left_ns.min(until_ns);
+                self.true_ns.set(self.true_ns.get() + step_ns);
+                self.ticks.set(self.ticks.get() + step_ns * self.hertz.get() / 1e9);
+                if step_ns < until_ns {
+                    self.clock_ns.set(self.clock_ns.get() + step_ns * rate);
+                    return;
+                }
+                self.clock_ns.set(next_second_ns);
+                let part_ns = self.offset_ns.get() / f64::from(1 << (2 + self.time_constant.get()));
+                self.offset_ns.set(self.offset_ns.get() - part_ns);
+                self.slewed_ppm.set(part_ns / 1e3);
+                left_ns -= step_ns;
+                // Seconds in which nothing is slewed need not be counted one by one.
+                if self.offset_ns.get() == 0.0 && self.slewed_ppm.get() == 0.0 {
+                    let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get()) / 1e6;
+                    let whole_ns = (left_ns - 2e9).max(0.0);
+                    self.true_ns.set(self.true_ns.get() + whole_ns);
+                    self.ticks.set(self.ticks.get() + whole_ns * self.hertz.get() / 1e9);
+                    self.clock_ns.set(self.clock_ns.get() + whole_ns * rate);
+                    left_ns -= whole_ns;
+                }
+            }
+        }
+
+        /// What is stated now, as `status` does it.
+        #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
+        fn bound_ns(&self) -> u64 {
+            let following = self.following();
+            let end_ns = following.published.in_force().line.end_ns();
+            let (before_ns, answer_ns) = (self.whole(&self.clock_ns), self.now_ns());
+            let after_ns = self.whole(&self.clock_ns);
+            let follower = following.remembered();
+            Known {
+                rate_and_width_ns: follower.rate().zip(follower.last().map(|point| point.width_ns)),
+                lead_ns: following.lead_ns(),
+                ahead_ns: end_ns.saturating_sub(before_ns),
+                outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
+                slew_ppb: slew_ppb(Slew {
+                    offset_ns: self.offset_ns.get() as i64,
+                    time_constant: self.time_constant.get().into(),
+                    tick_us: 10_000 + (self.tick_ppm.get() / 100.0) as i64,
+                    usual_tick_us: 10_000,
+                }),
+            }
+            .bound_ns()
+        }
+
+        /// Reads every `every_ns` for `for_ns`; how far a reading was off at most, and by how much it was over the bound stated before or after it, or went back.
+        fn worst_over(&self, every_ns: f64, for_ns: f64) -> (u64, u64, u64) {
+            let end_ns = self.true_ns.get() + for_ns;
+            let (mut off, mut over, mut back, mut last) = (0, 0, 0, 0);
+            while self.true_ns.get() < end_ns {
+                self.wait(every_ns);
+                let stated_before_ns = self.bound_ns();
+                let (now_ns, off_ns) = self.look();
+                let stated_ns = stated_before_ns.max(self.bound_ns());
+                (off, over) = (off_ns.max(off), off_ns.saturating_sub(stated_ns).max(over));
+                (back, last) = (back.max(u64::saturating_sub(last, now_ns)), now_ns);
+            }
+            (off, over, back)
         }
 
         fn following(&self) -> Following<'_, &Self> {
@@ -245,7 +575,9 @@ mod tests {
         }
 
         fn now_ns(&self) -> u64 {
-            self.following().now_ns().expect("no other instruments are used")
+            // The kernel's clock, as `system` has it where no counter is used.
+            let kernel_ns = || self.clock_ns().max(self.following().published.in_force().line.end_ns());
+            self.following().now_ns().unwrap_or_else(kernel_ns)
         }
 
         /// The time, and how far it is from the clock.
@@ -271,9 +603,10 @@ mod tests {
         }
 
         fn clock_ns(self) -> u64 {
-            self.wait(10.0);
+            self.clock_reads.set(self.clock_reads.get() + 1);
+            self.wait(self.clock_costs_ns.get() / 2.0);
             let ns = self.whole(&self.clock_ns);
-            self.wait(10.0);
+            self.wait(self.clock_costs_ns.get() / 2.0);
             ns
         }
 
@@ -283,7 +616,16 @@ mod tests {
         }
 
         fn are_in_use(self) -> bool {
-            true
+            !self.is_left.get()
+        }
+
+        fn is_trusted(self, _: Doubt) -> bool {
+            self.questions.set(self.questions.get() + 1);
+            self.is_offered.get()
+        }
+
+        fn leave(self, _: &Ownership<'_>) {
+            self.is_left.set(true);
         }
     }
 
@@ -517,5 +859,359 @@ mod tests {
         learn();
         assert!(machine.look().1 <= 2);
         assert_eq!(machine.following().disruptions(), 1);
+    }
+
+    /// A machine whose rate was learned.
+    fn settled() -> Machine {
+        let machine = Machine::new();
+        for _ in 0..2_000 {
+            machine.wait(10_000.0);
+            machine.now_ns();
+        }
+        machine
+    }
+
+    #[test]
+    fn after_a_jump_the_bound_covers_what_the_last_segment_is_ahead_by() {
+        let mut worst_ns = 0;
+        for part in 1..20 {
+            let machine = settled();
+            machine.wait(2e6);
+            machine.now_ns();
+            // In the middle of a segment the machine is stopped, and goes on where the counter is elsewhere.
+            machine.wait(f64::from(part) * 45_000.0);
+            Event::SuspendAndReset.happen(&machine);
+            let (_, off_ns) = machine.look();
+            assert!(machine.following().remembered().rate().is_none());
+            worst_ns = worst_ns.max(off_ns);
+            let stated_ns = machine.bound_ns();
+            assert!(off_ns <= stated_ns + 100, "{off_ns} ns off, stated {stated_ns}");
+        }
+        assert!(worst_ns > 100_000, "{worst_ns} ns: the last segment was ahead");
+    }
+
+    impl Machine {
+        /// Reads every 100 µs, so that the rate is known well, until `before_ns` before the kernel's next second.
+        fn follow_until_a_second_is_near(&self, before_ns: f64) {
+            let second_ns = ((self.clock_ns.get() + before_ns + 2e8) / 1e9).floor() * 1e9 + 1e9;
+            self.wait(second_ns - 2e8 - self.clock_ns.get());
+            while self.clock_ns.get() + 100_100.0 < second_ns - before_ns {
+                self.wait(100_000.0);
+                self.now_ns();
+            }
+        }
+    }
+
+    #[test]
+    fn while_an_offset_is_slewed_no_reading_is_off_by_more_than_stated() {
+        for (offset_ms, most_ns) in
+            [(10.0, 3_000), (100.0, 25_000), (300.0, 75_000), (-10.0, 3_000), (-100.0, 25_000), (-300.0, 75_000)]
+        {
+            for time_constant in 1..=6 {
+                let mut off_ns = 0;
+                for every_ns in [3_000.0, 70_000.0, 1.3e6] {
+                    let machine = settled();
+                    machine.time_constant.set(time_constant);
+                    machine.offset_ns.set(offset_ms * 1e6);
+                    for phase_ns in [0.0, 400_000.0, 1_900_000.0] {
+                        machine.follow_until_a_second_is_near(2e6 + phase_ns);
+                        let worst = machine.worst_over(every_ns, 6e6);
+                        let what = format!(
+                            "{offset_ms} ms at the time constant {time_constant}, every {every_ns} ns, {phase_ns} ns"
+                        );
+                        assert_eq!((worst.1, worst.2), (0, 0), "over the bound, and back: {what}: {} ns off", worst.0);
+                        off_ns = off_ns.max(worst.0);
+                    }
+                }
+                println!("{offset_ms} ms at the time constant {time_constant}: {off_ns} ns off");
+                assert!(off_ns <= most_ns, "{off_ns} ns off at {offset_ms} ms, time constant {time_constant}");
+            }
+        }
+    }
+
+    #[test]
+    fn while_the_frequency_or_the_tick_is_changed_no_reading_is_off_by_more_than_stated() {
+        for (what, frequency_ppm, tick_ppm) in
+            [("frequency", 500.0, 0.0), ("frequency", -500.0, 0.0), ("tick", 0.0, 100_000.0), ("tick", 0.0, -100_000.0)]
+        {
+            let (mut off_ns, mut back_ns) = (0, 0);
+            for every_ns in [3_000.0, 70_000.0, 1.3e6] {
+                let machine = settled();
+                for round in 0..6 {
+                    machine.follow_until_a_second_is_near(2e6);
+                    // There, to the other end, and back to nothing.
+                    let part = [1.0, -1.0, 0.0][round % 3];
+                    machine.bent_ppm.set(part * frequency_ppm);
+                    machine.tick_ppm.set(part * tick_ppm);
+                    let worst = machine.worst_over(every_ns, 6e6);
+                    assert_eq!(
+                        worst.1, 0,
+                        "over the bound: {what} {frequency_ppm} {tick_ppm}, round {round}: {} ns off",
+                        worst.0
+                    );
+                    (off_ns, back_ns) = (off_ns.max(worst.0), back_ns.max(worst.2));
+                }
+            }
+            println!("{what} {frequency_ppm} {tick_ppm}: {off_ns} ns off, {back_ns} ns back");
+            assert_eq!(back_ns, 0, "one thread never sees time go back");
+        }
+    }
+
+    /// setns(CLONE_NEWTIME) of a running program, or CRIU without a time namespace.
+    #[test]
+    fn a_clock_that_goes_back_is_followed_at_once() {
+        for back_ns in [600e9, 1e9, 150e6] {
+            // In the middle of a segment, and long after it.
+            for pause_ns in [0.0, 400_000.0, 3e6] {
+                let machine = settled();
+                let before_ns = machine.now_ns();
+                machine.wait(pause_ns);
+                machine.clock_ns.set(machine.clock_ns.get() - back_ns);
+                // What is left of the segment in force shows the old time: a millisecond at most.
+                machine.wait(1e6);
+                let mut last_ns = 0;
+                for _ in 0..1_000 {
+                    let (now_ns, off_ns) = machine.look();
+                    assert!(off_ns <= 1_000, "{off_ns} ns off, {back_ns} ns back");
+                    assert!(now_ns < before_ns && now_ns >= last_ns, "{last_ns}, then {now_ns}");
+                    last_ns = now_ns;
+                    machine.wait(100_000.0);
+                }
+                assert_eq!(restarts(machine.following().published), 1);
+                assert!(machine.following().remembered().rate().is_some(), "the rate is learned again");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_from_before_the_clock_went_back_does_not_hold_it_up() {
+        let machine = settled();
+        let stale_ns = machine.now_ns();
+        machine.clock_ns.set(machine.clock_ns.get() - 600e9);
+        machine.wait(2e6);
+        machine.now_ns();
+        // A thread that was stopped since before that notes its answer only now.
+        let published = machine.following().published;
+        published.answer_slowly(published.in_force().state, stale_ns);
+        machine.wait(2e6);
+        for _ in 0..100 {
+            let (_, off_ns) = machine.look();
+            assert!(off_ns <= 1_000, "{off_ns} ns off");
+            machine.wait(100_000.0);
+        }
+        assert_eq!(restarts(published), 2);
+    }
+
+    #[test]
+    fn no_other_event_counts_as_a_clock_that_went_back() {
+        for event in [
+            Event::Suspend(3.6e12),
+            Event::SuspendAndReset,
+            Event::CounterBack(3e6),
+            Event::Wait(1e13),
+            Event::OtherRate(1e9),
+        ] {
+            let machine = settled();
+            event.happen(&machine);
+            for _ in 0..1_000 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+            assert_eq!(restarts(machine.following().published), 0, "{event:?}");
+        }
+    }
+
+    /// The clock is read by a slow device that a hypervisor emulates, and the counter is offered nevertheless.
+    #[test]
+    fn a_clock_that_is_slow_to_read_is_read_about_once_for_an_answer() {
+        const ANSWERS: u32 = 20_000;
+        for (cost_ns, most_reads) in
+            [(60.0, 1.0), (1_500.0, 1.0), (10_000.0, 1.0), (19_000.0, 1.2), (25_000.0, 1.2), (60_000.0, 1.2)]
+        {
+            let machine = Machine::new();
+            machine.clock_costs_ns.set(cost_ns);
+            let follow = |answers| {
+                for _ in 0..answers {
+                    machine.wait(100.0);
+                    machine.now_ns();
+                }
+            };
+            follow(2_000);
+            let reads = machine.clock_reads.get();
+            follow(ANSWERS);
+            #[expect(clippy::cast_precision_loss, reason = "a million")]
+            let reads = (machine.clock_reads.get() - reads) as f64 / f64::from(ANSWERS);
+            println!("a reading of the clock takes {cost_ns} ns: {reads:.2} of them for an answer");
+            assert!(reads <= most_reads, "{reads} readings for an answer, of {cost_ns} ns each");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_fast_again_is_followed_again() {
+        let machine = settled();
+        machine.clock_costs_ns.set(60_000.0);
+        for _ in 0..20_000 {
+            machine.wait(1_000.0);
+            machine.now_ns();
+        }
+        assert!(machine.following().is_pausing());
+        machine.clock_costs_ns.set(20.0);
+        // The longest pause is a second.
+        for _ in 0..12_000 {
+            machine.wait(100_000.0);
+            machine.now_ns();
+        }
+        assert!(!machine.following().is_pausing());
+        let reads = machine.clock_reads.get();
+        machine.wait(100.0);
+        machine.now_ns();
+        machine.wait(100.0);
+        machine.now_ns();
+        assert!(machine.clock_reads.get() <= reads + 12, "a segment answers");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_during_a_pause_is_followed() {
+        let machine = settled();
+        machine.clock_costs_ns.set(60_000.0);
+        for _ in 0..20_000 {
+            machine.wait(1_000.0);
+            machine.now_ns();
+        }
+        machine.clock_ns.set(machine.clock_ns.get() - 600e9);
+        machine.now_ns();
+        assert!(machine.look().1 <= 60_000);
+    }
+
+    /// The kernel drops the counter because that of one core is apart, and reads another device; its clock stays right.
+    #[test]
+    fn a_counter_that_the_kernel_drops_is_left_within_a_second() {
+        for apart_ns in [800.0, 5_000.0, 50_000.0, 300_000.0, 2e6] {
+            for (cost_ns, most_wait_ns) in [(1_500.0, 40_000.0), (25_000.0, 40_000.0), (1_500.0, 3e8)] {
+                let machine = settled();
+                machine.is_offered.set(false);
+                machine.clock_costs_ns.set(cost_ns);
+                let mut state = 12_345_u64;
+                let look = |state: &mut u64| {
+                    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let ahead_ns = if *state >> 63 == 1 { apart_ns } else { 0.0 };
+                    machine.core_is_ahead_by.set(ahead_ns * machine.hertz.get() / 1e9);
+                    machine.wait(
+                        f64::from(u16::try_from(*state >> 48 & 0x7fff).expect("15 bits")) / 32_768.0 * most_wait_ns,
+                    );
+                    machine.look()
+                };
+                let start_ns = machine.true_ns.get();
+                while !machine.is_left.get() && machine.true_ns.get() < start_ns + 1e9 {
+                    look(&mut state);
+                }
+                assert!(machine.is_left.get(), "{apart_ns} ns apart, a reading takes {cost_ns} ns");
+                machine.wait(2e6);
+                let mut last_ns = 0;
+                for _ in 0..10_000 {
+                    let (now_ns, off_ns) = look(&mut state);
+                    assert!(now_ns >= last_ns && off_ns == 0, "{off_ns} ns off, {last_ns} and then {now_ns}");
+                    last_ns = now_ns;
+                }
+                assert_eq!(machine.bound_ns(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_that_jumps_again_and_again_is_asked_about() {
+        let machine = settled();
+        machine.is_offered.set(false);
+        // The kernel reads yet another counter, as quickly as before.
+        for round in 0..2_000 {
+            machine.core_is_ahead_by.set(if round % 2 == 0 { 0.0 } else { 1e6 });
+            for _ in 0..20 {
+                machine.wait(10_000.0);
+                machine.now_ns();
+            }
+        }
+        assert!(machine.is_left.get());
+    }
+
+    #[test]
+    fn a_clock_that_is_slower_is_asked_about_once_and_then_usual() {
+        let machine = settled();
+        machine.clock_costs_ns.set(1_500.0);
+        for _ in 0..100_000 {
+            machine.wait(10_000.0);
+            machine.now_ns();
+        }
+        assert_eq!((machine.questions.get(), machine.is_left.get()), (1, false));
+        assert!(machine.look().1 <= 1_500);
+    }
+
+    #[test]
+    fn an_ordinary_machine_is_never_asked_about() {
+        let machine = settled();
+        for event in [Event::Suspend(3.6e12), Event::SuspendAndReset, Event::Wait(1e10), Event::Bend(500.0)] {
+            event.happen(&machine);
+            for round in 0..20_000 {
+                // One bracket in ten is wide.
+                machine.clock_costs_ns.set(if round % 10 == 0 { 9_000.0 } else { 20.0 });
+                machine.wait(110_000.0);
+                machine.now_ns();
+            }
+        }
+        assert_eq!(machine.questions.get(), 0);
+    }
+
+    /// A handler that leaves a reading by longjmp, or a thread that is cancelled in one, leaves an owner behind.
+    #[test]
+    fn after_a_reading_that_never_returned_the_clock_itself_answers() {
+        let machine = settled();
+        machine.wait(2e6);
+        std::mem::forget(machine.following().become_owner().expect("nobody else has it"));
+        let mut last_ns = 0;
+        for _ in 0..10_000 {
+            machine.wait(10_000.0);
+            let (now_ns, off_ns) = machine.look();
+            assert!(off_ns == 0 && now_ns >= last_ns, "{off_ns} ns off; {last_ns}, then {now_ns}");
+            last_ns = now_ns;
+        }
+        assert!(machine.following().become_owner().is_none(), "no source can be changed any more");
+    }
+
+    /// Two processes follow the same clock, each by segments of its own, while its frequency is changed from one end to the other.
+    #[test]
+    fn two_processes_differ_by_less_than_two_microseconds() {
+        let machine = settled();
+        let other: [AtomicU64; 64] = std::array::from_fn(|_| AtomicU64::new(0));
+        let in_the_other = || {
+            let following = Following { published: Published::new(&other), ..machine.following() };
+            following.now_ns().expect("no other instruments are used")
+        };
+        let (mut last_ns, mut back_ns) = (0, 0);
+        for round in 0..400_000_u32 {
+            machine.bent_ppm.set(if round / 20_000 % 2 == 0 { 500.0 } else { -500.0 });
+            machine.wait(f64::from(round % 7) * 400.0);
+            let now_ns = if round % 2 == 0 { machine.now_ns() } else { in_the_other() };
+            back_ns = back_ns.max(u64::saturating_sub(last_ns, now_ns));
+            last_ns = now_ns;
+        }
+        println!("from process to process up to {back_ns} ns back");
+        assert!((1..2_000).contains(&back_ns), "{back_ns} ns back");
+    }
+
+    /// A slow answer is handed over while another thread makes the next segment, and the kernel's tick is a tenth longer or shorter.
+    #[test]
+    fn under_a_changed_tick_a_reading_may_be_some_microseconds_below_an_answer() {
+        use super::super::segment::{OLDEST_NS, Point, Rate, Segment};
+        let mut worst_ns = 0;
+        for age_ns in (0..OLDEST_NS).step_by(500) {
+            // The rate was learned before the tick was changed: a tick of the counter is a nanosecond.
+            let rate = Rate { slope: 1 << 32, uncertainty_ppb: 1_000 };
+            let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns: 30 };
+            let answer_ns = point.ns + 15 + age_ns * 11 / 10;
+            let segment = Segment::following(point.seen_after(answer_ns, rate), rate, 0);
+            let read_ns = segment.at(point.ticks + age_ns).expect("it is young");
+            worst_ns = worst_ns.max(u64::saturating_sub(answer_ns, read_ns));
+        }
+        println!("up to {worst_ns} ns below the answer before it");
+        assert!((1_500..=2_200).contains(&worst_ns), "{worst_ns} ns");
     }
 }

@@ -14,7 +14,8 @@ use crate::sys::clock::ClockId;
 ///
 /// Like [`std::time::Instant`], and more: its epoch and its rate are those of the kernel's `CLOCK_MONOTONIC` within the bound that
 /// [`status`](super::status) states, from the first reading on. So instants compare between threads, cores and the processes of one boot and
-/// time namespace, and one can be handed to the kernel as an absolute deadline.
+/// time namespace, and one can be handed to the kernel as an absolute deadline. Between two processes they compare
+/// within the bounds of both.
 ///
 /// A value has 64 bits of nanoseconds, which is enough for 584 years since the machine was started.
 ///
@@ -42,6 +43,9 @@ impl Instant {
     /// handed over.
     ///
     /// That holds as long as the counter itself runs forwards: what happens where one is set back or stops is in the project's docs/safety.md.
+    /// While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to 2.2 µs below one that another thread handed over.
+    /// One exception: a `CLOCK_MONOTONIC` that went back by more than 100 ms, as by setns(2) into a time namespace, is followed within a millisecond, and counted
+    /// in [`status`](super::status).
     ///
     /// # Cost
     ///

@@ -1,6 +1,9 @@
 //! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter.
 //! Calibrates nothing for a fixed scale: that comes from `calibrate`.
 
+mod bound;
+#[cfg(test)]
+mod contention;
 mod discipline;
 mod fixed;
 mod follower;
@@ -12,6 +15,7 @@ mod system;
 mod trust;
 mod vmclock;
 
+pub(crate) use self::system::kernels_clock;
 pub use self::{
     discipline::{Discipline, discipline},
     fixed::{Clock, ClockError, Reading},

@@ -37,6 +37,8 @@ const OWNER: usize = 41;
 /// Which process is changing the instruments: 0 while none is.
 #[cfg(not(loom))]
 const CHANGER: usize = 63;
+/// What is written rarely lies behind the state: fast readers read that line of memory.
+const FIRST_RARE: usize = 33;
 /// What is for the owner alone begins here.
 const FIRST_OF_OWNER: usize = 42;
 
@@ -196,6 +198,34 @@ impl<'a> Published<'a> {
     #[cfg(not(loom))]
     pub(crate) fn changer(self) -> &'a AtomicU64 {
         &self.words[CHANGER]
+    }
+
+    /// Whether the segment of `state` is still the last one, closed or not.
+    pub(crate) fn is_same_segment(self, state: State) -> bool {
+        State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
+    }
+
+    /// How many segments came into force, a few ten thousand at most.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn segments(self) -> u64 {
+        (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION
+    }
+
+    /// The largest slow answer so far.
+    pub(crate) fn slowest_ns(self) -> u64 {
+        self.words[SLOWEST].load(Ordering::Relaxed)
+    }
+
+    /// As the owner: forgets the largest slow answer, behind a segment of nobody that begins at zero. An answer that a thread began before that segment may come back; the
+    /// caller looks again.
+    pub(crate) fn forget_answers(self, _: &Ownership<'_>) {
+        self.words[SLOWEST].store(0, Ordering::Relaxed);
+    }
+
+    /// A word that the owner writes rarely; there are seven.
+    pub(crate) fn rare(self, index: usize) -> &'a AtomicU64 {
+        debug_assert!(index < SLOWEST - FIRST_RARE, "the next line of memory");
+        &self.words[FIRST_RARE + index]
     }
 
     /// A word of the owner's.

@@ -7,23 +7,25 @@
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use super::{
-    following::{Following, Instruments, begin_anew},
+    bound::{self, Known},
+    following::{Doubt, Following, Instruments, begin_anew, restart, restarts, went_back},
     instant::{Instant, Now},
-    published::{NATIVE, NOBODY, Published},
+    published::{NATIVE, NOBODY, Ownership, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
-    trust::{self, Trust},
+    trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
 };
 use crate::{
     host::{CounterPermission, Host},
     source::{self, Opened, Scope, SourceId, SourceInfo, TimeSource, Unavailable},
     sys::{
+        adjtime,
         clock::{Clock, ClockId, Route},
         native::{self, Native},
     },
@@ -38,9 +40,67 @@ const UNDECIDED: usize = NOBODY;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
+/// Why `MODE` is what it is: a `Why`. For people, so it may be behind `MODE` for a moment.
+static WHY: AtomicUsize = AtomicUsize::new(Why::Measuring as usize);
+
+/// Why a clock tells the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Measuring,
+    NotAsked,
+    NotTried,
+    Offered,
+    NotOffered,
+    Dropped,
+    Wanted,
+}
+
+impl Why {
+    const ALL: [Self; 7] =
+        [Self::Measuring, Self::NotAsked, Self::NotTried, Self::Offered, Self::NotOffered, Self::Dropped, Self::Wanted];
+
+    const fn of(unsettled: Unsettled) -> Self {
+        match unsettled {
+            Unsettled::Measuring => Self::Measuring,
+            Unsettled::NotAsked => Self::NotAsked,
+            Unsettled::NotTried => Self::NotTried,
+        }
+    }
+
+    fn now() -> Self {
+        Self::ALL.into_iter().find(|&why| why as usize == WHY.load(Ordering::Relaxed)).unwrap_or(Self::Measuring)
+    }
+
+    fn note(self) {
+        WHY.store(self as usize, Ordering::Relaxed);
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Measuring => {
+                "the kernel is still measuring the processor's counter, as for the first seconds after its start"
+            }
+            Self::NotAsked => {
+                "the kernel's list of clock sources could not be read (no descriptor or memory was free, or /sys is not mounted); a later call asks again"
+            }
+            Self::NotTried => {
+                "no child process could be started to try the processor's counter; a later call tries again"
+            }
+            Self::Offered => "the processor's own counter, steady, and offered by the kernel as a clock source",
+            Self::NotOffered => {
+                "no counter of this processor is steady, permitted and offered by the kernel as a clock source"
+            }
+            Self::Dropped => {
+                "the kernel no longer offers the processor's counter as a clock source: it found it unstable"
+            }
+            Self::Wanted => "the program asked for it",
+        }
+    }
+}
+
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 
-/// What a hypervisor tells of disruptions, if it does. Opened by the first who decides, and by nobody else: who finds it empty goes on without.
+/// What a hypervisor tells of disruptions, if it does. Opened once, by the first who decides or changes the source: who finds it empty goes on without.
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
@@ -93,7 +153,16 @@ fn slow_now_ns() -> u64 {
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
-    let ns = monotonic().nanoseconds().max(in_force.line.end_ns());
+    let clock_ns = monotonic().nanoseconds();
+    let end_ns = in_force.line.end_ns();
+    if in_force.whose == NOBODY && went_back(end_ns, clock_ns) {
+        let wiped_on_fork = native::words().1;
+        if let Some(ownership) = published.own(owners_name(wiped_on_fork), !wiped_on_fork) {
+            restart(published, &ownership);
+            return None;
+        }
+    }
+    let ns = clock_ns.max(end_ns);
     // A counter's segment may still be open, and its end in the future.
     let undisturbed = in_force.whose == NOBODY
         && published.is_still(in_force.state)
@@ -106,7 +175,7 @@ fn monotonic() -> Clock {
 }
 
 /// A clock of the kernel, by system call where the vDSO would read a counter that this thread must not.
-pub(super) fn kernels_clock(clock: ClockId) -> Clock {
+pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     static ROUTE: AtomicUsize = AtomicUsize::new(0);
     let route = match ROUTE.load(Ordering::Relaxed) {
         1 => Route::Library,
@@ -154,13 +223,59 @@ impl Instruments for InUse {
     fn are_in_use(self) -> bool {
         MODE.load(Ordering::Acquire) == self.number
     }
+
+    /// A clock that is slow to read for another reason, as where a core runs at a tenth of its speed, opens no file: a sandbox may forbid that.
+    fn is_trusted(self, doubt: Doubt) -> bool {
+        !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
+    }
+
+    fn leave(self, _: &Ownership<'_>) {
+        // Whoever changes the source is the owner: nobody does it meanwhile.
+        if MODE.compare_exchange(self.number, KERNEL, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            native::remove();
+            Why::Dropped.note();
+        }
+    }
+}
+
+impl InUse {
+    /// Whether this counter is used because the kernel offered it, and not because the program asked for it.
+    fn was_offered(self) -> bool {
+        self.number == NATIVE && Why::now() == Why::Offered
+    }
+
+    /// Whether the kernel's clock is read without a system call, as while it counts by this counter: that costs less than two thirds of one.
+    fn vdso_serves(self) -> bool {
+        let cost = |route| {
+            let clock = Clock::unasked(ClockId::Monotonic, route);
+            let once = || {
+                let before = self.ticks();
+                clock.nanoseconds();
+                self.ticks().wrapping_sub(before)
+            };
+            (0..8).map(|_| once()).min().unwrap_or(u64::MAX)
+        };
+        cost(Route::Library).saturating_mul(3) < cost(Route::SystemCall).saturating_mul(2)
+    }
+}
+
+/// Asks the kernel whether it still offers the counter that is used because it did, and leaves one that it dropped.
+fn reconsider() {
+    if let Some(following) = following()
+        && following.instruments.was_offered()
+        && trust::is_offered() == Some(false)
+        && let Some(ownership) = following.become_owner()
+        && following.instruments.are_in_use()
+    {
+        following.leave(&ownership);
+    }
 }
 
 /// The counter in use; `None` where the kernel's clock is the answer.
 fn in_use() -> Option<InUse> {
     let mut number = MODE.load(Ordering::Acquire);
     if number == UNDECIDED {
-        number = decide();
+        number = decide(Patience::Waits);
     }
     let counter = match number {
         KERNEL | UNDECIDED => return None,
@@ -188,38 +303,67 @@ fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
-/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock. Nothing is
-/// decided, and the kernel's clock answers, while the kernel has not made up its mind.
-/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
-#[cold]
-fn decide() -> usize {
-    /// When the kernel, which had not made up its mind, is asked again.
-    static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
-    const PAUSE_NS: u64 = 100_000_000;
-    let now_ns = monotonic().nanoseconds();
-    if now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
-        return UNDECIDED;
-    }
+/// Opens what the hypervisor tells of disruptions, once in a process: before a counter comes into use, whoever puts it there.
+fn ask_for_vmclock() {
     if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
         && let Ok(vmclock) = Vmclock::open()
     {
         let _ = VMCLOCK.set(vmclock);
     }
-    let mode = match trust::in_native() {
+}
+
+/// Whether the kernel is asked at once, or only when the pause after the last question is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    Waits,
+    AsksAtOnce,
+}
+
+/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock. Nothing is
+/// decided, and the kernel's clock answers, while the kernel has not made up its mind or cannot be asked. Readings ask again after a tenth of a second; where the
+/// kernel cannot be asked, after twice as long each time, and ten times at most: what has shut itself into a sandbox since then is not to die of it.
+/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
+#[cold]
+fn decide(patience: Patience) -> usize {
+    /// When the kernel, which had no answer, is asked again.
+    static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
+    /// How often it could not be asked.
+    static FAILURES: AtomicU32 = AtomicU32::new(0);
+    const PAUSE_NS: u64 = 100_000_000;
+    const MOST_FAILURES: u32 = 10;
+    let now_ns = monotonic().nanoseconds();
+    if patience == Patience::Waits && now_ns < ASK_AGAIN_NS.load(Ordering::Relaxed) {
+        return UNDECIDED;
+    }
+    ask_for_vmclock();
+    let (mode, why) = match trust::in_native() {
         Trust::Yes(native) => {
             native::install(native, native::words().0);
-            NATIVE
+            (NATIVE, Why::Offered)
         }
-        Trust::No => KERNEL,
-        Trust::NotYet => {
-            ASK_AGAIN_NS.store(now_ns.saturating_add(PAUSE_NS), Ordering::Relaxed);
+        Trust::No => (KERNEL, Why::NotOffered),
+        Trust::NotYet(unsettled) => {
+            let pause_ns = if unsettled == Unsettled::Measuring {
+                PAUSE_NS
+            } else {
+                let failures = FAILURES.fetch_add(1, Ordering::Relaxed);
+                if failures < MOST_FAILURES { PAUSE_NS << failures } else { u64::MAX }
+            };
+            ASK_AGAIN_NS.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
+            Why::of(unsettled).note();
             return MODE.load(Ordering::Acquire);
         }
     };
     // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
     // The counter stays installed then: who takes it away may come after another who has just put it there, and nobody is answered by it without a
     // segment of its own.
-    MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| mode)
+    match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            why.note();
+            mode
+        }
+        Err(decided) => decided,
+    }
 }
 
 /// The hypervisor's marker of disruptions, as it is now: another value after the machine was moved to another host. `None` where it tells nothing of that, or not
@@ -243,8 +387,9 @@ pub struct Status {
     pub last_bracket: Option<Duration>,
     /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty, what the segment
     /// in force is ahead by, and a sudden change of the kernel's rate by 1000 ppm over the longest segment: from one end of what `ADJ_FREQUENCY` may ask for (Linux,
-    /// kernel/time/ntp.c: 500 ppm) to the other. A daemon that changes the tick itself, as chrony does for large corrections, changes the rate by up to a tenth, and
-    /// then the answers of one segment are off by as much. Zero where the kernel's clock answers.
+    /// kernel/time/ntp.c: 500 ppm) to the other. While the kernel slews an offset (`ADJ_OFFSET`, as systemd-timesyncd does) or has a tick of another length (`ADJ_TICK`, as
+    /// chrony does for large corrections), its rate changes by more: that is computed from what adjtimex(2) reports, and added. A change that adjtimex does not show any more is added as soon
+    /// as a reading is seen to be off by more. Where the kernel's clock answers it is zero, or as much as the last segment is ahead of that clock.
     pub bound: Duration,
     /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
     pub frequency_error_ppm: Option<f64>,
@@ -259,6 +404,9 @@ pub struct Status {
     pub disruptions: Option<u64>,
     /// How often a bracket was too wide to be used.
     pub refused_brackets: u64,
+    /// How often `CLOCK_MONOTONIC` itself was found to have gone back by more than 100 ms, so that instants went back with it: setns(2) into another time
+    /// namespace, or a process that CRIU restored after the machine was started again.
+    pub restarts: u64,
 }
 
 /// Why [`use_source`] did not take a source. What told the time before still does.
@@ -307,38 +455,43 @@ pub enum SourceRefused {
     TooMany,
 }
 
-/// The source that tells the time, and why. Decides if nothing was decided yet.
+/// The source that tells the time, and why. Decides if nothing was decided yet. Asks the kernel again if it could not be asked, and whether it still offers the counter.
 pub fn source() -> (SourceId, &'static str) {
-    let _ = in_use();
-    match MODE.load(Ordering::Acquire) {
-        NATIVE => (NATIVE_ID, "the processor's own counter, steady, and offered by the kernel as a clock source"),
-        index if index >= FIRST_SOURCE => {
-            let id = SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone());
-            (id, "the program asked for it")
-        }
-        UNDECIDED => (
-            KERNEL_ID,
-            "the kernel is still measuring the processor's counter, as for the first seconds after its start",
-        ),
-        _ => {
-            (KERNEL_ID, "no counter of this processor is steady, permitted and offered by the kernel as a clock source")
-        }
+    if MODE.load(Ordering::Acquire) == UNDECIDED {
+        decide(Patience::AsksAtOnce);
+    } else {
+        reconsider();
     }
+    let id = match MODE.load(Ordering::Acquire) {
+        NATIVE => NATIVE_ID,
+        index if index >= FIRST_SOURCE => {
+            SOURCES[index - FIRST_SOURCE].get().map_or(KERNEL_ID, |source| source.info().id.clone())
+        }
+        _ => KERNEL_ID,
+    };
+    (id, Why::now().text())
 }
 
-/// How good the system's clock is at the moment.
+/// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`] never does: a sandbox may forbid it.
 pub fn status() -> Status {
     let (source, reason) = source();
+    let end_ns = Published::new(native::words().0).in_force().line.end_ns();
+    let before_ns = monotonic().nanoseconds();
+    let answer_ns = now_ns();
+    let after_ns = monotonic().nanoseconds();
+    // Behind the answer: the first one of a counter is the one that tells its rate.
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
-    let bound_ns = match (bracket_ns, follower.rate()) {
-        // 1000 ppm: one part in a thousand.
-        (Some(width_ns), Some(rate)) => {
-            rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + following.map_or(0, Following::lead_ns)
-        }
-        _ => 0,
-    };
+    let bound_ns = Known {
+        rate_and_width_ns: follower.rate().zip(bracket_ns),
+        lead_ns: following.map_or(0, Following::lead_ns),
+        ahead_ns: end_ns.saturating_sub(before_ns),
+        outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
+        // A kernel that does not tell, or a sandbox that refuses, leaves what is seen.
+        slew_ppb: adjtime::read_slew().map_or(0, bound::slew_ppb),
+    }
+    .bound_ns();
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     let measured_hertz = follower.rate().map(|rate| 1e9 * (1_u64 << 32) as f64 / rate.slope as f64);
     let stated = source::open(&Host::live(), source.as_str()).ok().and_then(|opened| opened.as_dyn().info().nominal);
@@ -355,11 +508,15 @@ pub fn status() -> Status {
         jumps: follower.jumps,
         disruptions: VMCLOCK.get().map(|_| following.map_or(0, Following::disruptions)),
         refused_brackets: following.map_or(0, Following::refused),
+        restarts: restarts(Published::new(native::words().0)),
     }
 }
 
 /// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
 pub fn prime() {
+    if MODE.load(Ordering::Acquire) == UNDECIDED {
+        decide(Patience::AsksAtOnce);
+    }
     let start = monotonic().nanoseconds();
     // The rounds are counted as well, for a clock that a sandbox has shut and that stands at zero.
     for _ in 0..1_000_000 {
@@ -398,8 +555,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         tested(source.as_ref())?;
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
-    let refused = SourceRefused::Unavailable(Unavailable::IllegalInstruction);
-    let native = if mode == NATIVE { Some(source::permitted_native().ok_or(refused)?) } else { None };
+    let native = if mode == NATIVE { Some(source::permitted_native().map_err(Unavailable::of_counter)?) } else { None };
     change_to(mode, native, &changing)
 }
 
@@ -494,6 +650,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefus
 
 /// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
 fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
+    ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
     // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
@@ -519,6 +676,7 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
             native::remove();
         }
     }
+    Why::Wanted.note();
     Ok(())
 }
 

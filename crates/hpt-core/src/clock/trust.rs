@@ -1,18 +1,43 @@
 //! Whether the processor's own counter may tell the time without anybody asking for it: what the processor says of it, and the kernel.
 //! Installs nothing. Allocates nothing, because it may be asked in a signal handler.
 
-use std::{fs::File, io::Read};
+use std::{
+    fs::File,
+    io::{self, Read},
+};
 
-use crate::{source::permitted_native, sys::native::Native};
+use crate::{
+    source::permitted_native,
+    sys::{arch::CounterRefused, native::Native},
+};
 
 /// What is to be thought of the processor's own counter.
 #[derive(Debug)]
 pub(super) enum Trust {
     Yes(Native),
-    /// The kernel has not made up its mind.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only a TSC is measured first"))]
-    NotYet,
+    /// A later call may have another answer.
+    NotYet(Unsettled),
     No,
+}
+
+/// Why there is no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsettled {
+    /// The kernel is still measuring the counter.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only a TSC is measured first"))]
+    Measuring,
+    /// The kernel's list of clock sources could not be read: no descriptor or memory was free, or sysfs is not mounted here.
+    NotAsked,
+    /// No child process could be started to try the counter.
+    NotTried,
+}
+
+/// What the kernel's list of clock sources says of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    Yes,
+    No,
+    NotAsked,
 }
 
 /// The TSC: steady by the processor's word, and offered by the kernel as a clock source.
@@ -24,27 +49,141 @@ pub(super) fn in_native() -> Trust {
     let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
         && leaf(0x8000_0007).is_some_and(|[_, _, _, edx]| edx & INVARIANT != 0);
     if !invariant {
-        Trust::No
-    } else if kernel_offers("tsc") {
-        permitted_native().map_or(Trust::No, Trust::Yes)
-    } else if kernel_offers("tsc-early") {
+        return Trust::No;
+    }
+    let list = List::read();
+    match list.offer("tsc") {
+        Offer::Yes => permitted(),
+        Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
         // Its name while the kernel measures its rate, for the first seconds. Linux, arch/x86/kernel/tsc.c.
-        Trust::NotYet
-    } else {
-        Trust::No
+        Offer::No if list.offer("tsc-early") == Offer::Yes => Trust::NotYet(Unsettled::Measuring),
+        Offer::No => Trust::No,
     }
 }
 
 /// The ARM generic timer: offered by the kernel as a clock source.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn in_native() -> Trust {
-    if kernel_offers("arch_sys_counter") { permitted_native().map_or(Trust::No, Trust::Yes) } else { Trust::No }
+    match List::read().offer("arch_sys_counter") {
+        Offer::Yes => permitted(),
+        Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
+        Offer::No => Trust::No,
+    }
 }
 
-/// Whether the kernel has a clock source of this name on its list. What it found unstable it drops.
-fn kernel_offers(name: &str) -> bool {
-    let mut list = [0; 256];
-    let read = File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource")
-        .and_then(|mut file| file.read(&mut list));
-    read.is_ok_and(|length| list[..length].split(u8::is_ascii_whitespace).any(|offered| offered == name.as_bytes()))
+/// What the kernel offers, if this program may read it.
+fn permitted() -> Trust {
+    match permitted_native() {
+        Ok(native) => Trust::Yes(native),
+        Err(CounterRefused::NotReadable) => Trust::No,
+        Err(CounterRefused::NotTried) => Trust::NotYet(Unsettled::NotTried),
+    }
+}
+
+/// Clock sources that rank below every counter of a processor.
+const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies"];
+
+/// Whether the kernel offers the processor's own counter at the moment; `None` where it could not be asked. Two system calls, no child.
+pub(super) fn is_offered() -> Option<bool> {
+    let name = if cfg!(target_arch = "x86_64") { "tsc" } else { "arch_sys_counter" };
+    match List::read().offer(name) {
+        Offer::Yes => Some(true),
+        Offer::No => Some(false),
+        Offer::NotAsked => None,
+    }
+}
+
+/// The kernel's list of clock sources, if it could be read. A source that the kernel found unstable is dropped from it, or, where the kernel runs without
+/// high-resolution timers (`highres=off nohz=off`), put at its end with the rank 0. Linux, kernel/time/clocksource.c, `__clocksource_unstable`
+/// and `available_clocksource_show`.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    bytes: [u8; 256],
+    length: Option<usize>,
+}
+
+impl List {
+    fn read() -> Self {
+        Self::of(File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource"))
+    }
+
+    /// As `file` has it. No error says anything of a source.
+    fn of(file: io::Result<impl Read>) -> Self {
+        let mut bytes = [0; 256];
+        let length = file.ok().and_then(|mut file| {
+            loop {
+                match file.read(&mut bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    answer => break answer.ok(),
+                }
+            }
+        });
+        // The kernel always has a clock source.
+        Self { bytes, length: length.filter(|&length| length > 0) }
+    }
+
+    fn offer(&self, name: &str) -> Offer {
+        let Some(length) = self.length else { return Offer::NotAsked };
+        let mut offered = self.bytes[..length].split(u8::is_ascii_whitespace);
+        let is_slow = |offered: &[u8]| SLOWER.iter().any(|slower| slower.as_bytes() == offered);
+        // In the order of their rank. One that is behind a device or the tick was degraded.
+        match offered.find(|offered| *offered == name.as_bytes() || is_slow(offered)) {
+            Some(found) if !is_slow(found) => Offer::Yes,
+            _ => Offer::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, ErrorKind, Read};
+
+    use super::{List, Offer};
+
+    /// A file of sysfs that fails, or is interrupted before it is read.
+    struct Failing(Vec<ErrorKind>, &'static [u8]);
+
+    impl Read for Failing {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            match self.0.pop() {
+                Some(kind) => Err(kind.into()),
+                None => self.1.read(into),
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_source_or_lacks_it() {
+        let list = List::of(Ok(&b"kvm-clock tsc acpi_pm \n"[..]));
+        assert_eq!(["tsc", "kvm-clock", "ts"].map(|name| list.offer(name)), [Offer::Yes, Offer::Yes, Offer::No]);
+    }
+
+    #[test]
+    fn a_counter_at_the_end_of_the_list_was_degraded() {
+        let offer = |list: &'static str| List::of(Ok(list.as_bytes())).offer("tsc");
+        for unstable in
+            ["hpet acpi_pm jiffies tsc", "kvm-clock jiffies tsc \n", "acpi_pm tsc", "refined-jiffies jiffies tsc"]
+        {
+            assert_eq!(offer(unstable), Offer::No, "{unstable}");
+        }
+        for stable in ["tsc hpet acpi_pm jiffies", "kvm-clock tsc", "hyperv_clocksource_tsc_page tsc acpi_pm", "tsc"] {
+            assert_eq!(offer(stable), Offer::Yes, "{stable}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_says_nothing_of_any_source() {
+        for error in [24, 23, 12, 2, 13] {
+            let list = List::of(Err::<&[u8], _>(io::Error::from_raw_os_error(error)));
+            assert_eq!(list.offer("tsc"), Offer::NotAsked, "error {error}");
+        }
+        assert_eq!(List::of(Ok(&b""[..])).offer("tsc"), Offer::NotAsked);
+        assert_eq!(List::of(Ok(Failing(vec![ErrorKind::OutOfMemory], b"tsc"))).offer("tsc"), Offer::NotAsked);
+    }
+
+    #[test]
+    fn an_interrupted_read_is_made_again() {
+        let interrupted = Failing(vec![ErrorKind::Interrupted, ErrorKind::Interrupted], b"tsc hpet");
+        assert_eq!(List::of(Ok(interrupted)).offer("tsc"), Offer::Yes);
+    }
 }

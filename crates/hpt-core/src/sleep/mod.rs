@@ -18,10 +18,13 @@ use self::{
     word::Word,
 };
 use crate::{
-    clock::Instant,
+    clock::{Instant, kernels_clock},
     realtime::NoSlack,
     stats::{Histogram, Spread},
-    sys::wait::{self, Till},
+    sys::{
+        clock::ClockId,
+        wait::{self, Till},
+    },
 };
 
 /// A reserve is no longer, whatever was learned: a host that takes milliseconds does not teach it milliseconds.
@@ -33,6 +36,8 @@ const SHORTEST_PARK_NS: u64 = 5_000;
 const TRY_EVERY: u32 = 16;
 /// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`: by more than `Instant` is away from that.
 const LEAST_STEP: Duration = Duration::from_micros(200);
+/// A moment that the kernel's clock reaches by so much later than `Instant` is one of a clock that went back.
+const WENT_BACK: Duration = Duration::from_millis(100);
 /// Who spins towards a moment of the wall clock looks at it so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -200,15 +205,26 @@ impl Sleeper {
 
     /// Sleeps until `deadline`; not at all if that has passed.
     pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
-        let start = Instant::now();
-        self.settle();
-        self.park(deadline, start);
-        // Once for nothing: the way out was last gone a sleep ago, and what is cold of it would make this one late.
-        let woken = self.spin_until(start, deadline, start);
-        if !woken.is_in_time() {
-            return woken;
+        let mut deadline = deadline;
+        loop {
+            let start = Instant::now();
+            self.settle();
+            self.park(deadline, start);
+            // Once for nothing: the way out was last gone a sleep ago, and what is cold of it would make this one late.
+            let woken = self.spin_until(start, deadline, start);
+            if !woken.is_in_time() {
+                return woken;
+            }
+            let woken = self.spin_until(deadline, deadline, start);
+            match self.last {
+                // `CLOCK_MONOTONIC` went back: this sleep lasts as long as it would have.
+                Some(Slept { now, .. }) if now < start && woken.is_in_time() => {
+                    deadline = now + deadline.duration_since(start);
+                    self.last = None;
+                }
+                _ => return woken,
+            }
         }
-        self.spin_until(deadline, deadline, start)
     }
 
     /// Sleeps until the wall clock shows `deadline`. If it is set meanwhile, the sleep is shorter or longer by as much.
@@ -243,7 +259,7 @@ impl Sleeper {
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
-                self.word.until_set_or(|| Instant::now() >= until, |_| std::hint::spin_loop());
+                self.word.until_set_or(|| is_over(Instant::now(), until, now), |_| std::hint::spin_loop());
                 spun_ns += Instant::now().nanoseconds_since(now);
             }
         };
@@ -303,12 +319,16 @@ impl Sleeper {
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
         let moment = Duration::from_nanos(until.as_nanoseconds());
+        // The kernel waits by its own clock. Where that went back, `Instant` follows within a millisecond, and there is nothing to park for until then.
+        if clock_went_back(until, length_ns) {
+            return;
+        }
         let _slack = NoSlack::hold();
         let mut now = start;
         self.word.until_set_or(
             || {
                 now = Instant::now();
-                now >= until
+                is_over(now, until, start)
             },
             |word| wait::wait_while_zero(word, Till::Monotonic, moment),
         );
@@ -327,7 +347,7 @@ impl Sleeper {
         self.word.until_set_or(
             || {
                 now = Instant::now();
-                now >= until
+                is_over(now, until, start)
             },
             |_| std::hint::spin_loop(),
         );
@@ -370,6 +390,20 @@ impl Done {
 
 fn reserve(aim: Aim) -> Reserve {
     Reserve::new(aim, nanoseconds(LONGEST_RESERVE))
+}
+
+/// Whether a wait until `until` is over that began at `start`. A moment before its beginning is one of a clock that went back.
+#[inline(always)]
+fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
+    now >= until || now < start
+}
+
+/// Whether the kernel's own clock takes longer than `length_ns` to `until`, by more than `Instant` can be off: it went back. A clock that a sandbox has shut stands at
+/// zero and tells nothing.
+fn clock_went_back(until: Instant, length_ns: u64) -> bool {
+    let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
+    let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
+    clock_ns != 0 && left_ns > length_ns.saturating_add(nanoseconds(WENT_BACK))
 }
 
 /// Whether a wake-up a reserve before what was due, so late by the wall clock and so long past due by [`Instant`], was late by itself: where the clock was set

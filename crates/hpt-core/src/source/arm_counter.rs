@@ -63,7 +63,7 @@ impl ArmCounter {
             return Err(Unavailable::Captured);
         }
         let self_synchronised = has_self_synchronised_reads(host.facts().hwcap2);
-        let token = CounterToken::detect(true, self_synchronised).ok_or(Unavailable::IllegalInstruction)?;
+        let token = CounterToken::detect(true, self_synchronised).map_err(Unavailable::of_counter)?;
         info.nominal = info.nominal.or_else(|| {
             let frequency = Frequency::from_hertz(token.frequency_register().into())?;
             Some(Nominal { frequency, stated_by: StatedBy::Cntfrq })

@@ -27,6 +27,7 @@ const CONTROL_D: u32 = 1 << 3;
 ///
 /// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source lives its thread stays on the CPU on
 /// which it was opened, because each core counts its own cycles and opens its own counter.
+/// CPU hotplug and cpuset changes override that without notice: see the project's docs/safety.md.
 ///
 /// The right to read it can be taken away: a perf event of any program that ends on this CPU may close the counter, and the next read raises SIGILL; on
 /// 32-bit ARM it is left standing. So it is checked each time it is opened, and while it is open this process opens no [`PerfCycles`](super::PerfCycles).
@@ -153,6 +154,7 @@ fn refusal(why: CyclesRefused, cpu: usize) -> Unavailable {
         CyclesRefused::Killed => Unavailable::Closed {
             evidence: format!("a child that read the counter on CPU {cpu} was ended by a signal"),
         },
+        CyclesRefused::NotTried => Unavailable::not_tried(),
     }
 }
 
@@ -238,6 +240,8 @@ mod tests {
         assert!(remedy.contains("hpt_cycles") && remedy.contains("perf_user_access"), "{remedy}");
         assert!(matches!(refusal(CyclesRefused::NoAccessRegister, 0), Unavailable::NoPmu { .. }));
         assert!(matches!(refusal(CyclesRefused::Killed, 0), Unavailable::Closed { .. }));
+        let not_tried = refusal(CyclesRefused::NotTried, 0);
+        assert!(not_tried.to_string().contains("no child process could be started"), "{not_tried}");
     }
 
     #[test]

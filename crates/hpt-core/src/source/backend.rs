@@ -4,7 +4,10 @@
 use std::fmt;
 
 use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
-use crate::host::{Architecture, ClockSources, Host};
+use crate::{
+    host::{Architecture, ClockSources, Host},
+    sys::arch::CounterRefused,
+};
 
 mod sealed {
     pub trait Sealed {}
@@ -283,6 +286,21 @@ impl MissingRight {
 }
 
 impl Unavailable {
+    /// The read has to be tried in a child process, and none could be started.
+    pub(super) fn not_tried() -> Self {
+        Self::Refused {
+            reason: "no child process could be started to try the read; a later attempt may succeed".to_owned(),
+        }
+    }
+
+    /// Why the processor's own counter cannot be read.
+    pub(crate) fn of_counter(refused: CounterRefused) -> Self {
+        match refused {
+            CounterRefused::NotReadable => Self::IllegalInstruction,
+            CounterRefused::NotTried => Self::not_tried(),
+        }
+    }
+
     /// What helps, where anything does.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {

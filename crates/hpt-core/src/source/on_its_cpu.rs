@@ -69,7 +69,7 @@ impl Drop for OnItsCpu {
 #[cfg(test)]
 mod tests {
     use super::OnItsCpu;
-    use crate::sys::process::CpuSet;
+    use crate::sys::process::{CpuSet, current_cpu};
 
     fn allowed() -> Vec<usize> {
         CpuSet::of_this_thread().expect("every kernel answers").cpus().collect()
@@ -85,5 +85,28 @@ mod tests {
         assert_eq!(allowed(), [second.cpu()]);
         drop(second);
         assert_eq!(allowed(), before);
+    }
+
+    /// As a change of the thread's cpuset does, or its CPU when it goes offline: the kernel moves the thread, and no guard is told.
+    #[test]
+    fn a_thread_that_is_moved_from_outside_is_not_held() {
+        let before = allowed();
+        let guard = OnItsCpu::here().expect("this kernel tells the CPU");
+        let Some(other) = before.into_iter().find(|&cpu| cpu != guard.cpu()) else {
+            return skipped!("this thread may run on one CPU only");
+        };
+        let thread = std::fs::read_link("/proc/thread-self").expect("procfs is mounted");
+        let thread = thread.file_name().expect("a number").to_str().expect("a number").to_owned();
+        let moved = std::process::Command::new("taskset").args(["-p", "-c", &other.to_string(), &thread]).output();
+        if !moved.is_ok_and(|output| output.status.success()) {
+            return skipped!("taskset is not installed, or may not move a thread");
+        }
+        assert_eq!(current_cpu(), Some(other));
+        let again = OnItsCpu::here().map(|guard| guard.cpu()).map_err(|error| error.kind());
+        assert_eq!(
+            again,
+            Err(std::io::ErrorKind::ResourceBusy),
+            "what was found out about one CPU is not true of the next"
+        );
     }
 }

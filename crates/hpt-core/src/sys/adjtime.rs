@@ -15,9 +15,45 @@ pub(crate) struct Timex {
     pub(crate) estimated_error_us: i64,
 }
 
+/// What changes the rate of the kernel's clocks for a time: an offset that it is asked to take back, and a tick of another length than usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slew {
+    /// What is left of the offset.
+    pub(crate) offset_ns: i64,
+    pub(crate) time_constant: i64,
+    pub(crate) tick_us: i64,
+    pub(crate) usual_tick_us: i64,
+}
+
+/// Asks the kernel for what it is slewing, and changes nothing.
+#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
+pub(crate) fn read_slew() -> io::Result<Slew> {
+    /// The offset is in nanoseconds. Linux, include/uapi/linux/timex.h.
+    const STA_NANO: libc::c_int = 0x2000;
+    let timex = ask()?;
+    Ok(slew_of(timex.offset.into(), timex.status & STA_NANO != 0, timex.constant.into(), timex.tick.into()))
+}
+
+fn slew_of(offset: i64, is_nano: bool, time_constant: i64, tick_us: i64) -> Slew {
+    let offset_ns = if is_nano { offset } else { offset.saturating_mul(1_000) };
+    Slew { offset_ns, time_constant, tick_us, usual_tick_us: usual_tick_us() }
+}
+
 /// Asks the kernel, and changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read() -> io::Result<Timex> {
+    let timex = ask()?;
+    Ok(Timex {
+        status: timex.status.cast_unsigned(),
+        frequency_scaled: timex.freq.into(),
+        tick_us: timex.tick.into(),
+        usual_tick_us: usual_tick_us(),
+        maximum_error_us: timex.maxerror.into(),
+        estimated_error_us: timex.esterror.into(),
+    })
+}
+
+fn ask() -> io::Result<libc::timex> {
     // SAFETY: timex consists of integers, for which zero is a value.
     let mut timex = unsafe { std::mem::zeroed::<libc::timex>() };
     timex.modes = 0;
@@ -25,14 +61,31 @@ pub(crate) fn read() -> io::Result<Timex> {
     if unsafe { libc::adjtimex(&raw mut timex) } == -1 {
         return Err(io::Error::last_os_error());
     }
+    Ok(timex)
+}
+
+#[allow(clippy::useless_conversion, reason = "as above")]
+fn usual_tick_us() -> i64 {
     // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    Ok(Timex {
-        status: timex.status.cast_unsigned(),
-        frequency_scaled: timex.freq.into(),
-        tick_us: timex.tick.into(),
-        usual_tick_us: 1_000_000 / i64::from(ticks_a_second).max(1),
-        maximum_error_us: timex.maxerror.into(),
-        estimated_error_us: timex.esterror.into(),
-    })
+    1_000_000 / i64::from(ticks_a_second).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read_slew, slew_of};
+
+    #[test]
+    fn an_offset_is_in_nanoseconds_whatever_the_kernel_counts_it_in() {
+        assert_eq!(slew_of(-7, true, 1, 10_000).offset_ns, -7);
+        assert_eq!(slew_of(-7, false, 1, 10_000).offset_ns, -7_000);
+    }
+
+    #[test]
+    fn this_kernel_slews_by_less_than_its_limits() {
+        match read_slew() {
+            Ok(slew) => assert!(slew.offset_ns.abs() <= 1_000_000_000 && slew.time_constant <= 10, "{slew:?}"),
+            Err(refused) => skipped!("{refused}"),
+        }
+    }
 }

@@ -1,16 +1,29 @@
 //! Tries something that may raise a signal, in a forked child.
 //! Decides nothing: the caller knows what a child that died means.
 
-/// Whether a child that does `attempt` lives to its end. `attempt` must only execute instructions: no allocation, no lock, no output, as
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trial {
+    /// The child reached its end.
+    Lived,
+    /// A signal ended the child, or it ended itself early.
+    Died,
+    /// No child could be started, or another part of the program collected it. Nothing is known; a later trial may tell.
+    NotTried,
+}
+
+/// Does `attempt` in a forked child. `attempt` must only execute instructions: no allocation, no lock, no output, as
 /// behoves the child of a process that may have threads (fork(2)).
-pub(crate) fn survives(attempt: impl FnOnce()) -> bool {
+///
+/// The child has no exit signal: the program gets no SIGCHLD, the kernel does not collect the child where SIGCHLD is ignored, and `waitpid(-1)` in another
+/// thread does not see it. Only a wait with `__WALL` or `__WCLONE` does.
+pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
     // Not fork(3): the C library's takes its own locks, which a signal handler that asks for this may have interrupted.
-    // SAFETY: with no flag but the signal and no stack of its own the call is the kernel's fork: the child has a copy of everything. It executes `attempt`,
+    // SAFETY: without flags, exit signal and stack of its own the call is the kernel's fork: the child has a copy of everything. It executes `attempt`,
     // which by this function's contract calls nothing that is not async-signal-safe, and ends in _exit. clone(2).
-    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
     match child {
-        // No child could be had: nothing is known, so nothing is promised.
-        -1 => false,
+        -1 => Trial::NotTried,
         0 => {
             give_up_quietly();
             attempt();
@@ -21,14 +34,16 @@ pub(crate) fn survives(attempt: impl FnOnce()) -> bool {
             let child = libc::pid_t::try_from(child).unwrap_or(-1);
             let mut status = 0;
             loop {
+                // __WCLONE waits for children without an exit signal, and for no others.
                 // SAFETY: `status` is live and filled by the call; `child` is a child of this process that nobody else knows of. waitpid(2).
-                let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WCLONE) };
                 if waited == child {
-                    return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+                    let lived = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+                    return if lived { Trial::Lived } else { Trial::Died };
                 }
-                // A handler interrupted the wait; anything else (SIGCHLD ignored, so that the kernel reaped it) tells nothing.
+                // A handler interrupted the wait. Any other error means that the child's end is lost.
                 if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                    return false;
+                    return Trial::NotTried;
                 }
             }
         }
@@ -47,11 +62,16 @@ fn give_up_quietly() {
 
 #[cfg(test)]
 mod tests {
-    use super::survives;
+    use std::{
+        process::Command,
+        sync::atomic::{AtomicU32, Ordering},
+    };
+
+    use super::{Trial, attempt_in_child};
 
     #[test]
     fn a_child_that_does_nothing_lives() {
-        assert!(survives(|| ()));
+        assert_eq!(attempt_in_child(|| ()), Trial::Lived);
     }
 
     #[test]
@@ -60,6 +80,108 @@ mod tests {
             // SAFETY: raises SIGILL in the calling thread, which ends the child. raise(3) is async-signal-safe.
             let _ = unsafe { libc::raise(libc::SIGILL) };
         };
-        assert!(!survives(die));
+        assert_eq!(attempt_in_child(die), Trial::Died);
+    }
+
+    /// Runs one test of this program that changes what the whole process does with its children, in a process of its own.
+    fn alone(test: &str) {
+        let program = std::env::current_exe().expect("Linux tells");
+        let name = format!("sys::trial::tests::{test}");
+        let output = Command::new(program).args(["--exact", &name, "--ignored", "--nocapture"]).output();
+        let output = output.expect("this program can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    #[test]
+    fn an_ignored_sigchld_does_not_change_the_outcome() {
+        alone("with_sigchld_ignored");
+    }
+
+    #[test]
+    #[ignore = "a part of another test: it changes the process"]
+    fn with_sigchld_ignored() {
+        // SAFETY: ignoring a signal installs no handler. signal(2).
+        let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        assert_ne!(before, libc::SIG_ERR);
+        assert_eq!(attempt_in_child(|| ()), Trial::Lived);
+    }
+
+    #[test]
+    fn a_handler_that_reaps_every_child_does_not_see_a_trial() {
+        alone("with_a_handler_that_reaps_every_child");
+    }
+
+    #[test]
+    #[ignore = "a part of another test: it changes the process"]
+    fn with_a_handler_that_reaps_every_child() {
+        static SIGNALS: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn reap(_: libc::c_int) {
+            SIGNALS.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: waitpid may be called without a place for the status; it is async-signal-safe. waitpid(2).
+            while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        }
+        // SAFETY: the handler does only what is async-signal-safe. signal(2).
+        let before = unsafe { libc::signal(libc::SIGCHLD, reap as extern "C" fn(libc::c_int) as usize) };
+        assert_ne!(before, libc::SIG_ERR);
+        assert!((0..100).all(|_| attempt_in_child(|| ()) == Trial::Lived));
+        assert_eq!(SIGNALS.load(Ordering::Relaxed), 0, "a trial sends no SIGCHLD");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_any_child_does_not_see_a_trial() {
+        alone("beside_a_thread_that_waits_for_any_child");
+    }
+
+    #[test]
+    #[ignore = "a part of another test: it collects every child of the process"]
+    fn beside_a_thread_that_waits_for_any_child() {
+        let mut own = Command::new("sleep").arg("1000").spawn().expect("coreutils");
+        let own_id = own.id().cast_signed();
+        let supervisor = std::thread::spawn(move || {
+            let mut strangers = 0;
+            loop {
+                // SAFETY: waitpid may be called without a place for the status. waitpid(2).
+                let child = unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
+                if child == own_id || child < 0 {
+                    return strangers;
+                }
+                strangers += 1;
+            }
+        });
+        let outcomes: Vec<_> = (0..200).map(|_| attempt_in_child(|| ())).collect();
+        own.kill().expect("it is a child of this process");
+        let strangers = supervisor.join().expect("it only counts");
+        // The supervisor has collected it.
+        assert!(own.wait().is_err());
+        assert!(outcomes.iter().all(|outcome| *outcome == Trial::Lived), "{outcomes:?}");
+        assert_eq!(strangers, 0, "children that the program did not start");
+    }
+
+    #[test]
+    fn without_a_process_to_spare_nothing_is_known() {
+        alone("with_no_process_to_spare");
+    }
+
+    #[test]
+    #[ignore = "a part of another test: it limits the process"]
+    fn with_no_process_to_spare() {
+        // Root may start processes beyond the limit; an ordinary user may not.
+        // SAFETY: geteuid takes nothing and cannot fail. geteuid(2).
+        if unsafe { libc::geteuid() } == 0 {
+            // SAFETY: takes a number; this process gives up its rights for good. setuid(2).
+            if unsafe { libc::setuid(65_534) } != 0 {
+                return skipped!("this process may not give up its rights");
+            }
+        }
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `none` is live and only read. setrlimit(2).
+        let answer = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
+        assert_eq!(answer, 0);
+        assert_eq!(attempt_in_child(|| ()), Trial::NotTried);
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod doctor;
+mod edges;
 mod hosts;
 mod instants;
 mod laws;

@@ -82,7 +82,7 @@ impl PerfTime {
             .map()
             .map_err(|error| Unavailable::Refused { reason: format!("mapping the page of a perf event: {error}") })?;
         let at_opening = page::line(&page).map_err(not_told)?;
-        let counter = permitted_native().ok_or(Unavailable::IllegalInstruction)?;
+        let counter = permitted_native().map_err(Unavailable::of_counter)?;
         tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
     }
 

@@ -3,6 +3,8 @@
 
 use core::arch::asm;
 
+use super::CounterRefused;
+
 /// Proof that CNTVCT_EL0 may be read: no prctl of this thread forbids it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CounterToken {
@@ -11,8 +13,8 @@ pub(crate) struct CounterToken {
 
 impl CounterToken {
     /// `permitted` says that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2 has ECV.
-    pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Option<Self> {
-        permitted.then_some(Self { self_synchronised })
+    pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Result<Self, CounterRefused> {
+        permitted.then_some(Self { self_synchronised }).ok_or(CounterRefused::NotReadable)
     }
 
     /// A copy of the token that `sys::native` was given: only there may it be made.

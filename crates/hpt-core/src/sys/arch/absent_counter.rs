@@ -1,14 +1,16 @@
 //! The twin of `aarch64.rs` and `arm.rs` on machines without that counter: a token that cannot exist.
 //! Never panics and never returns a made-up number.
 
+use super::CounterRefused;
+
 /// A token without values: nothing can be read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CounterToken {}
 
 impl CounterToken {
     /// No token: this machine has no CNTVCT.
-    pub(crate) fn detect(_permitted: bool, _self_synchronised: bool) -> Option<Self> {
-        None
+    pub(crate) fn detect(_permitted: bool, _self_synchronised: bool) -> Result<Self, CounterRefused> {
+        Err(CounterRefused::NotReadable)
     }
 
     pub(crate) fn read(self) -> u64 {

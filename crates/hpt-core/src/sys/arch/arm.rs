@@ -3,7 +3,8 @@
 
 use core::{arch::asm, marker::PhantomData};
 
-use crate::sys::trial;
+use super::CounterRefused;
+use crate::sys::trial::{Trial, attempt_in_child};
 
 /// Proof that CNTVCT may be read: a child of this process read it and lived.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +23,19 @@ macro_rules! isb {
 impl CounterToken {
     /// Tries the instructions in a forked child: nothing that can be asked tells whether the kernel opened them. `permitted` says that
     /// PR_GET_TSC does not forbid the counter.
-    pub(crate) fn detect(permitted: bool, _self_synchronised: bool) -> Option<Self> {
+    pub(crate) fn detect(permitted: bool, _self_synchronised: bool) -> Result<Self, CounterRefused> {
         let token = Self { made_by_detect: PhantomData };
-        let lives = permitted
-            && trial::survives(|| {
-                token.read_end();
-                token.frequency_register();
-            });
-        lives.then_some(token)
+        if !permitted {
+            return Err(CounterRefused::NotReadable);
+        }
+        match attempt_in_child(|| {
+            token.read_end();
+            token.frequency_register();
+        }) {
+            Trial::Lived => Ok(token),
+            Trial::Died => Err(CounterRefused::NotReadable),
+            Trial::NotTried => Err(CounterRefused::NotTried),
+        }
     }
 
     /// A copy of the token that `sys::native` was given: only there may it be made.

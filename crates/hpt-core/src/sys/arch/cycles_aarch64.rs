@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use super::{CyclesRefused, access};
-use crate::sys::trial;
+use crate::sys::trial::{Trial, attempt_in_child};
 
 /// PMCR_EL0.LC: the cycle counter overflows at 64 bits, not at 32. Arm ARM (DDI 0487), D24.5, PMCR_EL0.
 const LC: u32 = 1 << 6;
@@ -20,21 +20,26 @@ impl CyclesToken {
     /// Asks on the CPU on which it is called; `by_module` says that a kernel module keeps the counter open. Both registers are tried in a forked child first: a processor without counters, and a hypervisor that
     /// keeps them, raise SIGILL for either.
     pub(crate) fn detect(_platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
-        if !trial::survives(|| {
+        match attempt_in_child(|| {
             access_register();
         }) {
-            return Err(CyclesRefused::NoAccessRegister);
+            Trial::Lived => {}
+            Trial::Died => return Err(CyclesRefused::NoAccessRegister),
+            Trial::NotTried => return Err(CyclesRefused::NotTried),
         }
         let shown = access_register();
         if !access::lets_in(shown, by_module) {
             return Err(CyclesRefused::Closed(shown));
         }
         let token = Self { shows_control: access::shows_control(shown) };
-        let lives = trial::survives(|| {
+        match attempt_in_child(|| {
             token.read_end();
             token.control_register();
-        });
-        if lives { Ok(token) } else { Err(CyclesRefused::Killed) }
+        }) {
+            Trial::Lived => Ok(token),
+            Trial::Died => Err(CyclesRefused::Killed),
+            Trial::NotTried => Err(CyclesRefused::NotTried),
+        }
     }
 
     /// The bits that the counter has before it overflows. Where PMCR_EL0 is not shown, it has the 64 that Linux and hpt_cycles set it up for.

@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use super::{CyclesRefused, access};
-use crate::sys::trial;
+use crate::sys::trial::{Trial, attempt_in_child};
 
 /// Proof that the counter could be read on this CPU when it was made: a child of this process read it and lived. The right can be taken away, and each CPU
 /// has its own.
@@ -46,10 +46,12 @@ impl CyclesToken {
         // The ARM1176 has a register for it as well, which programs may not read.
         let mut token = Self { form: Form::Arm1176, shows_control: true };
         if !is_v6 {
-            if !trial::survives(|| {
+            match attempt_in_child(|| {
                 access_register();
             }) {
-                return Err(CyclesRefused::NoAccessRegister);
+                Trial::Lived => {}
+                Trial::Died => return Err(CyclesRefused::NoAccessRegister),
+                Trial::NotTried => return Err(CyclesRefused::NotTried),
             }
             let shown = access_register();
             if !access::lets_in(shown, by_module) {
@@ -57,11 +59,14 @@ impl CyclesToken {
             }
             token = Self { form: Form::V7, shows_control: access::shows_control(shown) };
         }
-        let lives = trial::survives(|| {
+        match attempt_in_child(|| {
             token.read_end();
             token.control_register();
-        });
-        if lives { Ok(token) } else { Err(CyclesRefused::Killed) }
+        }) {
+            Trial::Lived => Ok(token),
+            Trial::Died => Err(CyclesRefused::Killed),
+            Trial::NotTried => Err(CyclesRefused::NotTried),
+        }
     }
 
     /// The bits that the counter has before it overflows.

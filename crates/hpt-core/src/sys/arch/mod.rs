@@ -50,4 +50,16 @@ pub(crate) enum CyclesRefused {
     Closed(u32),
     /// A child that read the counter was ended by a signal.
     Killed,
+    /// No child could be started to try it: a later call may tell.
+    NotTried,
+}
+
+/// Why there is no token for the processor's own counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CounterRefused {
+    /// The processor has none, it is forbidden, or a child that read it was ended by a signal.
+    NotReadable,
+    /// No child could be started to try it: a later call may tell.
+    #[cfg_attr(not(target_arch = "arm"), allow(dead_code, reason = "only 32-bit ARM has to try"))]
+    NotTried,
 }

@@ -66,6 +66,21 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
     }
 }
 
+/// Moves the calling process, which must have one thread, to a time namespace whose `CLOCK_MONOTONIC` is so many seconds behind. Whether the kernel did.
+pub(crate) fn move_the_clock_back(seconds: u32) -> bool {
+    const CLONE_NEWTIME: libc::c_int = 0x80;
+    // SAFETY: takes a flag; what is made is for children and for setns. unshare(2).
+    if unsafe { libc::unshare(CLONE_NEWTIME) } != 0 {
+        return false;
+    }
+    if std::fs::write("/proc/self/timens_offsets", format!("monotonic -{seconds} 0\n")).is_err() {
+        return false;
+    }
+    let Ok(namespace) = std::fs::File::open("/proc/self/ns/time_for_children") else { return false };
+    // SAFETY: the descriptor is open. setns(2).
+    unsafe { libc::setns(std::os::fd::AsRawFd::as_raw_fd(&namespace), CLONE_NEWTIME) == 0 }
+}
+
 /// From now on, until the process ends, `handler` is called by a signal every `every_us` microseconds, in whichever thread the kernel chooses. `handler`
 /// must only do what a signal handler may.
 pub(crate) fn interrupt_every(every_us: u16, handler: extern "C" fn(libc::c_int)) {

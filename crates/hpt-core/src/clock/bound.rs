@@ -1,0 +1,108 @@
+//! How far an answer may be from the kernel's clock, from what is known of both.
+//! Pure: asks neither the kernel nor the counter.
+
+use super::segment::{LONGEST_NS, Rate};
+use crate::sys::adjtime::Slew;
+
+const BILLION: u64 = 1_000_000_000;
+/// Where an answer is seen to be further off than all that is known explains, the kernel's rate has changed by more than adjtimex tells by now: by a tenth of a
+/// tick that was put back (`ADJ_TICK`), or by an eighth of an offset that was taken back (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
+const UNEXPLAINED_NS: u64 = LONGEST_NS / 4;
+
+/// What is known of the clock when its bound is stated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// The rate and the width of the last bracket, once both are known.
+    pub(super) rate_and_width_ns: Option<(Rate, u64)>,
+    /// How far the segment in force was ahead of its point.
+    pub(super) lead_ns: u64,
+    /// How far the end of the last segment is ahead of the clock. No answer is below that end, whoever gives it.
+    pub(super) ahead_ns: u64,
+    /// How far a reading was outside of two readings of the clock around it, just now.
+    pub(super) outside_ns: u64,
+    /// By how much the kernel's rate may be changed for an offset or a tick, in parts per billion.
+    pub(super) slew_ppb: u64,
+}
+
+impl Known {
+    pub(super) fn bound_ns(self) -> u64 {
+        let bound_ns = match self.rate_and_width_ns {
+            // 1000 ppm: one part in a thousand. Twice what is slewed: a rate that was learned across its change may be off by as much in the segment after it.
+            Some((rate, width_ns)) => {
+                rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + self.lead_ns + 2 * in_a_segment_ns(self.slew_ppb)
+            }
+            // The kernel's clock answers, but not below the end of the last segment.
+            None => self.ahead_ns,
+        };
+        if self.outside_ns > bound_ns { self.outside_ns + UNEXPLAINED_NS } else { bound_ns }
+    }
+}
+
+fn in_a_segment_ns(ppb: u64) -> u64 {
+    u64::try_from(u128::from(ppb) * u128::from(LONGEST_NS) / u128::from(BILLION)).unwrap_or(u64::MAX / 4)
+}
+
+/// By how much the kernel's rate differs from the one that its frequency alone would give, or may from the next second on, in parts per billion.
+///
+/// Of an offset the kernel takes a part for each second: one in 2^(2 + the time constant) of what is left. It reports what is left after that, so the part that is
+/// being slewed now is the offset over 2^(2 + the time constant) − 1. Linux, kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
+pub(super) fn slew_ppb(slew: Slew) -> u64 {
+    let shift = 2 + u32::try_from(slew.time_constant.clamp(0, 30)).unwrap_or(0);
+    // Nanoseconds in a second are parts per billion.
+    let by_offset = slew.offset_ns.unsigned_abs() / ((1 << shift) - 1);
+    let usual_us = slew.usual_tick_us.max(1).unsigned_abs();
+    let by_tick = slew.tick_us.abs_diff(slew.usual_tick_us).saturating_mul(BILLION) / usual_us;
+    by_offset + by_tick
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, slew_ppb};
+    use crate::{
+        clock::segment::{LONGEST_NS, Rate},
+        sys::adjtime::Slew,
+    };
+
+    const STILL: Slew = Slew { offset_ns: 0, time_constant: 2, tick_us: 10_000, usual_tick_us: 10_000 };
+
+    fn known() -> Known {
+        let rate = Rate { slope: 1 << 32, uncertainty_ppb: 1_000 };
+        Known { rate_and_width_ns: Some((rate, 40)), ..Known::default() }
+    }
+
+    #[test]
+    fn an_offset_is_slewed_in_parts_of_what_is_left() {
+        // 100 ms at the time constant 1: 12.5 ms in the first second, which leaves 87.5 ms.
+        let slew = Slew { offset_ns: -87_500_000, time_constant: 1, ..STILL };
+        assert_eq!(slew_ppb(slew), 12_500_000);
+        assert_eq!(slew_ppb(Slew { time_constant: 6, offset_ns: 255_000_000, ..STILL }), 1_000_000);
+        assert_eq!(slew_ppb(Slew { time_constant: i64::MAX, offset_ns: i64::MIN, ..STILL }), 2_147_483_648);
+        assert_eq!(slew_ppb(STILL), 0);
+    }
+
+    #[test]
+    fn a_tick_of_another_length_changes_the_rate_by_a_tenth_at_most() {
+        assert_eq!(slew_ppb(Slew { tick_us: 11_000, ..STILL }), 100_000_000);
+        assert_eq!(slew_ppb(Slew { tick_us: 9_999, ..STILL }), 100_000);
+    }
+
+    #[test]
+    fn a_slew_widens_the_bound() {
+        let still_ns = known().bound_ns();
+        assert!((1_000..1_100).contains(&still_ns), "{still_ns}");
+        assert_eq!(Known { slew_ppb: 12_500_000, ..known() }.bound_ns(), still_ns + 25_000);
+        assert_eq!(Known { lead_ns: 300, ..known() }.bound_ns(), still_ns + 300);
+    }
+
+    #[test]
+    fn without_a_rate_the_bound_is_what_the_last_segment_is_ahead_by() {
+        assert_eq!(Known::default().bound_ns(), 0);
+        assert_eq!(Known { ahead_ns: 287_000, ..Known::default() }.bound_ns(), 287_000);
+    }
+
+    #[test]
+    fn what_is_seen_to_be_off_by_more_than_is_known_widens_the_bound() {
+        assert_eq!(Known { outside_ns: 900, ..known() }.bound_ns(), known().bound_ns());
+        assert!(Known { outside_ns: 5_000, ..known() }.bound_ns() >= 5_000 + LONGEST_NS / 8);
+    }
+}

@@ -1,0 +1,160 @@
+//! Instants where the first reading, or what asks for another source, meets an unusual process: each test runs in a process of its own.
+
+use std::{fs::File, path::Path, process::Command, time::Duration};
+
+use hpt_core::{Host, Instant, PosixClock, PosixId, Sleeper, TimeSource, clock, source};
+
+use crate::support::unsafe_calls::{ChildEnd, in_a_child, move_the_clock_back};
+
+/// The list that says whether the processor's own counter is offered as a clock source.
+const OFFERED: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// The processor's own counter, if the kernel offers it.
+fn native() -> Option<&'static str> {
+    let list = std::fs::read_to_string(OFFERED).ok()?;
+    let (name, id) = if cfg!(target_arch = "x86_64") { ("tsc", "tsc") } else { ("arch_sys_counter", "arm-counter") };
+    list.split_whitespace().any(|offered| offered == name).then_some(id)
+}
+
+/// Runs an ignored test of this program in a process of its own, started by `before` (words of a command line, maybe none).
+fn alone(before: &[&str], test: &str) {
+    let program = std::env::current_exe().expect("Linux tells").display().to_string();
+    let name = format!("edges::{test}");
+    let own = [program.as_str(), "--exact", &name, "--ignored", "--nocapture"];
+    let line: Vec<_> = before.iter().copied().chain(own).collect();
+    let output = Command::new(line[0]).args(&line[1..]).output().expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether this process may have a mount namespace of its own.
+fn may_mount() -> bool {
+    let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    tried.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_first_reading_without_a_free_descriptor_decides_nothing_for_good() {
+    if native().is_none() {
+        return skipped!("the kernel offers no counter of this processor");
+    }
+    alone(&[], "read_without_a_free_descriptor");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs the first reading of a process"]
+fn read_without_a_free_descriptor() {
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+    let first = Instant::now();
+    let (id, reason) = clock::source();
+    assert_eq!(id.as_str(), "monotonic");
+    assert!(reason.contains("could not be read"), "{reason}");
+    drop(taken);
+    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+    assert!(Instant::now() >= first);
+}
+
+#[test]
+fn a_first_reading_without_sysfs_decides_nothing_for_good() {
+    if native().is_none() || !may_mount() {
+        return skipped!("no counter is offered, or this user may not mount");
+    }
+    alone(&["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys && exec \"$0\" \"$@\""], "read_without_sysfs");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs a /sys of its own"]
+fn read_without_sysfs() {
+    assert!(!Path::new(OFFERED).exists());
+    std::hint::black_box(Instant::now());
+    let (id, reason) = clock::source();
+    assert!(id.as_str() == "monotonic" && reason.contains("could not be read"), "{id}: {reason}");
+    let unmounted = Command::new("umount").arg("/sys").status().expect("mount is installed");
+    assert!(unmounted.success());
+    assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
+}
+
+/// A /dev of its own, in a mount namespace of its own, with the page that QEMU shows as /dev/vmclock0.
+const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount -t tmpfs none /mnt && cp -a /dev/null /dev/zero /dev/urandom /mnt/ && \
+    head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
+
+#[test]
+fn a_source_that_is_chosen_before_the_first_reading_heeds_vmclock() {
+    if native().is_none() || !may_mount() {
+        return skipped!("no counter is offered, or this user may not mount");
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vmclock/qemu-10-before.bin");
+    alone(&["unshare", "--mount", "sh", "-c", WITH_VMCLOCK, "sh", page], "choose_a_source_with_vmclock");
+}
+
+#[test]
+#[ignore = "a part of another test: it needs a /dev of its own"]
+fn choose_a_source_with_vmclock() {
+    let id = native().expect("the other test looked");
+    // A busy machine may fail the self-test of a counter: that is no answer.
+    while let Err(refused) = clock::use_source(source::open(&Host::live(), id).expect("it is offered")) {
+        assert!(matches!(refused, clock::SourceRefused::SelfTest { .. } | clock::SourceRefused::Busy), "{refused}");
+    }
+    assert_eq!(clock::status().disruptions, Some(0));
+    assert_eq!(clock::disruption_marker(), Some(1));
+}
+
+/// What a child of the next tests answers where the kernel has no time namespaces, or keeps this user from them.
+const NO_NAMESPACE: u8 = 77;
+
+/// In a child, whose clock goes back by ten minutes right after a reading.
+fn with_a_clock_that_went_back(work: impl FnOnce() -> u8) {
+    clock::prime();
+    let end = in_a_child(|| {
+        clock::prime();
+        std::hint::black_box(Instant::now());
+        if move_the_clock_back(600) { work() } else { NO_NAMESPACE }
+    });
+    if end == ChildEnd::Exited(NO_NAMESPACE.into()) {
+        return skipped!("this process may not enter a time namespace, or its clock is younger than ten minutes");
+    }
+    assert_eq!(end, ChildEnd::Exited(0));
+}
+
+#[test]
+fn an_instant_follows_a_clock_that_went_back() {
+    with_a_clock_that_went_back(|| {
+        let kernel = PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it");
+        // The segment in force ends within a millisecond; the kernel's clock says when.
+        let start_ns = kernel.ticks_end();
+        while kernel.ticks_end() < start_ns + 5_000_000 {}
+        let mut last = Instant::now();
+        for _ in 0..10_000 {
+            let before_ns = kernel.ticks_end();
+            let now = Instant::now();
+            let after_ns = kernel.ticks_end();
+            let outside_ns =
+                before_ns.saturating_sub(now.as_nanoseconds()).max(now.as_nanoseconds().saturating_sub(after_ns));
+            if outside_ns > 1_000_000 {
+                return 1;
+            }
+            if now < last {
+                return 2;
+            }
+            last = now;
+        }
+        if clock::status().restarts == 1 { 0 } else { 3 }
+    });
+}
+
+#[test]
+fn no_sleep_hangs_when_the_clock_goes_back() {
+    with_a_clock_that_went_back(|| {
+        // It is over when it is over; the test's own time limit is that of the runner.
+        let mut sleeper = Sleeper::new();
+        for _ in 0..3 {
+            if !sleeper.sleep(Duration::from_millis(2)).is_in_time() {
+                return 1;
+            }
+        }
+        0
+    });
+}
