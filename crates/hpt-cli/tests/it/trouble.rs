@@ -599,7 +599,7 @@ fn a_folder_in_place_of_a_textfile_is_refused_before_anything_is_measured() {
     std::fs::create_dir(&path).expect("ours");
     let output = run(&["watch", "--duration", "1day", "--textfile", path.to_str().expect("UTF-8")]);
     assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
-    assert!(stderr(&output).contains("hpt.prom: is a directory"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("hpt.prom: Is a directory"), "{}", stderr(&output));
 }
 
 #[test]
