@@ -40,6 +40,7 @@ pub(crate) fn limit_realtime(command: &mut Command) -> &mut Command {
 }
 
 /// Starts the command with a limit on the length of the files that it writes: SIGXFSZ ends it in the middle of a write that would go beyond.
+#[allow(clippy::cast_possible_truncation, reason = "a length in tests; a limit has the width of a long")]
 pub(crate) fn limit_files(command: &mut Command, bytes: u64) -> &mut Command {
     let limit = move || {
         let length = libc::rlimit { rlim_cur: bytes as libc::rlim_t, rlim_max: bytes as libc::rlim_t };
