@@ -37,7 +37,7 @@ impl<T> Member<'_, T> {
         self.0.is_finished()
     }
 
-    /// What its work came to. Waits for its end.
+    /// Blocks until the thread ends, and returns its result.
     pub(crate) fn join(self) -> T {
         let done = self.0.join().expect("a thread that measures does not panic");
         done.expect("a crew that is handed out was let begin")

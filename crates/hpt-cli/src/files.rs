@@ -26,13 +26,13 @@ use rustix::{
 
 use crate::long_run::Patient;
 
-/// How long a pipe that nobody reads is tried.
+/// Time for which a write to a pipe without a reader is tried again.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
 
 /// Linux follows no more. path_resolution(7).
 const MOST_LINKS: usize = 40;
 
-/// What a new file may be to its owner, its group and others.
+/// Mode of a new file.
 const NEW_FILE: u32 = 0o644;
 
 /// Refuses a file that cannot be written. Leaves everything as it is: an old file, none, a pipe that a program reads.
@@ -44,7 +44,7 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     place.check()
 }
 
-/// The same for a file that programs read during the run, so that only a new file in its place will do. The old one need not be writable.
+/// Checks a file that programs read during the run: only a new file may take its place, so the old one need not be writable.
 pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
     Place::of(path, Last::Followed)?.check()
 }
@@ -182,7 +182,7 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     Place::of(&path.join("any"), Last::Kept).map(drop)
 }
 
-/// What becomes of a link at the end of a path.
+/// How to treat a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Followed,
@@ -201,7 +201,7 @@ enum New {
 struct Place {
     folder: OwnedFd,
     name: OsString,
-    /// What is there, opened without access to its content.
+    /// The file that is there, opened without access to its content.
     found: Option<(OwnedFd, Stat)>,
     /// Whether it is a file that a process has open, reached by /proc/PID/fd.
     is_open_file: bool,

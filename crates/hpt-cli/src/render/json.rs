@@ -9,7 +9,7 @@ pub(super) fn render(document: &Document) -> String {
     text
 }
 
-/// The same document. JSON escapes control characters below 32 and none of those that eight bits add, which stand in strings only.
+/// Escapes the control characters from 127 to 159, which occur in strings only. JSON itself escapes those below 32.
 fn obeyed_by_no_terminal(text: String) -> String {
     let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
     if !text.contains(is_obeyed) {
