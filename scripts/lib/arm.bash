@@ -33,13 +33,19 @@ arm_install() {
     done
 }
 
+# By name: the loader of the C library.
+declare -A ARM_LOADER=([aarch64]=ld-linux-aarch64.so.1 [armv7]=ld-linux-armhf.so.3)
+
 # arm_test NAME [ARGUMENT...]: `cargo test` for that machine, run by the emulator. The one build serves the tests under user-mode emulation and the emulated
 # boards of .ci/run. For this call only: a linker or a runner in .cargo/config.toml would take over native builds on a Pi.
+# The programs name their loader and libraries where Debian has them. With QEMU's option -L the emulator would find those too, and show programs another root folder.
 arm_test() {
-    local name=$1 variable
+    local name=$1 variable library=${ARM_LIBRARY[$1]}/lib flags
+    flags="-C link-arg=-Wl,--dynamic-linker=$library/${ARM_LOADER[$name]} -C link-arg=-Wl,-rpath,$library"
     variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"${ARM_TARGET[$name]}")
     # Our own code is optimized, because it is emulated; what it is built on is compiled as fast as possible.
-    env "${variable}_LINKER=${ARM_TOOLS[$name]}gcc" "${variable}_RUNNER=${ARM_EMULATOR[$name]} -L ${ARM_LIBRARY[$name]}" \
-        HPT_TEST_RUNNER="${ARM_EMULATOR[$name]} -L ${ARM_LIBRARY[$name]}" CC="${ARM_TOOLS[$name]}gcc" CARGO_PROFILE_DEV_DEBUG=line-tables-only \
+    env "${variable}_LINKER=${ARM_TOOLS[$name]}gcc" "${variable}_RUNNER=${ARM_EMULATOR[$name]}" \
+        "${variable}_RUSTFLAGS=$flags" "${variable}_RUSTDOCFLAGS=$flags" \
+        HPT_TEST_RUNNER="${ARM_EMULATOR[$name]}" CC="${ARM_TOOLS[$name]}gcc" CARGO_PROFILE_DEV_DEBUG=line-tables-only \
         cargo --config 'profile.dev.package.hpt-core.opt-level=1' test --locked --target "${ARM_TARGET[$name]}" "${@:2}"
 }

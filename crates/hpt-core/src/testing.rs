@@ -79,3 +79,11 @@ impl Now for ManualSource {
         Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))
     }
 }
+
+/// The words of the emulator that runs these tests, or none, and the path of this program: for a test that starts a process of its own.
+#[cfg(test)]
+pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
+    let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
+    let program = std::env::current_exe().expect("Linux names this program");
+    (runner.split_whitespace().map(str::to_owned).collect(), program)
+}

@@ -547,10 +547,11 @@ mod tests {
         // The umask belongs to the process: this test runs again in processes of its own.
         let test = "knobs::tests::a_journal_has_the_same_modes_under_every_umask";
         for umask in ["0", "022", "077"] {
-            let command = format!("umask {umask}; exec \"$0\" --exact {test} --nocapture");
-            let program = std::env::current_exe().expect("this program");
-            let output =
-                std::process::Command::new("sh").args(["-c", &command]).arg(program).env(UMASK, umask).output();
+            let command = format!("umask {umask}; exec \"$@\" --exact {test} --nocapture");
+            let (runner, program) = crate::testing::own_program();
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &command, "sh"]).args(runner).arg(program).env(UMASK, umask);
+            let output = shell.output();
             let output = output.expect("a shell");
             assert!(
                 output.status.success(),
