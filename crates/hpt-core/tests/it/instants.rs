@@ -25,6 +25,8 @@ const WHILE_LEARNING_NS: u128 = 80_000;
 /// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
 const READINGS: u64 = if cfg!(target_arch = "x86_64") { 200_000 } else { 8_000 };
 const ROUNDS: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 100 };
+/// Readings that are judged by a stated bound. On an emulated machine two statuses take longer than most segments last, and few readings can be judged.
+const JUDGED: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 10 };
 
 fn kernel() -> PosixClock {
     PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it")
@@ -266,7 +268,7 @@ fn a_learned_clock_keeps_its_stated_bound() {
     while Instant::now() < learned {}
     let kernel = kernel();
     let mut judged = 0;
-    while judged < ROUNDS {
+    while judged < JUDGED {
         judged += u32::from(is_judged_by_its_stated_bound(&kernel));
     }
 }
