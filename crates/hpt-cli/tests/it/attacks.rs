@@ -20,7 +20,7 @@ const SECRET: &str = "root:$6$secret:19000::::::";
 struct Scene(tempfile::TempDir);
 
 impl Scene {
-    /// `None` where the tests do not run as root: there is nobody to attack.
+    /// `None` where the tests do not run as root: only root's hpt is attacked.
     fn new() -> Option<Self> {
         if !is_root() {
             return None;

@@ -12,7 +12,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use crate::support::{code, host, hosts, run, runner, stderr, stdout};
+use crate::support::{code, files, host, hosts, run, runner, stderr, stdout};
 
 /// All that take `--host`.
 const COMMANDS: [&[&str]; 6] = [
@@ -78,14 +78,6 @@ impl Damage {
         };
         fs::write(file, changed).expect("ours");
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
 }
 
 /// A copy of a captured machine, and its files.

@@ -228,11 +228,11 @@ fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
     let store = folder.path().to_str().expect("UTF-8");
     // A folder takes no file's place.
     std::fs::create_dir(folder.path().join("experiment-calls-calls-1000")).expect("ours");
-    // The pairs take more than an hour: what is read before the end is told at once.
+    // The pairs take more than an hour: a line that is read before the end was printed at once.
     let arguments = ["experiment", "calls", "pairs", "--repeat", "1000", "--store", store, "--format", "json"];
     let mut child = hpt().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    let told = lines.find(|line| line.contains("not kept")).expect("it is told");
+    let told = lines.find(|line| line.contains("not kept")).expect("the note is printed");
     assert!(told.contains("calls is not kept"), "{told}");
     let next = folder.path().join("experiment-pairs-in-a-row-1000");
     wait_while_running(&mut child, "the next part is kept", || next.exists());

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{host, hosts, run, runner, stderr, words};
+use crate::support::{files, host, hosts, run, runner, stderr, words};
 
-/// Without HPT_FUZZ_SECONDS: of each kind so many.
+/// Number of cases of each kind without HPT_FUZZ_SECONDS.
 const CASES: u64 = 12;
 
-/// What stands in the place of a number or of a byte.
+/// Values that replace a number or a byte.
 const ODD: [&str; 20] = [
     "0",
     "-1",
@@ -104,14 +104,6 @@ fn changed(content: &[u8], random: &mut Random) -> Vec<u8> {
         }
     }
     content
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
 }
 
 /// Runs hpt with a second of CPU time, whatever else the machine does; an emulator needs more.

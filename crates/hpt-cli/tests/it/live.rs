@@ -202,7 +202,7 @@ fn bench_runs_where_it_is_told() {
     assert_eq!(json(&there)["cpu"], here);
 }
 
-/// What hpt prints when Ctrl-C ends it in the middle of a run, and its exit code. The signal is sent when its progress bar shows that something was measured.
+/// The output and the exit code of a run that Ctrl-C ends in the middle. The signal is sent when its progress bar shows that something was measured.
 pub(crate) fn interrupted(arguments: &[&str]) -> (Value, Option<i32>) {
     let mut running = AtATerminal::start(hpt().args(arguments).args(["--format", "json"]));
     running.wait_until_it_measures();
@@ -357,7 +357,7 @@ fn files_of_a_run_are_taken_or_refused_before_anything_is_lost() {
     assert!(made.success());
     let output = run(&["latency", "timer", "--count", "1", "--raw", &pipe]);
     assert!(code(&output) == 2 && stderr(&output).contains("cannot write"), "{}", stderr(&output));
-    // Open at once, because one that both reads and writes waits for nobody; and the reader comes to no end before that one is closed.
+    // Opening for reading and writing does not block. The reader sees no end of file before this one is closed.
     let both = std::fs::File::options().read(true).write(true).open(&pipe).expect("ours");
     let mut reader = std::fs::File::open(&pipe).expect("ours");
     let read = std::thread::scope(|scope| {
