@@ -1,6 +1,8 @@
 //! Tries something that may raise a signal, in a forked child.
 //! Decides nothing: the caller knows what a child that died means.
 
+use std::time::{Duration, Instant};
+
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trial {
@@ -8,7 +10,7 @@ pub(crate) enum Trial {
     Lived,
     /// A signal ended the child, or it ended itself early.
     Died,
-    /// No child could be started, or another part of the program collected it. Nothing is known; a later trial may tell.
+    /// No child could be started, it did not end, or another part of the program collected it. Nothing is known; a later trial may tell.
     NotTried,
 }
 
@@ -18,6 +20,10 @@ pub(crate) enum Trial {
 /// The child has no exit signal: the program gets no SIGCHLD, the kernel does not collect the child where SIGCHLD is ignored, and `waitpid(-1)` in another
 /// thread does not see it. Only a wait with `__WALL` or `__WCLONE` does. QEMU's user-mode emulation starts no such child; there it has SIGCHLD.
 pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
+    attempt_within(LONGEST, attempt)
+}
+
+fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
     let child = match fork_with(0) {
         -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => fork_with(libc::SIGCHLD),
         child => child,
@@ -30,22 +36,43 @@ pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
             // SAFETY: ends the child without running the parent's exit handlers. _exit(2).
             unsafe { libc::_exit(0) }
         }
-        child => {
-            let child = libc::pid_t::try_from(child).unwrap_or(-1);
-            let mut status = 0;
-            loop {
-                // __WALL waits for children with and without an exit signal.
-                // SAFETY: `status` is live and filled by the call; `child` is a child of this process that nobody else knows of. waitpid(2).
-                let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
-                if waited == child {
-                    let lived = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
-                    return if lived { Trial::Lived } else { Trial::Died };
-                }
-                // A handler interrupted the wait. Any other error means that the child's end is lost.
-                if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-                    return Trial::NotTried;
-                }
-            }
+        child => end_of(libc::pid_t::try_from(child).unwrap_or(-1), longest),
+    }
+}
+
+/// A child that executes a few instructions and has not ended after so long never will. Children of QEMU's user-mode emulator (7.2) that a program with threads
+/// starts can hang before their first instruction: the emulator allocates by a lock that a thread held which is not there any more.
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long to sleep between two looks at a child.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// Waits until `child` ends, and kills it where it has not ended after `longest`.
+fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
+    let begun = Instant::now();
+    let mut is_killed = false;
+    loop {
+        let mut status = 0;
+        // __WALL waits for children with and without an exit signal.
+        let how = if is_killed { libc::__WALL } else { libc::__WALL | libc::WNOHANG };
+        // SAFETY: `status` is live and filled by the call; `child` is a child of this process that nobody else knows of. waitpid(2).
+        let waited = unsafe { libc::waitpid(child, &raw mut status, how) };
+        if waited == child {
+            let lived = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+            return match (is_killed, lived) {
+                (_, true) => Trial::Lived,
+                (false, false) => Trial::Died,
+                (true, false) => Trial::NotTried,
+            };
+        }
+        if waited == 0 && begun.elapsed() < longest {
+            std::thread::sleep(PAUSE);
+        } else if waited == 0 {
+            // SAFETY: `child` is a child of this process that was not waited for: the number is its own. kill(2).
+            let _ = unsafe { libc::kill(child, libc::SIGKILL) };
+            is_killed = true;
+        } else if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            // A handler interrupted the wait. Any other error means that the child's end is lost.
+            return Trial::NotTried;
         }
     }
 }
@@ -73,9 +100,10 @@ mod tests {
     use std::{
         process::Command,
         sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
     };
 
-    use super::{Trial, attempt_in_child};
+    use super::{Trial, attempt_in_child, attempt_within};
     use crate::testing::own_program;
 
     #[test]
@@ -90,6 +118,15 @@ mod tests {
             let _ = unsafe { libc::raise(libc::SIGILL) };
         };
         assert_eq!(attempt_in_child(die), Trial::Died);
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_ended() {
+        let hang = || loop {
+            // SAFETY: waits for a signal and touches nothing. pause(2).
+            let _ = unsafe { libc::pause() };
+        };
+        assert_eq!(attempt_within(Duration::from_millis(20), hang), Trial::NotTried);
     }
 
     /// Runs one test of this program that changes what the whole process does with its children, in a process of its own.
