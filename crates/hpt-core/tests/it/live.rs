@@ -381,6 +381,7 @@ fn a_cores_cycles_are_counted_or_refused_and_nobody_dies() {
 #[ignore = "sets kernel.perf_user_access, and needs root"]
 fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     const KNOB: &str = "/proc/sys/kernel/perf_user_access";
+    const OPENINGS: u32 = 20;
     let host = Host::live();
     let before = fs::read_to_string(KNOB).expect("a 64-bit ARM kernel since 5.17");
     fs::write(KNOB, "0").expect("root may");
@@ -390,15 +391,15 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     // One that was opened without the right goes on without it.
     counts_work(&closed);
     drop(closed);
-    // An emulated counter was seen to jump by 2^32 within a look of the self-test, which refuses it then: rarely, and never twice.
-    let open = (0..3).find_map(|_| match PerfCycles::open(&host) {
-        Err(Unavailable::SelfTest(failure)) => {
-            println!("refused, and opened again: {failure}");
-            None
-        }
-        opened => Some(opened.expect("as before")),
-    });
-    let open = open.expect("in one of three times");
+    // Each opening maps the page before the first system call reads the event: else a 32-bit program's count jumps by 2^32 at a switch of threads, in most openings.
+    for _ in 0..OPENINGS {
+        let open = PerfCycles::open(&host).expect("as before");
+        let before = open.ticks_end();
+        thread::sleep(Duration::from_micros(200));
+        let after = open.ticks_end();
+        assert!(after > before && after - before < 1 << 31, "{before} then {after}");
+    }
+    let open = PerfCycles::open(&host).expect("as before");
     assert_eq!(open.info().read_path, ReadPath::Register);
     counts_work(&open);
     // The one counter that programs are let at is taken: the second goes without, and is no worse for it.
@@ -418,7 +419,7 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
         let before = open.ticks_end();
         thread::sleep(Duration::from_micros(200));
         let after = open.ticks_end();
-        assert!(after > before && after - before < 1 << 40, "{before} then {after}");
+        assert!(after > before && after - before < 1 << 31, "{before} then {after}");
     }
     let cost = |cycles: &PerfCycles| {
         let lap = CycleStopwatch::new(cycles);

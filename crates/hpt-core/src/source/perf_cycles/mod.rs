@@ -87,12 +87,7 @@ impl PerfCycles {
     /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
     /// ```
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
-        let mut cycles = Self::by_system_call(host, true)?;
-        cycles.page = cycles.event.map().ok().filter(|page| page::count(page).is_some());
-        if cycles.page.is_some() {
-            cycles.info.read_path = ReadPath::Register;
-        }
-        cycles.examined()
+        Self::opened(host, true)?.examined()
     }
 
     /// Opens an event that is read by system call, whatever the machine allows.
@@ -101,7 +96,7 @@ impl PerfCycles {
     ///
     /// As [`open`](Self::open).
     pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
-        Self::by_system_call(host, false)?.examined()
+        Self::opened(host, false)?.examined()
     }
 
     fn examined(self) -> Result<Self, Unavailable> {
@@ -109,7 +104,7 @@ impl PerfCycles {
         counted(&cycles).map(|_| cycles)
     }
 
-    fn by_system_call(host: &Host, by_register: bool) -> Result<Self, Unavailable> {
+    fn opened(host: &Host, by_register: bool) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
@@ -120,11 +115,11 @@ impl PerfCycles {
         }
         let without_bare_counter =
             OneKind::begin(Kind::PerfEvent).ok_or_else(|| in_use("arm-cycles is open in this process"))?;
-        let (event, counts_kernel) = open_event(by_register)?;
-        let info = info(ReadPath::SystemCall);
+        let (event, page, counts_kernel) = open_event(by_register)?;
+        let info = info(if page.is_some() { ReadPath::Register } else { ReadPath::SystemCall });
         Ok(Self {
             event,
-            page: None,
+            page,
             counts_kernel,
             _without_bare_counter: without_bare_counter,
             info,
@@ -186,14 +181,21 @@ fn info(read_path: ReadPath) -> SourceInfo {
     info
 }
 
-/// The event, and whether it counts the kernel too. Asked for in steps, because kernels before 5.17 do not know the right to read the counter, another event
-/// of this thread may have the only counter that it is given for, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot leave the
-/// kernel out.
-fn open_event(by_register: bool) -> Result<(Event, bool), Unavailable> {
+/// The event, its page where it is read by register, and whether it counts the kernel too. Asked for in steps, because kernels before 5.17 do not know the right
+/// to read the counter, another event of this thread may have the only counter that it is given for, and the counters of some processors (ARM1176,
+/// Cortex-A8 and A9) cannot leave the kernel out.
+fn open_event(by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
-        Ok(event) if event.count().is_some() => return Ok((event, false)),
-        Ok(_) if by_register => user_mode(false),
+        Ok(event) if by_register => {
+            // The page before the first read(2): else the driver of arm64 (drivers/perf/arm_pmuv3.c, seen in Linux 6.1) keeps a previous count of 32 bits, and the
+            // page of a 32-bit program is off by 2^32 until the next switch of threads.
+            let page = event.map().ok().filter(|page| page::count(page).is_some());
+            if page.is_some() || event.count().is_some() {
+                return Ok((event, page, false));
+            }
+            user_mode(false)
+        }
         Err(error) if by_register && is_not_so(&error) => user_mode(false),
         answer => answer,
     };
@@ -208,7 +210,9 @@ fn open_event(by_register: bool) -> Result<(Event, bool), Unavailable> {
     if event.count().is_none() {
         return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
     }
-    Ok((event, counts_kernel))
+    // On x86 an event is read by register whoever asked for it.
+    let page = event.map().ok().filter(|page| by_register && page::count(page).is_some());
+    Ok((event, page, counts_kernel))
 }
 
 /// Whether the kernel knows the event, but not so.
