@@ -6,6 +6,7 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
 /// Columns where no terminal says how many it has.
 const USUAL_WIDTH: u16 = 80;
+const NARROWEST: u16 = 40;
 
 /// From here on columns stand apart.
 const ROOMY_WIDTH: u16 = 110;
@@ -87,9 +88,14 @@ impl Look {
         let terminal = std::io::stdout().is_terminal();
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || env::var_os("TERM").is_some_and(|value| value == "dumb");
-        let width = if terminal { comfy_table::Table::new().width().unwrap_or(USUAL_WIDTH) } else { USUAL_WIDTH };
-        Self { width: width.max(40), colour: terminal && !refused }
+        let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
+        Self { width: usable_width(told), colour: terminal && !refused }
     }
+}
+
+/// The columns to print in, by what the terminal tells. A serial line tells 0 until somebody sets its size: nothing is known of it then.
+fn usable_width(told: Option<u16>) -> u16 {
+    told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).max(NARROWEST)
 }
 
 /// What is said below the result of a measurement, in this order: that Ctrl-C ended it, and notes.
@@ -190,10 +196,11 @@ fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
 
 /// Nanoseconds with a unit that suits and about three figures.
 pub(crate) fn short_time(nanoseconds: f64) -> String {
+    // The unit is chosen by what is printed: 999.9 ns rounds to 1 µs.
     let (value, unit) = match nanoseconds {
-        _ if nanoseconds < 1e3 => (nanoseconds, "ns"),
-        _ if nanoseconds < 1e6 => (nanoseconds / 1e3, "µs"),
-        _ if nanoseconds < 1e9 => (nanoseconds / 1e6, "ms"),
+        _ if nanoseconds < 999.5 => (nanoseconds, "ns"),
+        _ if nanoseconds < 999.5e3 => (nanoseconds / 1e3, "µs"),
+        _ if nanoseconds < 999.5e6 => (nanoseconds / 1e6, "ms"),
         _ => (nanoseconds / 1e9, "s"),
     };
     let decimals = match value {
@@ -208,7 +215,7 @@ pub(crate) fn short_time(nanoseconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Block, Cell, Column, Look, Table, Tone, harmless, render, short_time};
+    use super::{Align, Block, Cell, Column, Look, Table, Tone, harmless, render, short_time, usable_width};
 
     const PLAIN: Look = Look { width: 40, colour: false };
 
@@ -239,6 +246,12 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_that_tells_no_width_has_80_columns() {
+        let widths = [None, Some(0), Some(20), Some(100)].map(usable_width);
+        assert_eq!(widths, [80, 80, 40, 100]);
+    }
+
+    #[test]
     fn text_from_elsewhere_cannot_command_the_terminal_nor_take_for_ever() {
         assert_eq!(harmless("a\u{1b}[31mb\u{7}"), "a\u{fffd}[31mb\u{fffd}");
         assert_eq!(harmless(&"x".repeat(900_000)).chars().count(), 300);
@@ -249,5 +262,8 @@ mod tests {
     fn times_have_about_three_figures() {
         let shown: Vec<String> = [0.444, 9.5, 12.34, 999.0, 4e6, 1e9].into_iter().map(short_time).collect();
         assert_eq!(shown, ["0.44 ns", "9.5 ns", "12.3 ns", "999 ns", "4 ms", "1 s"]);
+        let rounded: Vec<String> =
+            [99.96, 999.4, 999.9, 999_900.0, 999_900_000.0].into_iter().map(short_time).collect();
+        assert_eq!(rounded, ["100 ns", "999 ns", "1 µs", "1 ms", "1 s"]);
     }
 }

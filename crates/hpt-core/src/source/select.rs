@@ -61,11 +61,23 @@ pub enum Fitness {
     Failed(SelfTestFailure),
 }
 
+/// Nanoseconds, in the unit that suits.
+struct Cost(f64);
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // By what is printed: 999.96 ns is 1 µs.
+        if self.0 < 999.95 { write!(f, "{:.1} ns", self.0) } else { write!(f, "{:.1} µs", self.0 / 1e3) }
+    }
+}
+
 impl fmt::Display for Fitness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Chosen { read_cost_ns } => write!(f, "chosen: the fastest that is fit, {read_cost_ns:.1} ns a read"),
-            Self::Slower { read_cost_ns } => write!(f, "fit, but not faster: {read_cost_ns:.1} ns a read"),
+            Self::Chosen { read_cost_ns } => {
+                write!(f, "chosen: the fastest that is fit, {} a read", Cost(*read_cost_ns))
+            }
+            Self::Slower { read_cost_ns } => write!(f, "fit, but not faster: {} a read", Cost(*read_cost_ns)),
             Self::Unavailable(reason) => write!(f, "not available: {reason}"),
             Self::NotSteady => f.write_str("not steady: it can be stepped, or its rate changes"),
             Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
