@@ -279,9 +279,13 @@ impl TimeSource for ThreadCpuClock {
     }
 }
 
-/// How many reads a timing has, and how many timings are compared.
+/// How many reads a timing has.
 const READS: u32 = 16;
-const ROUNDS: usize = 5;
+/// The least times are settled when so many rounds in a row lowered neither by an eighth.
+const SETTLED_AFTER: u32 = 5;
+/// A read is not called a system call before it was watched for so long: an emulator that still translates makes both reads slow alike.
+const LEAST_WATCHED_NS: u64 = 2_000_000;
+const MOST_ROUNDS: u32 = 1_000;
 
 /// Whether the C library's read is served without entering the kernel, found by comparing its cost with the system call's: no list of
 /// clock sources that vDSOs support is complete on all kernels.
@@ -296,10 +300,23 @@ fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPa
         }
         stopwatch.nanoseconds().wrapping_sub(start)
     };
-    let (mut by_library, mut by_call) = (u64::MAX, u64::MAX);
-    for _ in 0..ROUNDS {
-        by_library = by_library.min(time(&library));
-        by_call = by_call.min(time(&system_call));
+    settled_path(|| (time(&library), time(&system_call)))
+}
+
+/// The path, by rounds that time the C library's reads and the system call's.
+fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
+    let (mut by_library, mut by_call) = round();
+    let (mut alike, mut watched_ns) = (0, 0_u64);
+    for _ in 0..MOST_ROUNDS {
+        let (library_ns, call_ns) = round();
+        watched_ns = watched_ns.saturating_add(library_ns).saturating_add(call_ns);
+        let is_alike = library_ns >= by_library - by_library / 8 && call_ns >= by_call - by_call / 8;
+        alike = if is_alike { alike + 1 } else { 0 };
+        (by_library, by_call) = (by_library.min(library_ns), by_call.min(call_ns));
+        let is_long = watched_ns >= LEAST_WATCHED_NS || path_of_costs(by_library, by_call) == ReadPath::Vdso;
+        if alike >= SETTLED_AFTER && is_long {
+            break;
+        }
     }
     path_of_costs(by_library, by_call)
 }
@@ -367,7 +384,22 @@ fn evidence(host: &Host, info: &SourceInfo) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadPath, path_of_costs};
+    use super::{ReadPath, path_of_costs, settled_path};
+
+    #[test]
+    fn a_vdso_is_found_behind_an_emulator_that_still_translates() {
+        // As seen under QEMU: both reads are slow alike for a while, the first one a little more.
+        for cold in [0_u32, 1, 7, 40] {
+            let mut rounds = 0;
+            let path = settled_path(|| {
+                rounds += 1;
+                if rounds <= cold { (21_743, 20_381) } else { (880, 11_200) }
+            });
+            assert_eq!(path, ReadPath::Vdso, "after {cold} rounds");
+        }
+        assert_eq!(settled_path(|| (11_000, 11_200)), ReadPath::SystemCall);
+        assert_eq!(settled_path(|| (0, 0)), ReadPath::SystemCall);
+    }
 
     #[test]
     fn a_read_as_dear_as_the_call_is_the_call() {
