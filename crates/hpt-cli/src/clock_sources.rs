@@ -4,10 +4,10 @@
 use std::{path::Path, time::Duration};
 
 use hpt_core::{
-    Frequency, Opened, calibrate,
+    Frequency, Opened, SourceId, TimeSource, calibrate,
     knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
     measure::{Instruments, read_cost},
-    source,
+    source::{self, are_one_reading},
 };
 use serde::Serialize;
 
@@ -22,6 +22,22 @@ use crate::{
 
 /// How long the counter is calibrated that times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
+
+/// That the reference counts by one of the sources beside it, and so cannot show the rate of that one.
+pub(crate) fn common_counter<'a>(
+    mut sources: impl Iterator<Item = &'a SourceId>,
+    reference: &dyn TimeSource,
+    counter: Option<&str>,
+) -> Option<String> {
+    let (counter, id) = (counter?, &reference.info().id);
+    let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
+    (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
+        format!(
+            "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
+             or jump that both share; a source with a counter of its own would, by --reference"
+        )
+    })
+}
 
 /// What one clock costs under one clock source, for programs.
 #[derive(Clone, Debug, Serialize)]

@@ -9,12 +9,13 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, SourceId, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
-    source::{self, Scope},
+    source::{self, Scope, counter_of_clock_source},
 };
 use serde::Serialize;
 
 use crate::{
     cli::{CpuChoice, after_help, cpu_choice, window},
+    clock_sources::common_counter,
     context::Context,
     exit::Failure,
     machine::Head,
@@ -144,6 +145,10 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
     let mut data = data(context, rows, true);
     data.notes.extend(left_out_note(&left_out));
+    let counter = context.host.clock_sources().current;
+    let counter = counter.and_then(|name| counter_of_clock_source(&context.host, &name));
+    let ids = sources.iter().map(|source| &source.as_dyn().info().id);
+    data.notes.extend(common_counter(ids, reference.as_dyn(), counter));
     let mut warnings = Vec::new();
     if arguments.save {
         let saved = context.store(arguments.store.as_deref()).and_then(|store| context.save(&store, &good));

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::{
     cli::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
+    clock_sources::common_counter,
     context::Context,
     exit::Failure,
     machine::Head,
@@ -240,7 +241,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let (sources, mut notes) = sources(arguments, context, reference.as_dyn())?;
     let mut machine = Marks::of(context)?;
-    notes.extend(common_counter(&sources, reference.as_dyn(), machine.counter()));
     let mut bursts = Bursts::against(reference.as_dyn());
     let around = Surroundings::of(&context.host);
     let (mut kept, mut expected) = (Vec::new(), Vec::new());
@@ -266,13 +266,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let pairs = if arguments.no_cores { Vec::new() } else { pairs(&cpus) };
     let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !pairs.is_empty());
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
-    let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter()), limits));
+    let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
     let mut next_pair = pairs.iter().cycle();
+    let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
     // What was done until now takes its time on a busy machine, which is not time that was watched.
     machine.begin(context);
-    so_far.watch.expect(&expectations(machine.counter()));
+    so_far.watch.expect(&expectations(machine.counter(context)));
     loop {
         let synchronisation = so_far.synchronisation(context);
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
@@ -285,7 +286,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             so_far.watch.set_tick_off_by(machine.tick_off_by_ppm());
             so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });
             if !happened.is_empty() {
-                so_far.watch.expect(&expectations(machine.counter()));
+                let counter = machine.counter(context);
+                so_far.watch.expect(&expectations(counter));
+                if counted_by.last().is_none_or(|&(_, before)| before != counter) {
+                    counted_by.push((machine.at_s(), counter));
+                }
             }
             events.extend(happened);
             rounds += 1;
@@ -324,6 +329,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             break;
         }
     }
+    notes.extend(common_counters(&kept, reference.as_dyn(), &counted_by, machine.at_s()));
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
@@ -400,17 +406,20 @@ fn expected_of(
     })
 }
 
-/// That the reference counts by what is watched, and so cannot show its rate.
-fn common_counter(sources: &[Opened], reference: &dyn TimeSource, counter: Option<&str>) -> Option<String> {
-    let counter = counter?;
-    let watched = sources.iter().any(|opened| opened.as_dyn().info().id.as_str() == counter);
-    let id = &reference.info().id;
-    (watched && reference.info().is_made_of_the_clock_source()).then(|| {
-        format!(
-            "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
-             or jump that both share; a source with a counter of its own would, by --reference"
-        )
-    })
+/// That the reference counted by what is watched, and from when to when where that changed.
+fn common_counters(
+    watched: &[Opened],
+    reference: &dyn TimeSource,
+    counted_by: &[(f64, Option<&str>)],
+    end_s: f64,
+) -> Vec<String> {
+    let ends_s = counted_by.iter().skip(1).map(|(from_s, _)| *from_s).chain([end_s]);
+    let spans = counted_by.iter().zip(ends_s);
+    let notes = spans.filter_map(|((from_s, counter), to_s)| {
+        let note = common_counter(watched.iter().map(|opened| &opened.as_dyn().info().id), reference, *counter)?;
+        Some(if counted_by.len() == 1 { note } else { format!("from {from_s} s to {to_s} s, {note}") })
+    });
+    notes.collect()
 }
 
 /// The first CPU with each of the others.
@@ -502,8 +511,8 @@ impl Marks {
     }
 
     /// The source that the kernel counts by now, where that is one of hpt's.
-    fn counter(&self) -> Option<&'static str> {
-        self.last.clock_source.as_deref().and_then(counter_of_clock_source)
+    fn counter(&self, context: &Context) -> Option<&'static str> {
+        self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
     }
 
     /// How far the kernel's tick is off the usual one now, or was at the last look.
@@ -956,7 +965,9 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
     if !data.cores.is_empty() {
         let lines = data.cores.iter().map(|cores| {
             let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
-            let text = format!("{least} to {most} ahead of CPU {}, by {} hand-overs", cores.first_cpu, cores.handovers);
+            let number =
+                if cores.handovers == 1 { "1 hand-over".to_owned() } else { format!("{} hand-overs", cores.handovers) };
+            let text = format!("{least} to {most} ahead of CPU {}, by {number}", cores.first_cpu);
             vec![Cell::plain(format!("CPU {}", cores.second_cpu)), Cell::plain(text)]
         });
         let title = format!("{} on other CPUs", data.cores[0].source);

@@ -5,7 +5,7 @@ use super::Expectation;
 use crate::{
     calibrate::Granules,
     host::Host,
-    source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy},
+    source::{Nominal, ReadPath, SourceId, SourceInfo, StatedBy, are_one_reading},
     units::Frequency,
 };
 
@@ -100,7 +100,7 @@ impl Expected {
     /// While the kernel counts by this source.
     #[must_use]
     pub fn beside(&self, counter: Option<&str>) -> Expectation {
-        let is_counted = counter == Some(self.id.as_str());
+        let is_counted = counter.is_some_and(|counter| are_one_reading(counter, self.id.as_str()));
         self.when_counted.filter(|_| is_counted).unwrap_or(self.alone)
     }
 }

@@ -1,7 +1,8 @@
 //! Which names lead to one and the same counter.
-//! Goes by names alone: opens nothing.
+//! Goes by names, and by the device tree where a name is that of several: opens no source.
 
 use super::{PosixId, Scope, SourceInfo};
+use crate::host::{Host, SYSTEM_TIMER};
 
 /// Names of one and the same reading.
 const ONE_READING: [(&str, &str); 3] =
@@ -21,12 +22,17 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// The source that counts by what the kernel calls this clock source; `None` where hpt has none.
+/// Returns the source that reads the counter behind this clock source of the kernel, or `None` where hpt has none.
+///
+/// The kernel calls the System Timer of the BCM283x `timer`, as the drivers of other boards call theirs: the device tree of `host` tells them apart.
 #[must_use]
-pub fn counter_of_clock_source(clock_source: &str) -> Option<&'static str> {
+pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {
         "tsc" | "tsc-early" => Some("tsc"),
         "arch_sys_counter" => Some("arm-counter"),
+        "hpet" => Some("hpet"),
+        "acpi_pm" => Some("acpi-pm"),
+        "timer" => host.device_node(SYSTEM_TIMER).map(|_| "bcm-systimer"),
         _ => None,
     }
 }
@@ -43,7 +49,7 @@ impl SourceInfo {
 #[cfg(test)]
 mod tests {
     use crate::{
-        host::Host,
+        host::{Facts, Host},
         source::{Scope, SourceId, SourceInfo, are_one_reading, counter_of_clock_source, names},
     };
 
@@ -59,12 +65,20 @@ mod tests {
         let names = names();
         let is_one = |name: &str| names.iter().any(|id| id.as_str() == name);
         assert!(super::ONE_READING.iter().all(|(one, other)| is_one(one) && is_one(other)));
-        assert!(
-            ["tsc", "tsc-early", "arch_sys_counter"]
-                .iter()
-                .all(|name| counter_of_clock_source(name).is_some_and(is_one))
-        );
-        assert_eq!(counter_of_clock_source("acpi_pm"), None);
+        let host = Host::live();
+        let counter = |name: &&str| counter_of_clock_source(&host, name);
+        let known = ["tsc", "tsc-early", "arch_sys_counter", "hpet", "acpi_pm"];
+        assert!(known.iter().all(|name| counter(name).is_some_and(is_one)));
+        assert_eq!(counter(&"kvm-clock"), None);
+    }
+
+    #[test]
+    fn a_clock_source_called_timer_is_the_system_timer_where_there_is_one() {
+        let counter = |machine: &str| {
+            let folder = format!("{}/tests/hosts/{machine}", env!("CARGO_MANIFEST_DIR"));
+            counter_of_clock_source(&Host::captured(folder, Facts::live()), "timer")
+        };
+        assert_eq!((counter("qemu-raspi0"), counter("qemu-q35")), (Some("bcm-systimer"), None));
     }
 
     #[test]
