@@ -13,7 +13,7 @@ pub use self::{
 };
 use crate::{
     scale::Scale,
-    source::{Nominal, Reference, Scope, SourceId, TimeSource},
+    source::{Nominal, Pair, Reference, Scope, SourceId, TimeSource},
     sys::process,
     units::Frequency,
 };
@@ -231,15 +231,15 @@ fn conclude(
     } else {
         granules
     };
-    let fitted = fit(&pairs, granules)?;
+    let lags = (info.is_moved_by_the_tick(), reference.info().is_moved_by_the_tick());
+    let fitted = if lags == (false, false) { fit(&pairs, granules) } else { fit_lagging(&pairs, granules, lags) }?;
     Ok(Calibration {
         source: info.id.clone(),
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
         // A tick may be later than was allowed for: a rate, but no bound.
-        limits: (!info.is_moved_by_the_tick() && !reference.info().is_moved_by_the_tick())
-            .then_some((fitted.slowest, fitted.fastest)),
+        limits: (lags == (false, false)).then_some((fitted.slowest, fitted.fastest)),
         nominal: info.nominal,
         window_ns: pairs
             .last()
@@ -249,6 +249,23 @@ fn conclude(
         narrowest_ns: collector.narrowest_ns(),
         cpu,
     })
+}
+
+/// As [`fit`], where the kernel's tick moves the source, or the reference, or both: where no rate explains the readings, a tick was later than was allowed for.
+fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, bool)) -> Result<Fit, FitError> {
+    let first = fit(pairs, granules);
+    let mut granules = granules;
+    let mut fitted = first;
+    while fitted == Err(FitError::NotConstant) && (source || reference) {
+        let wider = |granule: u64, lags: bool| if lags { granule.max(1).saturating_mul(2) } else { granule };
+        granules = Granules {
+            source_ticks: wider(granules.source_ticks, source),
+            reference_ns: wider(granules.reference_ns, reference),
+        };
+        fitted = fit(pairs, granules);
+    }
+    // No lateness explains a clock that was set.
+    fitted.or(first)
 }
 
 /// How far readings of both may lag behind what they count. The reference's ticks count as nanoseconds where no rate is stated of it.
@@ -285,11 +302,27 @@ mod tests {
         time::Duration,
     };
 
-    use super::{CalibrateError, calibrate, calibrate_together};
+    use super::{CalibrateError, FitError, Granules, Pair, calibrate, calibrate_together, fit, fit_lagging};
     use crate::{
         source::{Scope, SourceId, SourceInfo, TimeSource},
         testing::ManualSource,
     };
+
+    #[test]
+    fn a_tick_that_is_late_by_many_periods_leaves_a_rate() {
+        const MS: u64 = 1_000_000;
+        // A tick of 4 ms, of which those due from 100 ms on come at 117 ms.
+        let shown =
+            |now_ns: u64| if (100 * MS..117 * MS).contains(&now_ns) { 96 * MS } else { now_ns / (4 * MS) * (4 * MS) };
+        let pairs: Vec<Pair> = (0..300)
+            .map(|round| Pair { before_ns: round * MS, ticks: shown(round * MS + 50), after_ns: round * MS + 100 })
+            .collect();
+        let granules = Granules { source_ticks: 8 * MS, reference_ns: 1 };
+        assert_eq!(fit(&pairs, granules), Err(FitError::NotConstant));
+        let fitted = fit_lagging(&pairs, granules, (true, false)).expect("a rate");
+        assert!((fitted.frequency.hertz_f64() / 1e9 - 1.0).abs() < 0.1, "{}", fitted.frequency);
+        assert_eq!(fit_lagging(&pairs, granules, (false, false)), Err(FitError::NotConstant));
+    }
 
     #[test]
     fn a_source_that_moves_with_its_reference_has_its_rate() {
