@@ -545,7 +545,13 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
-        Opened::ThreadBound(_) => return Err(SourceRefused::ThreadBound(id)),
+        Opened::ThreadBound(source) => {
+            return Err(match source.info().scope {
+                // Each core has a counter of its own: that matters more than who may read it.
+                scope @ Scope::Core => SourceRefused::NotSystemWide { source_id: id, scope },
+                _ => SourceRefused::ThreadBound(id),
+            });
+        }
     };
     let changing = Changing::begin()?;
     let mode = if id == KERNEL_ID {

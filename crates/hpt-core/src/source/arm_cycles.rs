@@ -89,10 +89,13 @@ impl ArmCycles {
         // First of all: what is asked of one CPU is not true of another, and a forked child inherits where it may run.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         let by_module = host.opened_cycles().is_some();
-        let token =
-            CyclesToken::detect(process::platform().as_deref(), by_module).map_err(|why| refusal(why, stays.cpu()))?;
+        let token = CyclesToken::detect(process::platform().as_deref(), by_module)
+            .map_err(|why| refusal(why, host, stays.cpu()))?;
         if token.bits() == 32 && token.control_register().is_some_and(|control| control & CONTROL_D != 0) {
-            return Err(Unavailable::Closed { evidence: "it counts every 64th cycle only (PMCR.D)".to_owned() });
+            return Err(Unavailable::Closed {
+                evidence: "it counts every 64th cycle only (PMCR.D)".to_owned(),
+                remedy: what_opens_it(host),
+            });
         }
         let info = info(Width::new(token.bits()).expect("32 or 64 bits"));
         let cycles = tested(Self { token, mask: info.width.mask(), stays, _without_events: without_events, info })?;
@@ -143,17 +146,39 @@ fn info(width: Width) -> SourceInfo {
     info
 }
 
-fn refusal(why: CyclesRefused, cpu: usize) -> Unavailable {
+/// What lets programs at the counter, by what the machine says of the kernel module and of perf.
+fn what_opens_it(host: &Host) -> String {
+    let user_access = host.perf_events().user_access;
+    let module = match host.opened_cycles() {
+        Some(state) if state.contains("closed") => {
+            let ends = if user_access == Some(true) { ", and sysctl kernel.perf_user_access=0 is set" } else { "" };
+            return format!(
+                "hpt_cycles is loaded ({state}) and opens the counter again, within seconds, when no perf event counts on the CPU{ends}; \
+                 /sys/module/hpt_cycles/parameters/check_seconds says how often it looks"
+            );
+        }
+        Some(_) => "unload the kernel module hpt_cycles and load it again",
+        None => "load the kernel module hpt_cycles (kmod/ in hpt's repository)",
+    };
+    // Only 64-bit kernels since 5.17 have that switch.
+    match user_access {
+        Some(_) => format!(
+            "{module}, or use perf-cycles, which reads the same register where sysctl kernel.perf_user_access=1"
+        ),
+        None => format!("{module}, or use perf-cycles, which reads the counter by system call"),
+    }
+}
+
+fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> Unavailable {
+    let closed = |evidence| Unavailable::Closed { evidence, remedy: what_opens_it(host) };
     match why {
         CyclesRefused::NoAccessRegister => {
             Unavailable::NoPmu { evidence: format!("a child that read PMUSERENR on CPU {cpu} was ended by a signal") }
         }
-        CyclesRefused::Closed(access) => Unavailable::Closed {
-            evidence: format!("PMUSERENR of CPU {cpu} lets in no program without a perf event (it shows {access:#x})"),
-        },
-        CyclesRefused::Killed => Unavailable::Closed {
-            evidence: format!("a child that read the counter on CPU {cpu} was ended by a signal"),
-        },
+        CyclesRefused::Closed(access) => {
+            closed(format!("PMUSERENR of CPU {cpu} lets in no program without a perf event (it shows {access:#x})"))
+        }
+        CyclesRefused::Killed => closed(format!("a child that read the counter on CPU {cpu} was ended by a signal")),
         CyclesRefused::NotTried => Unavailable::not_tried(),
     }
 }
@@ -231,16 +256,32 @@ mod tests {
 
     #[test]
     fn who_is_not_let_in_is_told_what_helps() {
-        let closed = refusal(CyclesRefused::Closed(0xc), 3);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let host = Host::captured(folder.path(), Facts::live());
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+            std::fs::write(path, text).expect("ours");
+        };
+        let closed = refusal(CyclesRefused::Closed(0xc), &host, 3);
         assert!(
             closed.to_string().contains("PMUSERENR of CPU 3 lets in no program without a perf event (it shows 0xc)"),
             "{closed}"
         );
-        let remedy = closed.remedy().expect("there is one");
-        assert!(remedy.contains("hpt_cycles") && remedy.contains("perf_user_access"), "{remedy}");
-        assert!(matches!(refusal(CyclesRefused::NoAccessRegister, 0), Unavailable::NoPmu { .. }));
-        assert!(matches!(refusal(CyclesRefused::Killed, 0), Unavailable::Closed { .. }));
-        let not_tried = refusal(CyclesRefused::NotTried, 0);
+        let remedy = || refusal(CyclesRefused::Killed, &host, 0).remedy().expect("there is one");
+        assert!(remedy().contains("load the kernel module") && !remedy().contains("perf_user_access"), "{}", remedy());
+        write("proc/sys/kernel/perf_user_access", "0\n");
+        assert!(remedy().contains("load the kernel module") && remedy().contains("perf_user_access=1"), "{}", remedy());
+        write("proc/sys/kernel/perf_user_access", "1\n");
+        write("sys/module/hpt_cycles/parameters/state", "closed 0-1\n");
+        let loaded = remedy();
+        assert!(
+            ["is loaded (closed 0-1)", "perf_user_access=0", "check_seconds"].iter().all(|part| loaded.contains(part)),
+            "{loaded}"
+        );
+        assert!(!loaded.contains("load the kernel module"), "{loaded}");
+        assert!(matches!(refusal(CyclesRefused::NoAccessRegister, &host, 0), Unavailable::NoPmu { .. }));
+        let not_tried = refusal(CyclesRefused::NotTried, &host, 0);
         assert!(not_tried.to_string().contains("no child process could be started"), "{not_tried}");
     }
 

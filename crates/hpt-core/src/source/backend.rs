@@ -160,6 +160,8 @@ pub enum Unavailable {
     Closed {
         /// What says so.
         evidence: String,
+        /// What helps on this machine, in its present state.
+        remedy: String,
     },
     /// Others use the counter.
     #[error("others use the core's counters: {evidence}")]
@@ -317,11 +319,7 @@ impl Unavailable {
                 "a virtual machine has such a counter where its hypervisor passes one through; on a board the device tree must have a pmu node"
                     .to_owned(),
             ),
-            Self::Closed { .. } => Some(
-                "load the kernel module hpt_cycles (kmod/ in hpt's repository), or use perf-cycles, which on aarch64 reads the same register where sysctl \
-                 kernel.perf_user_access=1"
-                    .to_owned(),
-            ),
+            Self::Closed { remedy, .. } => Some(remedy.clone()),
             Self::InUse { .. } => Some(
                 "end the others: perf, a profiler, on x86 the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles do not go together"
                     .to_owned(),
