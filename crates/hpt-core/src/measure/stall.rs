@@ -533,20 +533,26 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
         clock.now().nanoseconds_since(before)
     });
     let empty_ns = empty_ns.min().unwrap_or(0);
+    // From this reading to one that is taken after the end: however long the thread is stopped, a source that moved is seen to have moved.
+    let mut last = source.ticks();
     let end = clock.now().saturating_add(LONGEST);
     loop {
         let begun = clock.now();
-        if (blocks_ns.len() >= BLOCKS && steps.samples() >= FEW) || (begun > end && !blocks_ns.is_empty()) {
-            break;
-        }
         // Read first and judged afterwards: on 32-bit processors the judging takes longer than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         let block_ns = clock.now().nanoseconds_since(begun).saturating_sub(empty_ns);
         if blocks_ns.len() < BLOCKS {
             blocks_ns.push(block_ns);
         }
-        let forward = read.windows(2).filter(|pair| width.signed_difference(pair[0], pair[1]) > 0);
-        forward.for_each(|pair| steps.record(width.difference(pair[0], pair[1])));
+        for ticks in read {
+            if width.signed_difference(last, ticks) > 0 {
+                steps.record(width.difference(last, ticks));
+            }
+            last = ticks;
+        }
+        if (blocks_ns.len() >= BLOCKS && steps.samples() >= FEW) || begun > end {
+            break;
+        }
     }
     let step_ns = steps.quantile(0.9).map(|ticks| Scale::of(frequency).nanoseconds(ticks));
     Looking { read_ns: median(&mut blocks_ns).unwrap_or(0) as f64 / READS as f64, step_ns }
@@ -836,6 +842,33 @@ mod tests {
         let time = Scripted::new(50, &[(MS + 100 * US, 20 * MS), (25 * MS, 5 * MS)]);
         let seen = looking(&time, Frequency::GIGAHERTZ, &time);
         assert_eq!((seen.read_ns.to_bits(), seen.step_ns), (50_f64.to_bits(), Some(50)));
+    }
+
+    #[test]
+    fn a_coarse_source_is_seen_to_move_wherever_its_reader_is_stopped() {
+        // A clock of 4 ms and a thread that is stopped for 60 ms, at each of the first readings.
+        for stopped_at in 0..200 {
+            let time = Scripted::new(50, &[(MS + stopped_at * 50, 60 * MS)]);
+            let seen = looking(&Coarse { time: &time, step_ns: 4 * MS }, Frequency::GIGAHERTZ, &time);
+            assert!(seen.step_ns.is_some(), "stopped at {stopped_at}");
+        }
+    }
+
+    /// A clock that moves in steps of this many nanoseconds.
+    #[derive(Debug)]
+    struct Coarse<'a> {
+        time: &'a Scripted,
+        step_ns: u64,
+    }
+
+    impl TimeSource for Coarse<'_> {
+        fn ticks(&self) -> u64 {
+            self.time.ticks() / self.step_ns * self.step_ns
+        }
+
+        fn info(&self) -> &SourceInfo {
+            self.time.info()
+        }
     }
 
     #[test]
