@@ -93,7 +93,7 @@ impl Look {
     }
 }
 
-/// The columns to print in, by what the terminal tells. A serial line tells 0 until somebody sets its size: nothing is known of it then.
+/// Returns the columns to print in. A serial line reports a width of 0 until its size is set: its width is unknown then.
 fn usable_width(told: Option<u16>) -> u16 {
     told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).max(NARROWEST)
 }

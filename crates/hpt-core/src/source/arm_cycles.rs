@@ -146,7 +146,7 @@ fn info(width: Width) -> SourceInfo {
     info
 }
 
-/// What lets programs at the counter, by what the machine says of the kernel module and of perf.
+/// Returns the remedy for the present state of the kernel module and of perf.
 fn what_opens_it(host: &Host) -> String {
     let user_access = host.perf_events().user_access;
     let module = match host.opened_cycles() {

@@ -160,7 +160,7 @@ pub enum Unavailable {
     Closed {
         /// What says so.
         evidence: String,
-        /// What helps on this machine, in its present state.
+        /// The remedy for the present state of this machine.
         remedy: String,
     },
     /// Others use the counter.

@@ -281,9 +281,9 @@ impl TimeSource for ThreadCpuClock {
 
 /// How many reads a timing has.
 const READS: u32 = 16;
-/// The least times are settled when so many rounds in a row lowered neither by an eighth.
+/// The minimum times are settled after this many rounds in a row that lowered neither of them by an eighth.
 const SETTLED_AFTER: u32 = 5;
-/// A read is not called a system call before it was watched for so long: an emulator that still translates makes both reads slow alike.
+/// The minimum time to measure before a read is judged to be a system call: an emulator that still translates slows down both reads.
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 

@@ -210,7 +210,7 @@ fn open_event(by_register: bool) -> Result<(Event, Option<Page>, bool), Unavaila
     if event.count().is_none() {
         return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
     }
-    // On x86 an event is read by register whoever asked for it.
+    // On x86 any event can be read by register.
     let page = event.map().ok().filter(|page| by_register && page::count(page).is_some());
     Ok((event, page, counts_kernel))
 }
