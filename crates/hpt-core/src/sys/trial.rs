@@ -54,7 +54,7 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
         let mut status = 0;
         // __WALL waits for children with and without an exit signal.
         let how = if is_killed { libc::__WALL } else { libc::__WALL | libc::WNOHANG };
-        // SAFETY: `status` is live and filled by the call; `child` is a child of this process that nobody else knows of. waitpid(2).
+        // SAFETY: `status` is live and filled by the call; `child` is the number that fork_with returned. waitpid(2).
         let waited = unsafe { libc::waitpid(child, &raw mut status, how) };
         if waited == child {
             let lived = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
@@ -67,7 +67,7 @@ fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
         if waited == 0 && begun.elapsed() < longest {
             std::thread::sleep(PAUSE);
         } else if waited == 0 {
-            // SAFETY: `child` is a child of this process that was not waited for: the number is its own. kill(2).
+            // SAFETY: takes two numbers; waitpid has just reported `child` as a child of this process that still runs. kill(2).
             let _ = unsafe { libc::kill(child, libc::SIGKILL) };
             is_killed = true;
         } else if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {

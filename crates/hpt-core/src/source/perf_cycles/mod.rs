@@ -188,7 +188,7 @@ fn open_event(by_register: bool) -> Result<(Event, Option<Page>, bool), Unavaila
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
-            // The page before the first read(2): else the driver of arm64 (drivers/perf/arm_pmuv3.c, seen in Linux 6.1) keeps a previous count of 32 bits, and the
+            // The page before the first read(2): else the driver of arm64 (seen under Linux 6.1) keeps a previous count of 32 bits, and the
             // page of a 32-bit program is off by 2^32 until the next switch of threads.
             let page = event.map().ok().filter(|page| page::count(page).is_some());
             if page.is_some() || event.count().is_some() {
