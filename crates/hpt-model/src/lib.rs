@@ -32,11 +32,12 @@ use self::{
 
 /// Reading the counter takes so long.
 const STEP_NS: u64 = 1_000;
-/// Reading the clock takes longer. What it shows is true at the beginning: a point taken between two readings is behind by two steps, so that a
-/// slow answer is above the line that is made of it.
-const CLOCK_STEP_NS: u64 = 5 * STEP_NS;
-/// A clock that was sped up and is slowed down again leaves a line ahead of it, so that the next one has to begin above its point.
-const AHEAD_NS: u64 = CLOCK_STEP_NS;
+/// Reading the clock takes one thread longer than the other. What it shows is true at the beginning: a point that the slow one takes between two readings is
+/// behind by three steps, so that an answer of the quick one is above the line that is made of it, and still is when the next reading begins.
+const SLOW_CLOCK_NS: u64 = 7 * STEP_NS;
+const QUICK_CLOCK_NS: u64 = STEP_NS;
+/// A clock that was sped up and is slowed down again leaves a line ahead of it, and further than it catches up with while the next one is made.
+const AHEAD_NS: u64 = 4 * SLOW_CLOCK_NS;
 
 /// A counter that is set back goes back by so much: into the segment that ended, and further than it catches up with in the model, because what it does
 /// inside of one segment nobody can see.
@@ -67,58 +68,71 @@ impl World {
         self.now_ns.fetch_add(ns, Ordering::Relaxed)
     }
 
+    const fn slow(&self) -> Reader<'_> {
+        Reader { world: self, clock_step_ns: SLOW_CLOCK_NS }
+    }
+
+    const fn quick(&self) -> Reader<'_> {
+        Reader { world: self, clock_step_ns: QUICK_CLOCK_NS }
+    }
+}
+
+/// A thread's view of the world.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    world: &'a World,
+    clock_step_ns: u64,
+}
+
+impl Reader<'_> {
     /// As the program's own: the counter, then the segment; and if that has no answer, the long way.
     fn now_ns(&self) -> u64 {
-        let published = Published::new(&self.words);
+        let published = Published::new(&self.world.words);
         let ticks = self.ticks();
         if let Some(segment) = published.native_segment()
             && let Some(ns) = segment.at(ticks)
         {
             return ns;
         }
-        let following = Following { instruments: self, number: NATIVE, published, name: 1, others_are_dead: false };
+        let following = Following { instruments: *self, number: NATIVE, published, name: 1, others_are_dead: false };
         following.now_ns().expect("no other instruments are used")
     }
 
     /// Reads, after what was handed over, and hands over what was read.
     fn read_and_hand_over(&self) {
-        let handed_ns = self.handed_ns.load(Ordering::Acquire);
+        let handed_ns = self.world.handed_ns.load(Ordering::Acquire);
         let now_ns = self.now_ns();
         assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
-        self.handed_ns.fetch_max(now_ns, Ordering::Release);
+        self.world.handed_ns.fetch_max(now_ns, Ordering::Release);
     }
 
-    /// Follows the clock alone until three steps are left of a segment.
+    /// Follows the clock alone until one reading is left of a segment.
     fn until_the_end_is_near(&self) {
         for _ in 0..8 {
             self.read_and_hand_over();
-            self.wait(LONGEST_NS / 4);
+            self.world.wait(LONGEST_NS / 4);
         }
         self.read_and_hand_over();
         let segment = self.segment();
-        let end_ns = segment.end_ns();
-        let now_ns = self.now_ns.load(Ordering::Relaxed);
-        assert!(now_ns < end_ns, "a segment was just begun");
-        // The line is behind true time by two steps, or as far ahead as the clock.
-        let ahead_ns = if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { AHEAD_NS } else { 0 };
-        self.wait((end_ns - now_ns).saturating_sub(STEP_NS + ahead_ns));
+        let line_ns = segment.at(self.ticks()).expect("a segment was just begun");
+        self.world.wait((segment.end_ns() - line_ns).saturating_sub(2 * STEP_NS));
     }
 
     fn segment(&self) -> Segment {
-        Published::new(&self.words).in_force().line
+        Published::new(&self.world.words).in_force().line
     }
 }
 
-impl Instruments for &World {
+impl Instruments for Reader<'_> {
     fn ticks(self) -> u64 {
         // 2 GHz, and another epoch.
-        let back_ns = if self.is_set_back.load(std::sync::atomic::Ordering::Relaxed) { SET_BACK_NS } else { 0 };
-        (self.wait(STEP_NS) - back_ns) * 2 + 12_345
+        let back_ns = if self.world.is_set_back.load(std::sync::atomic::Ordering::Relaxed) { SET_BACK_NS } else { 0 };
+        (self.world.wait(STEP_NS) - back_ns) * 2 + 12_345
     }
 
     fn clock_ns(self) -> u64 {
-        let began_ns = self.wait(CLOCK_STEP_NS);
-        if self.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { began_ns + AHEAD_NS } else { began_ns }
+        let began_ns = self.world.wait(self.clock_step_ns);
+        if self.world.runs_ahead.load(std::sync::atomic::Ordering::Relaxed) { began_ns + AHEAD_NS } else { began_ns }
     }
 
     fn disruption_marker(self) -> Option<u64> {
@@ -130,15 +144,15 @@ impl Instruments for &World {
     }
 }
 
-fn in_every_order(preemptions: usize, world: impl Fn() -> World + Sync + Send + 'static, work: fn(&World)) {
+fn in_every_order(preemptions: usize, world: impl Fn() -> World + Sync + Send + 'static, work: fn(Reader<'_>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.max_branches = 20_000;
     model.check(move || {
         let world = Arc::new(world());
         let other = Arc::clone(&world);
-        let thread = thread::spawn(move || work(&other));
-        work(&world);
+        let thread = thread::spawn(move || work(other.quick()));
+        work(world.slow());
         thread.join().expect("nothing went back");
     });
 }
@@ -149,12 +163,12 @@ pub fn where_a_segment_ends() {
         3,
         || {
             let world = World::new();
-            world.until_the_end_is_near();
+            world.slow().until_the_end_is_near();
             world
         },
-        |world| {
+        |reader| {
             for _ in 0..3 {
-                world.read_and_hand_over();
+                reader.read_and_hand_over();
             }
         },
     );
@@ -167,13 +181,13 @@ pub fn where_a_segment_ends_that_was_ahead() {
         || {
             let world = World::new();
             world.runs_ahead.store(true, std::sync::atomic::Ordering::Relaxed);
-            world.until_the_end_is_near();
+            world.slow().until_the_end_is_near();
             world.runs_ahead.store(false, std::sync::atomic::Ordering::Relaxed);
             world
         },
-        |world| {
-            world.read_and_hand_over();
-            world.read_and_hand_over();
+        |reader| {
+            reader.read_and_hand_over();
+            reader.read_and_hand_over();
         },
     );
 }
@@ -203,13 +217,13 @@ pub fn while_the_rate_is_learned() {
         3,
         || {
             let world = World::new();
-            world.read_and_hand_over();
+            world.slow().read_and_hand_over();
             world.wait(SHORTEST_NS);
             world
         },
-        |world| {
+        |reader| {
             for _ in 0..3 {
-                world.read_and_hand_over();
+                reader.read_and_hand_over();
             }
         },
     );
@@ -221,13 +235,13 @@ pub fn when_nobody_asked_for_long() {
         2,
         || {
             let world = World::new();
-            world.until_the_end_is_near();
+            world.slow().until_the_end_is_near();
             world.wait(10 * LONGEST_NS);
             world
         },
-        |world| {
+        |reader| {
             for _ in 0..3 {
-                world.read_and_hand_over();
+                reader.read_and_hand_over();
             }
         },
     );
@@ -239,15 +253,14 @@ pub fn when_the_counter_is_set_back() {
         2,
         || {
             let world = World::new();
-            world.until_the_end_is_near();
-            world.wait(2 * CLOCK_STEP_NS);
-
+            world.slow().until_the_end_is_near();
+            world.wait(2 * SLOW_CLOCK_NS);
             world
         },
-        |world| {
-            world.read_and_hand_over();
-            world.is_set_back.store(true, std::sync::atomic::Ordering::Relaxed);
-            world.read_and_hand_over();
+        |reader| {
+            reader.read_and_hand_over();
+            reader.world.is_set_back.store(true, std::sync::atomic::Ordering::Relaxed);
+            reader.read_and_hand_over();
         },
     );
 }
