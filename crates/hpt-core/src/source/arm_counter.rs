@@ -10,6 +10,7 @@ use crate::{
     sys::{
         arch::CounterToken,
         clock::{Clock, ClockId, Route},
+        process::{self, is_armv6},
     },
     units::{Frequency, Width},
 };
@@ -102,6 +103,14 @@ fn width(frequency: Frequency) -> Width {
     Width::new(bits).expect("56 to 64 bits")
 }
 
+/// Refuses an ARMv6 by its AT_PLATFORM. The timer came with ARMv7: there is nothing to try, and nothing to be closed. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
+fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
+    if is_armv6(platform) {
+        return Err(Unavailable::NoCounter { evidence: "it is an ARMv6, and the generic timer came with ARMv7" });
+    }
+    Ok(())
+}
+
 fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
@@ -129,6 +138,9 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     // A live machine is asked by trying. Every 64-bit processor has the timer, a 32-bit one may lack it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
         return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
+    }
+    if host.is_live() {
+        has_timer(process::platform().as_deref())?;
     }
     let mut info = SourceInfo::new(ID);
     // The device tree wins: it states a frequency only where the register is known to be wrong or empty.
@@ -252,7 +264,16 @@ impl Backend for ArmCounterBackend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frequency, cost_line, width};
+    use super::{Frequency, cost_line, has_timer, width};
+
+    #[test]
+    fn an_armv6_is_refused_for_having_none() {
+        let reason = has_timer(Some("v6l")).expect_err("it has none");
+        assert_eq!((reason.kind(), reason.remedy()), ("no-counter", None), "{reason}");
+        for other in [Some("v7l"), Some("v8l"), Some("aarch64"), None] {
+            assert_eq!(has_timer(other), Ok(()));
+        }
+    }
 
     #[test]
     fn a_trapped_read_shows_by_its_cost_and_names_the_erratum() {

@@ -173,7 +173,8 @@ fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> Unavailable {
     let closed = |evidence| Unavailable::Closed { evidence, remedy: what_opens_it(host) };
     match why {
         CyclesRefused::NoAccessRegister => {
-            Unavailable::NoPmu { evidence: format!("a child that read PMUSERENR on CPU {cpu} was ended by a signal") }
+            let evidence = format!("a child that read PMUSERENR on CPU {cpu} was ended by a signal");
+            Unavailable::NoPmu { evidence, have: host.facts().architecture }
         }
         CyclesRefused::Closed(access) => {
             closed(format!("PMUSERENR of CPU {cpu} lets in no program without a perf event (it shows {access:#x})"))

@@ -154,6 +154,8 @@ pub enum Unavailable {
     NoPmu {
         /// What says so.
         evidence: String,
+        /// The kind of machine that was looked at.
+        have: Architecture,
     },
     /// The counter is there, and is not opened to programs.
     #[error("the counter is not opened to programs: {evidence}")]
@@ -315,8 +317,11 @@ impl Unavailable {
             Self::Taken { path, .. } => Some(format!("end the program that has it (`fuser -v {path}` names it)")),
             Self::Malformed { .. } => Some("choose another source; newer firmware may help".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
+            Self::NoPmu { have: Architecture::X86_64, .. } => {
+                Some("a virtual machine has such a counter where its hypervisor passes one through".to_owned())
+            }
             Self::NoPmu { .. } => Some(
-                "a virtual machine has such a counter where its hypervisor passes one through; on a board the device tree must have a pmu node"
+                "on a board the device tree must have a pmu node; a virtual machine has such a counter where its hypervisor passes one through"
                     .to_owned(),
             ),
             Self::Closed { remedy, .. } => Some(remedy.clone()),
@@ -328,7 +333,7 @@ impl Unavailable {
                 Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
             }
             Self::IllegalInstruction => {
-                Some("use one of the kernel's clocks; a processor without the counter, an emulator or a kernel that keeps it closed cannot be told apart".to_owned())
+                Some("use the source that `hpt probe` chooses; a processor without the counter, an emulator and a kernel that keeps it closed look the same".to_owned())
             }
             Self::Refused { .. } => Some("look for a seccomp filter or a sandbox around this process".to_owned()),
             Self::Captured => Some("run hpt on the machine itself".to_owned()),

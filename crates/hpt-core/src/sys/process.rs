@@ -262,6 +262,11 @@ pub(crate) fn platform() -> Option<String> {
     platform.to_str().ok().map(str::to_owned)
 }
 
+/// Whether AT_PLATFORM is that of an ARMv6 processor: the only thing that tells it from what came later.
+pub(crate) fn is_armv6(platform: Option<&str>) -> bool {
+    platform.is_some_and(|platform| platform.starts_with("v6"))
+}
+
 /// What is to be done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {

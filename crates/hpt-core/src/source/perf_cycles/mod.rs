@@ -115,7 +115,7 @@ impl PerfCycles {
         }
         let without_bare_counter =
             OneKind::begin(Kind::PerfEvent).ok_or_else(|| in_use("arm-cycles is open in this process"))?;
-        let (event, page, counts_kernel) = open_event(by_register)?;
+        let (event, page, counts_kernel) = open_event(host.facts().architecture, by_register)?;
         let info = info(if page.is_some() { ReadPath::Register } else { ReadPath::SystemCall });
         Ok(Self {
             event,
@@ -184,7 +184,7 @@ fn info(read_path: ReadPath) -> SourceInfo {
 /// The event, its page where it is read by register, and whether it counts the kernel too. Asked for in steps, because kernels before 5.17 do not know the right
 /// to read the counter, another event of this thread may have the only counter that it is given for, and the counters of some processors (ARM1176,
 /// Cortex-A8 and A9) cannot leave the kernel out.
-fn open_event(by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
+fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
@@ -203,9 +203,9 @@ fn open_event(by_register: bool) -> Result<(Event, Option<Page>, bool), Unavaila
         Ok(event) => (event, false),
         Err(error) if is_not_so(&error) => {
             let both = Event::open(Wanted { user_only: false, by_register: false });
-            (both.map_err(|error| refusal(&error, false))?, true)
+            (both.map_err(|error| refusal(&error, have, false))?, true)
         }
-        Err(error) => return Err(refusal(&error, true)),
+        Err(error) => return Err(refusal(&error, have, true)),
     };
     if event.count().is_none() {
         return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
@@ -221,9 +221,10 @@ fn is_not_so(error: &io::Error) -> bool {
 }
 
 /// What the kernel's answer means, and so what helps. perf_event_open(2), ERRORS.
-fn refusal(error: &io::Error, user_only: bool) -> Unavailable {
+fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailable {
     let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
         evidence: format!("perf_event_open answers {name}, {meaning}"),
+        have,
     };
     match error.raw_os_error() {
         Some(libc::ENOENT) => no_pmu("ENOENT", "the kernel has no driver for counters of this processor"),
@@ -245,7 +246,8 @@ fn refusal(error: &io::Error, user_only: bool) -> Unavailable {
 fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
     match (&told.core_pmus, told.paranoid) {
         (Some(pmus), _) if pmus.is_empty() => {
-            Err(Unavailable::NoPmu { evidence: "/sys/bus/event_source/devices has no counters of cores".to_owned() })
+            let evidence = "/sys/bus/event_source/devices has no counters of cores".to_owned();
+            Err(Unavailable::NoPmu { evidence, have: architecture })
         }
         // Nothing of this was captured, or the kernel has no perf events: which of them cannot be told.
         (_, None) | (None, _) => Err(Unavailable::Captured),
@@ -363,7 +365,7 @@ mod tests {
     use super::{Architecture, PerfEvents, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines};
 
     fn answer(errno: i32, user_only: bool) -> Unavailable {
-        refusal(&io::Error::from_raw_os_error(errno), user_only)
+        refusal(&io::Error::from_raw_os_error(errno), Architecture::Aarch64, user_only)
     }
 
     #[test]
@@ -372,6 +374,10 @@ mod tests {
             let reason = answer(errno, true);
             assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
         }
+        let no_driver =
+            |have| refusal(&io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("there is one");
+        assert!(!no_driver(Architecture::X86_64).contains("device tree"), "a PC has none");
+        assert!(no_driver(Architecture::Arm).contains("pmu node"));
         let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("there is one");
         assert!(remedy(true).contains("kernel.perf_event_paranoid=2"), "{}", remedy(true));
         assert!(remedy(false).contains("kernel.perf_event_paranoid=1"), "{}", remedy(false));

@@ -81,7 +81,7 @@ impl PerfTime {
         let page = event
             .map()
             .map_err(|error| Unavailable::Refused { reason: format!("mapping the page of a perf event: {error}") })?;
-        let at_opening = page::line(&page).map_err(not_told)?;
+        let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;
         let counter = permitted_native().map_err(Unavailable::of_counter)?;
         tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
     }
@@ -151,17 +151,21 @@ fn refusal(error: &io::Error) -> Unavailable {
     }
 }
 
-fn not_told(why: NoLine) -> Unavailable {
+fn not_told(why: NoLine, have: Architecture) -> Unavailable {
     let (evidence, remedy) = match why {
         NoLine::NotTold(capabilities) => (
             format!(
                 "the page of a perf event tells no time ({}), because the kernel's scheduler clock is not the processor's counter",
                 page::told(capabilities)
             ),
-            Some(
-                "on x86-64 the kernel must call its TSC stable and have no paravirtual clock (no-kvmclock on a guest's command line); on 64-bit ARM it must \
-                 be 5.9 or newer; 32-bit ARM kernels tell none",
-            ),
+            match have {
+                Architecture::X86_64 => Some(
+                    "the kernel must call its TSC stable and have no paravirtual clock (no-kvmclock on a guest's command line)",
+                ),
+                Architecture::Aarch64 => Some("use Linux 5.9 or newer"),
+                Architecture::Arm => Some("a 32-bit ARM kernel never tells it; a 64-bit one does since Linux 5.9"),
+                Architecture::Other => None,
+            },
         ),
         NoLine::Restless => ("the page of a perf event is changed all the time".to_owned(), None),
         NoLine::NoSense => ("the page of a perf event tells numbers that are no rate".to_owned(), None),
@@ -225,7 +229,7 @@ impl Backend for PerfTimeBackend {
 mod tests {
     use std::io;
 
-    use super::{NoLine, Unavailable, not_told, refusal};
+    use super::{Architecture, NoLine, Unavailable, not_told, refusal};
     use crate::source::MissingRight;
 
     #[test]
@@ -243,8 +247,14 @@ mod tests {
 
     #[test]
     fn a_page_that_tells_nothing_says_which_bits_and_what_helps() {
-        let reason = not_told(NoLine::NotTold(0));
-        assert!(reason.to_string().contains("no cap_user_time,"), "{reason}");
-        assert!(reason.remedy().is_some_and(|remedy| remedy.contains("no-kvmclock")), "{reason}");
+        let remedy = |have| {
+            let reason = not_told(NoLine::NotTold(0), have);
+            assert!(reason.to_string().contains("no cap_user_time,"), "{reason}");
+            reason.remedy().expect("there is one")
+        };
+        assert!(remedy(Architecture::X86_64).contains("no-kvmclock"));
+        for arm in [Architecture::Aarch64, Architecture::Arm] {
+            assert!(remedy(arm).contains("5.9") && !remedy(arm).contains("TSC"), "{}", remedy(arm));
+        }
     }
 }

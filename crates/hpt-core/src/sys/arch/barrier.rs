@@ -18,7 +18,7 @@ impl Barrier {
     pub(crate) fn detect(platform: Option<&str>) -> Self {
         Self {
             #[cfg(target_arch = "arm")]
-            by_coprocessor: platform.is_some_and(|platform| platform.starts_with("v6")),
+            by_coprocessor: crate::sys::process::is_armv6(platform),
         }
     }
 

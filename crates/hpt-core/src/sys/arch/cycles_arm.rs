@@ -4,7 +4,10 @@
 use core::arch::asm;
 
 use super::{CyclesRefused, access};
-use crate::sys::trial::{Trial, attempt_in_child};
+use crate::sys::{
+    process::is_armv6,
+    trial::{Trial, attempt_in_child},
+};
 
 /// Proof that the counter could be read on this CPU when it was made: a child of this process read it and lived. The right can be taken away, and each CPU
 /// has its own.
@@ -42,7 +45,7 @@ impl CyclesToken {
     /// Asks on the CPU on which it is called; `platform` is AT_PLATFORM of the auxiliary vector, the only thing that tells ARMv6 from what came later;
     /// `by_module` says that a kernel module keeps the counter open. What is not to be had raises SIGILL, so everything is tried in a forked child first.
     pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
-        let is_v6 = platform.is_some_and(|platform| platform.starts_with("v6"));
+        let is_v6 = is_armv6(platform);
         // The ARM1176 has a register for it as well, which programs may not read.
         let mut token = Self { form: Form::Arm1176, shows_control: true };
         if !is_v6 {
