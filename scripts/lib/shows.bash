@@ -234,6 +234,7 @@ GUEST
         if [[ $build == "${builds[0]}" ]]; then
             echo "step $build.experiments sh -c 'hpt-$build experiment all --short --store /tmp/kept --format json || test \$? = 1'"
         fi
+        echo "step $build.poll hpt-$build latency poll --count 5 --interval 5ms --format json"
         echo "step $build.stalls /tmp/stop-stalls $build"
         echo "step $build.stalls-plain as plain hpt-$build latency stall --duration 1s --fifo 2 --accept-throttling --best-effort --format json"
         echo "step $build.wakes-plain as plain hpt-$build latency poll --count 20 --interval 5ms --fifo 2 --accept-throttling --best-effort --format json"
@@ -253,6 +254,10 @@ judge_bench() {
         if ended "$build.wakes"; then
             holds "$build.wakes" 'a real-time thread was woken on every processor' \
                 ".thread.policy == \"fifo\" and ([.thread.refused[].setting] - [\"wake-latency\"] == []) and ([.results[].samples] | length >= $cores and all(. == 20))"
+        fi
+        if ended "$build.poll"; then
+            holds "$build.poll" 'where Instant asks the kernel, a System Timer is named' \
+                "any(.notes[]; contains(\"--source bcm-systimer\")) == $([[ $system_timer != none && $arm_counter == none ]] && echo true || echo false)"
         fi
         if [[ $build == "${builds[0]}" ]] && ended "$build.experiments"; then
             holds "$build.experiments" 'every published experiment was made in short, and what could not be has a reason' \

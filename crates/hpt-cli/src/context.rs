@@ -13,7 +13,7 @@ use std::{
 };
 
 use hpt_core::{
-    Calibration, Host, Opened, SourceId, Unavailable,
+    Calibration, Host, Opened, SourceId, Unavailable, clock,
     host::{Facts, read_captured_file},
     knobs::Journal,
     realtime::{Pinned, allowed_cpus},
@@ -69,6 +69,16 @@ impl Drop for Listening {
         self.handle.close();
         let _ = self.thread.take().map(thread::JoinHandle::join);
     }
+}
+
+/// A device that any thread may read, and that costs less than a system call.
+pub(crate) const DEVICE: &str = "bcm-systimer";
+
+/// `told_by` told the time; `opens` says whether a source can be opened.
+fn note_of_a_device(told_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
+    (told_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
+        format!("Instant asked the kernel's clock, because it trusts no counter of the processor here; {DEVICE} is read faster: {how}")
+    })
 }
 
 impl Context {
@@ -200,6 +210,12 @@ impl Context {
         notes
     }
 
+    /// What is to be said beside a result that `Instant` told, where a device is read faster than the kernel's clock: nothing opens one by itself, because that
+    /// takes a right and keeps the device mapped.
+    pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
+        note_of_a_device(&clock::source().0, how, |name| self.open(name).is_ok())
+    }
+
     /// Refuses a name that no source has, with the nearest ones.
     pub(crate) fn known(&self, name: &str) -> Result<(), Failure> {
         match source::open(&self.host, name) {
@@ -293,5 +309,17 @@ fn in_turn(store: &Store) -> Result<Locked, Failure> {
             None if begun.elapsed() < LONGEST_TURN => thread::sleep(Duration::from_millis(5)),
             None => return Err(Failure::SavedByAnother(store.path(CALIBRATIONS))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SourceId, note_of_a_device};
+
+    #[test]
+    fn a_device_is_named_only_beside_the_kernels_clock_and_where_it_opens() {
+        let note = |told_by, opens| note_of_a_device(&SourceId::new(told_by), "--source bcm-systimer", |_| opens);
+        assert!(note("monotonic", true).is_some_and(|note| note.ends_with("read faster: --source bcm-systimer")));
+        assert_eq!((note("monotonic", false), note("arm-counter", true)), (None, None));
     }
 }

@@ -135,13 +135,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     drop(progress);
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
+    let device = context.note_of_a_device("a program takes it by hpt_core::use_source");
     let data = Data {
         head: Head::of("sleep", &context.host),
         cpu,
         source: clock::source().0,
         interrupted: context.interrupted(),
         results: rows,
-        notes: [context.notes(), thread.notes(), warnings.clone()].concat(),
+        notes: [context.notes(), thread.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
         thread,
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     cli::after_help,
-    context::Context,
+    context::{Context, DEVICE},
     crew::{self, Member},
     exit::Failure,
     lateness::{Figures, OfThread, bars, course::Course},
@@ -89,7 +89,7 @@ struct Common {
     /// they name no zone. Where the clock is set, the beginning is that time all the same; --duration is as long as it is
     #[arg(long, value_name = "TIME", value_parser = time_of_day)]
     at: Option<TimeOfDay>,
-    /// Tell the time by this source, from the deadline to the end of the wait; a counter, or `monotonic`, the kernel's clock itself [default: `monotonic` for who sleeps by the kernel's timer, else the best]
+    /// Tell the time by this source, from the deadline to the end of the wait; a counter, or `monotonic`, the kernel's clock itself [default: `monotonic` for who sleeps by the kernel's timer, else Instant's own: the processor's counter, or the kernel's clock where programs may read none. A device such as bcm-systimer has to be named]
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     source: Option<String>,
     #[command(flatten)]
@@ -349,6 +349,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         ));
     }
     notes.extend(shared.unmarked());
+    let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
+    notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
     let data = Data {
         head,
         interval_ns: u64::try_from(arguments.extent.interval.as_nanos()).unwrap_or(u64::MAX),
