@@ -37,7 +37,7 @@ const GUESSED_READ: Duration = Duration::from_nanos(150);
 ///
 /// Reads each source so many times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime, and beside
 /// cycles that are read by register, stands the system call. Where cycles can be counted, each read's are. A source whose read takes 10 µs or more is
-/// read for 2 s in a row and for 1 s singly at most.
+/// read for 2 s in a row at most; single reads are timed for 1 s where one takes as long with the clock that times it.
 #[derive(Debug, Args)]
 #[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
@@ -163,7 +163,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} read fewer times than asked: where a read takes 10 µs or more, for 2 s in a row and 1 s singly",
+            "{} read fewer times than asked: where a read takes 10 µs or more, for 2 s in a row, and for 1 s singly where that takes as long with the clock that times it",
             match names {
                 [one] => format!("{one} was"),
                 several => format!("{} were", several.join(", ")),

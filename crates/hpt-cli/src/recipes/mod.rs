@@ -339,7 +339,11 @@ impl Bench {
         (unit, unit_ns): (&str, f64),
         how: &str,
     ) -> Vec<Measured> {
-        let fewer = if cost.cut_short { "; fewer reads, because one takes 10 µs or more" } else { "" };
+        let fewer = if cost.cut_short {
+            "; fewer reads, because one takes 10 µs or more, or does with what times it"
+        } else {
+            ""
+        };
         let many = cost
             .per_call_ns()
             .map(|ns| Measured::figure(what, ns * reads / unit_ns, unit, cost.calls, format!("{how}{fewer}")));

@@ -60,7 +60,7 @@ pub struct ReadCost {
     pub empty: Option<Spread>,
     /// Whether all reads that were asked for were made.
     pub complete: bool,
-    /// Whether fewer were made because a read takes so long.
+    /// Whether fewer were made, in a row or singly, because a read takes so long, or what times it.
     pub cut_short: bool,
 }
 
@@ -80,8 +80,8 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times in a row, then singly. A source whose read takes 10 µs or more is read for two seconds in a row and one singly at most,
-/// which [`ReadCost::cut_short`] says. `keep_going` is given the number of reads made so far and is asked between timed regions; when it says no, what was
+/// Reads `source` `calls` times in a row, then singly. A source whose read takes 10 µs or more is read for two seconds in a row at most, and for one singly where
+/// that takes as long with the stopwatch around it. [`ReadCost::cut_short`] says so. `keep_going` is given the number of reads made so far and is asked between timed regions; when it says no, what was
 /// measured until then is returned.
 pub fn read_cost(
     source: &dyn TimeSource,
@@ -147,8 +147,9 @@ pub fn read_cost(
     }
     let tick_ns = stopwatch_frequency.tick_ns_f64();
     let mut count = cost.calls.min(MOST_SINGLES);
-    if cost.calls > 0 && quickest_ns >= SLOW_READ.as_nanos() {
-        let in_time = LONGEST_SINGLES.as_nanos() / quickest_ns;
+    let single_ns = quickest_ns.saturating_add(around_ns(stopwatch, &elapsed, || wall.ticks_start()));
+    if cost.calls > 0 && single_ns >= SLOW_READ.as_nanos() {
+        let in_time = LONGEST_SINGLES.as_nanos() / single_ns;
         let fewer = count.min(u64::try_from(in_time).unwrap_or(u64::MAX).max(1));
         cost.cut_short |= fewer < count;
         count = fewer;
@@ -169,6 +170,18 @@ fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: imp
     let read_ns = quickest.min().unwrap_or_default().as_nanos().max(1);
     let fit = u128::from(LONGEST_BATCH_NS) / read_ns;
     u32::try_from(fit).unwrap_or(BATCH).clamp(1, BATCH)
+}
+
+/// What a single read takes around the read itself, in nanoseconds: two readings of the stopwatch, and two more for the empty bracket beside it.
+fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u128 {
+    let quickest = (0..FIRST_READS).map(|_| {
+        let start = now();
+        for _ in 0..2 {
+            black_box((stopwatch.ticks_start(), stopwatch.ticks_end()));
+        }
+        elapsed(start)
+    });
+    quickest.min().unwrap_or_default().as_nanos()
 }
 
 /// Times `count` single reads, and as many empty brackets between them.
@@ -273,14 +286,18 @@ mod tests {
         assert_eq!((slow.complete, slow.cut_short), (false, true));
         assert!((1_900..=2_100).contains(&slow.calls), "{slow:?}");
         assert!(looks >= 20, "{looks}");
-        let singles = slow.singles.expect("a thousand").samples;
-        assert!((900..=1_100).contains(&singles), "{singles}");
+        let singles = slow.singles.expect("five or six readings each").samples;
+        assert!((160..=200).contains(&singles), "{singles}");
         // As few as were asked for are made, whatever a read takes.
-        let (few, _) = cost(1_000_000, 500);
-        assert_eq!((few.calls, few.complete, few.cut_short), (500, true, false));
-        // What is quick enough is read as often as it was asked to be, however long that takes.
+        let (few, _) = cost(1_000_000, 100);
+        assert_eq!((few.calls, few.complete, few.cut_short), (100, true, false));
+        // What is quick enough is read as often as it was asked to be, however long that takes; but singly for a second, with a stopwatch that is as slow.
         let (quick, _) = cost(9_000, 1_000_000);
-        assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, false));
+        assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, true));
+        let singles = quick.singles.expect("five or six readings each").samples;
+        assert!((18_000..=23_000).contains(&singles), "{singles}");
+        let (quicker, _) = cost(1_400, 200_000);
+        assert_eq!((quicker.singles.expect("all").samples, quicker.cut_short), (100_000, false));
     }
 
     /// A source during one of whose readings the CPU is away for ten seconds.
