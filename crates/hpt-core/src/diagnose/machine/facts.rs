@@ -25,6 +25,8 @@ pub struct MachineFacts {
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,
     pub(super) hypervisor: Option<String>,
+    /// What emulates it.
+    pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
     pub(super) clock_sources: ClockSourceOutline,
@@ -75,6 +77,7 @@ impl MachineFacts {
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
             hypervisor: host.runs_under(),
+            emulator: host.emulator(),
             is_a_raspberry_pi: cpu.board().is_some_and(|board| board.starts_with("Raspberry Pi")),
             vdso: facts.vdso,
             clock_sources: outline_clock_sources(host),

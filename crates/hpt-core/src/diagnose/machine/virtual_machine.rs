@@ -7,7 +7,7 @@ use crate::host::Told;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "virtual-machine",
-        about: "whether this is a virtual machine",
+        about: "whether this is a virtual or an emulated machine",
         why: "The host may stop it at any moment, for milliseconds, and decides on the frequency, the sleep and the neighbours of its CPUs. Nothing inside can bound that, and most of it cannot be seen from inside.",
         bites: "everybody",
         references: &["Documentation/virt/kvm/index.rst"],
@@ -24,6 +24,15 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
+    if let Some(emulator) = &facts.emulator {
+        let finding = Finding::new(
+            Severity::ToKnow,
+            format!(
+                "{emulator} emulates it: what is late here is late in the emulator, and a real machine of this kind behaves differently"
+            ),
+        );
+        return finding.helped("measure on the real machine", []).found();
+    }
     match &facts.hypervisor {
         None => Verdict::fine("no hypervisor says that it is there"),
         Some(hypervisor) => Finding::new(Severity::ToKnow, format!("it runs under {hypervisor}"))
