@@ -568,11 +568,12 @@ fn a_boot_parameter_is_written_where_this_machine_has_it() {
 #[test]
 fn how_deep_a_host_sleeps_is_not_claimed_to_be_fine() {
     for name in all() {
-        let host = host(&name);
-        let is_virtual = found(&host, None).contains_key("virtual-machine");
-        let idle =
-            examined(&host, None).into_iter().find(|one| one.rule.id == "idle-states").expect("there is such a rule");
-        assert!(!is_virtual || !matches!(idle.verdict, Verdict::Fine(_)), "{name}: {:?}", idle.verdict);
+        let examined = examined(&host(&name), None);
+        let verdict = |id| &examined.iter().find(|one| one.rule.id == id).expect("there is such a rule").verdict;
+        // An emulated machine's CPUs are no host's.
+        let is_virtual = finding(verdict("virtual-machine")).is_some_and(|finding| finding.seen.contains("runs under"));
+        let idle = verdict("idle-states");
+        assert!(!is_virtual || !matches!(idle, Verdict::Fine(_)), "{name}: {idle:?}");
     }
 }
 
