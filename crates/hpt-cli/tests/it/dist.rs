@@ -1,6 +1,7 @@
-//! What `dist/` has for Prometheus and Grafana asks for metrics and labels that docs/metrics.md promises, and for no others.
+//! What `dist/` has for Prometheus and Grafana asks for metrics and labels that docs/metrics.md promises, and for no others; and what builds the programs leaves
+//! the machine as it was.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use serde_json::Value;
 
@@ -162,4 +163,30 @@ fn a_query_for_what_there_is_not_is_noticed() {
         unpromised("(hpt_source_usable{source!=\"tsc\", instance=~\"a\"} == 1)", &promised),
         Vec::<String>::new()
     );
+}
+
+/// What `scripts/build-arm` asks of a rustup that lists these toolchains, and these components of its nightly.
+fn asked_of_rustup(toolchains: &str, components: &str) -> String {
+    // A function of the shell stands for rustup. What it is asked goes to standard error, because the script keeps its standard output.
+    let script = format!(
+        "rustup() {{ echo \"asked: $*\" >&2; case \"$*\" in 'toolchain list') echo '{toolchains}' ;; 'component list'*) echo '{components}' ;; esac; }}
+        eval \"$(sed -n '/^install_rust() {{/,/^}}/p' '{}')\"
+        install_rust armv6",
+        project().join("scripts/build-arm").display()
+    );
+    let output = Command::new("bash").args(["-euc", &script]).output().expect("bash is there");
+    let asked = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && asked.contains("asked: toolchain list"), "{asked}");
+    asked
+}
+
+#[test]
+fn an_installed_nightly_is_left_at_its_version() {
+    let installs = "toolchain install nightly";
+    let fresh = asked_of_rustup("stable-x86_64-unknown-linux-gnu (default)", "");
+    assert!(fresh.contains(installs), "{fresh}");
+    let whole = asked_of_rustup("nightly-x86_64-unknown-linux-gnu", "rust-src");
+    assert!(!whole.contains(installs) && !whole.contains("component add"), "{whole}");
+    let partial = asked_of_rustup("nightly-x86_64-unknown-linux-gnu", "rustc-x86_64-unknown-linux-gnu");
+    assert!(!partial.contains(installs) && partial.contains("component add rust-src"), "{partial}");
 }
