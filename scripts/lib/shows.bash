@@ -116,6 +116,9 @@ judge_probe() {
                 holds "$step" 'no arm-counter' 'source("arm-counter").available | not'
             else
                 holds "$step" "arm-counter at $arm_counter Hz" 'source("arm-counter") | .available and .frequency_hz == ($arm_counter | tonumber)'
+                # Both are the least of many. The judging of a reading takes longer than the reading itself, and is no part of a step.
+                holds "$step" 'the smallest step of arm-counter is no longer than a read and a tick' \
+                    'source("arm-counter") | .granularity_ns <= .read_cost_ns + .resolution_ns'
             fi
         done
         judge_tsc "$build"
@@ -689,6 +692,8 @@ judge_watch() {
         # Nothing is said of faults: under the ACPI timer a guest whose host is busy was seen to lose half a second of CLOCK_MONOTONIC_RAW, which is one.
         if ended "$step-switched"; then
             watched "$step-switched" 'other clock sources are told' '[.events[].kind] == ["clock-source", "clock-source"]'
+            watched "$step-switched" 'the note of what the reference counts by follows the change' \
+                '[.notes[] | capture("^from .* itself counts by (?<by>[a-z-]+):").by] == ["tsc", "acpi-pm", "tsc"]'
         fi
         # It is told by the log alone, which says that it turned there and back.
         if ended "$step-flicker"; then
