@@ -62,10 +62,7 @@ impl Host {
     /// Documentation/admin-guide/pm/cpufreq.rst and cpuidle.rst.
     pub(crate) fn cores(&self) -> Cores {
         let list = |path: &str| self.told(path).parsed(|text| CpuList::parse(&text));
-        let online = match list(ONLINE) {
-            Told::Is(online) => Told::Is(online),
-            _ => self.told(super::STAT).parsed(|text| online_by_stat(&text)),
-        };
+        let online = self.online();
         let isolated = match (list(ISOLATED), list(ISOLATED_BY_GROUPS)) {
             (Told::Is(at_boot), Told::Is(by_groups)) => Told::Is(at_boot.or(&by_groups)),
             (Told::Is(one), _) | (Told::Absent, Told::Is(one)) => Told::Is(one),
@@ -73,6 +70,19 @@ impl Host {
         };
         let each = online.is().into_iter().flat_map(CpuList::iter).map(|cpu| (cpu, self.core(cpu))).collect();
         Cores { online, isolated, nohz_full: list(NOHZ_FULL), each }
+    }
+
+    /// The CPUs that run now, by sysfs or, without it, by /proc/stat; `None` where neither can be read.
+    #[must_use]
+    pub fn online_cpus(&self) -> Option<CpuList> {
+        self.online().is().cloned()
+    }
+
+    fn online(&self) -> Told<CpuList> {
+        match self.told(ONLINE).parsed(|text| CpuList::parse(&text)) {
+            Told::Is(online) => Told::Is(online),
+            _ => self.told(super::STAT).parsed(|text| online_by_stat(&text)),
+        }
     }
 
     fn core(&self, cpu: usize) -> Core {

@@ -24,6 +24,7 @@ mod in_force;
 mod limits;
 mod machine;
 mod memory;
+mod pin_watch;
 mod pinned;
 mod program;
 mod setup;
@@ -36,6 +37,7 @@ pub use self::{
     in_force::{Bandwidth, FairServer, InForce},
     machine::{Conduct, KeptBack},
     memory::{LockedMemory, prefault_stack},
+    pin_watch::{Absence, PinWatch},
     pinned::{PinError, Pinned, allowed_cpus},
     program::{Ended, Program, Signals, StartError},
     setup::{Held, Refused, Setup},

@@ -1,0 +1,405 @@
+//! Whether a pinned thread still runs on its CPU, and pinning it again when the CPU comes back online.
+//! Reads no clock: the caller passes the time.
+
+use std::{io, marker::PhantomData, time::Duration};
+
+use crate::{
+    host::Host,
+    sys::process::{CpuSet, current_cpu},
+};
+
+/// Time between two looks at the affinity. A look is a system call, and while the thread is away it reads a file in addition; so this is the longest time for which
+/// the thread stays unpinned after its CPU has come back.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// More are merged into the last one: a CPU that is switched off and on for days does not fill the memory.
+const MOST_ABSENCES: usize = 64;
+
+/// A time in which a pinned thread did not run on its CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Absence {
+    /// When the thread was first seen elsewhere, or the beginning of the first stretch that did not pass on its CPU; in the caller's time.
+    pub from: Duration,
+    /// When it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
+    pub to: Option<Duration>,
+    /// Whether its CPU was offline. Otherwise another process changed the affinity, or the CPU was back online before anything was read of it.
+    pub offline: bool,
+    /// The CPUs that it ran on, in ascending order.
+    pub ran_on: Vec<usize>,
+    /// Samples that were taken in that time.
+    pub samples: u64,
+}
+
+/// Follows whether a pinned thread runs on its CPU: ask it on that thread.
+///
+/// When a CPU is taken offline, the kernel moves its threads to other CPUs and forgets what they were pinned to. It restores nothing when the CPU comes back. This
+/// notices, counts the samples that were taken elsewhere, and pins the thread again as soon as it may run on its CPU. A thread that another process has moved to
+/// other CPUs, for example with `taskset`, stays there until that process allows its CPU again.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use hpt_core::{Host, Instant, realtime::{PinWatch, Pinned, allowed_cpus}};
+///
+/// let host = Host::live();
+/// let pinned = Pinned::to(allowed_cpus()[0])?;
+/// let (begun, mut watch) = (Instant::now(), PinWatch::of(pinned.cpu(), &host));
+/// for _ in 0..10 {
+///     // The subject of the measurement stands here.
+///     if !watch.is_there(begun.elapsed()) {
+///         println!("this sample is one of another CPU");
+///     }
+/// }
+/// assert!(watch.absences().iter().all(|absence| absence.samples > 0));
+/// # Ok::<(), hpt_core::realtime::PinError>(())
+/// ```
+#[derive(Debug)]
+pub struct PinWatch<'a> {
+    follower: Follower<Live<'a>>,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl<'a> PinWatch<'a> {
+    /// Of the calling thread, which is pinned to `cpu`. `host` tells which CPUs are online.
+    #[must_use]
+    pub const fn of(cpu: usize, host: &'a Host) -> Self {
+        Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
+    }
+
+    /// Whether the sample that was just taken, at `at`, is one of the thread's CPU; otherwise counts it among those taken elsewhere.
+    ///
+    /// Call it after the reading that ends a sample, so that it is in no figure. It asks on which CPU the thread runs: the C library reads that from memory that the
+    /// kernel keeps up to date (rseq) or from the vDSO, in a few nanoseconds. The affinity alone would take a system call for every sample. Ten times a second it
+    /// looks at that as well, because a thread that lost its CPU for a short time may run there by chance and leave it later.
+    pub fn is_there(&mut self, at: Duration) -> bool {
+        self.follower.is_there(at)
+    }
+
+    /// Whether the thread ran on its CPU without interruption since it was pinned or since the last call; otherwise counts one sample as taken elsewhere.
+    ///
+    /// The kernel does not restore an affinity that it took away, so one look at the end of a stretch answers for the whole stretch. It is a system call.
+    pub fn stayed(&mut self, at: Duration) -> bool {
+        self.follower.stayed(at)
+    }
+
+    /// The CPU.
+    #[must_use]
+    pub const fn cpu(&self) -> usize {
+        self.follower.cpu
+    }
+
+    /// When it was not there, the earliest first; 64 at most.
+    #[must_use]
+    pub fn absences(&self) -> &[Absence] {
+        &self.follower.absences
+    }
+}
+
+/// What the kernel knows of the thread and its CPU.
+trait Kernel {
+    /// The CPU that the thread runs on now.
+    fn current_cpu(&self) -> Option<usize>;
+    /// The online CPUs that it may run on.
+    fn allowed(&self) -> io::Result<Vec<usize>>;
+    fn is_offline(&self, cpu: usize) -> bool;
+    /// Whether that succeeded.
+    fn pin(&self, cpu: usize) -> bool;
+}
+
+#[derive(Debug)]
+struct Live<'a> {
+    host: &'a Host,
+}
+
+impl Kernel for Live<'_> {
+    fn current_cpu(&self) -> Option<usize> {
+        current_cpu()
+    }
+
+    fn allowed(&self) -> io::Result<Vec<usize>> {
+        CpuSet::of_this_thread().map(|set| set.cpus().collect())
+    }
+
+    fn is_offline(&self, cpu: usize) -> bool {
+        self.host.online_cpus().is_some_and(|online| !online.contains(cpu))
+    }
+
+    fn pin(&self, cpu: usize) -> bool {
+        CpuSet::only(cpu).apply().is_ok()
+    }
+}
+
+#[derive(Debug)]
+struct Follower<K> {
+    cpu: usize,
+    kernel: K,
+    next_look: Duration,
+    /// The end of the last stretch.
+    stayed_until: Duration,
+    absences: Vec<Absence>,
+}
+
+impl<K: Kernel> Follower<K> {
+    const fn of(cpu: usize, kernel: K) -> Self {
+        Self { cpu, kernel, next_look: Duration::ZERO, stayed_until: Duration::ZERO, absences: Vec::new() }
+    }
+
+    fn is_there(&mut self, at: Duration) -> bool {
+        // Where the kernel does not tell the CPU, the affinity has to do.
+        let on = self.kernel.current_cpu();
+        let is_there = on.is_none_or(|cpu| cpu == self.cpu);
+        if at < self.next_look {
+            match self.open() {
+                None if is_there => return true,
+                Some(absence) if !is_there => {
+                    absence.count(on);
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        let allowed = self.allowed();
+        self.look((at, at), on, &allowed, is_there)
+    }
+
+    fn stayed(&mut self, at: Duration) -> bool {
+        let on = self.kernel.current_cpu();
+        let is_there = on.is_none_or(|cpu| cpu == self.cpu);
+        let allowed = self.allowed();
+        let since = std::mem::replace(&mut self.stayed_until, at);
+        self.look((since, at), on, &allowed, is_there && allowed == [self.cpu])
+    }
+
+    /// The online CPUs that the thread may run on; its own where the kernel does not tell.
+    fn allowed(&self) -> Vec<usize> {
+        self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
+    }
+
+    /// Pins the thread again where that is possible, and records a sample that was `there` or not: one that was not has lasted `since` then.
+    fn look(&mut self, (since, at): (Duration, Duration), on: Option<usize>, allowed: &[usize], there: bool) -> bool {
+        self.next_look = at.saturating_add(LOOK_EVERY);
+        let may_be_there = allowed.contains(&self.cpu);
+        let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
+        // Not where another process allows other CPUs only: it has a reason.
+        let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
+        if !there {
+            let absence = self.open_or_begin(since);
+            absence.count(on);
+            absence.offline |= offline;
+        }
+        if (there || is_pinned)
+            && let Some(absence) = self.open()
+        {
+            absence.to = Some(at);
+        }
+        there
+    }
+
+    fn open(&mut self) -> Option<&mut Absence> {
+        self.absences.last_mut().filter(|absence| absence.to.is_none())
+    }
+
+    fn open_or_begin(&mut self, from: Duration) -> &mut Absence {
+        let is_full = self.absences.len() >= MOST_ABSENCES;
+        if self.open().is_none() && !is_full {
+            self.absences.push(Absence { from, to: None, offline: false, ran_on: Vec::new(), samples: 0 });
+        }
+        let absence = self.absences.last_mut().expect("one was begun, or there are as many as may be");
+        absence.to = None;
+        absence
+    }
+}
+
+impl Absence {
+    fn count(&mut self, on: Option<usize>) {
+        self.samples += 1;
+        if let Some(cpu) = on
+            && let Err(place) = self.ran_on.binary_search(&cpu)
+        {
+            self.ran_on.insert(place, cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::{Cell, RefCell},
+        io,
+        time::Duration,
+    };
+
+    use super::{Absence, Follower, Kernel, MOST_ABSENCES, PinWatch};
+    use crate::{
+        host::Host,
+        realtime::{Pinned, allowed_cpus},
+    };
+
+    /// Four CPUs, of which some are online, and a thread as the kernel treats it.
+    struct Machine {
+        online: RefCell<Vec<usize>>,
+        affinity: RefCell<Vec<usize>>,
+        on: Cell<usize>,
+        looks: Cell<u32>,
+        pins: Cell<u32>,
+    }
+
+    impl Machine {
+        fn pinned_to(cpu: usize) -> Self {
+            Self {
+                online: RefCell::new(vec![0, 1, 2, 3]),
+                affinity: RefCell::new(vec![cpu]),
+                on: Cell::new(cpu),
+                looks: Cell::new(0),
+                pins: Cell::new(0),
+            }
+        }
+
+        /// The kernel lets a thread whose only CPU is gone run anywhere, also later.
+        fn take_offline(&self, cpu: usize) {
+            self.online.borrow_mut().retain(|&other| other != cpu);
+            if *self.affinity.borrow() == [cpu] {
+                *self.affinity.borrow_mut() = vec![0, 1, 2, 3];
+            }
+            if self.on.get() == cpu {
+                self.on.set(self.online.borrow()[0]);
+            }
+        }
+
+        fn bring_online(&self, cpu: usize) {
+            self.online.borrow_mut().push(cpu);
+            self.online.borrow_mut().sort_unstable();
+        }
+
+        fn set_affinity(&self, cpus: &[usize]) {
+            *self.affinity.borrow_mut() = cpus.to_vec();
+            if !cpus.contains(&self.on.get()) {
+                self.on.set(cpus[0]);
+            }
+        }
+    }
+
+    impl Kernel for &Machine {
+        fn current_cpu(&self) -> Option<usize> {
+            Some(self.on.get())
+        }
+
+        fn allowed(&self) -> io::Result<Vec<usize>> {
+            self.looks.set(self.looks.get() + 1);
+            let online = self.online.borrow();
+            Ok(self.affinity.borrow().iter().copied().filter(|cpu| online.contains(cpu)).collect())
+        }
+
+        fn is_offline(&self, cpu: usize) -> bool {
+            !self.online.borrow().contains(&cpu)
+        }
+
+        fn pin(&self, cpu: usize) -> bool {
+            self.pins.set(self.pins.get() + 1);
+            let is_online = self.online.borrow().contains(&cpu);
+            if is_online {
+                self.set_affinity(&[cpu]);
+            }
+            is_online
+        }
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn on_its_cpu_a_thread_is_there_and_hardly_looked_at() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        assert!((0..1_000).all(|at| follower.is_there(ms(at))));
+        assert_eq!((follower.absences.len(), machine.looks.get(), machine.pins.get()), (0, 10, 0));
+    }
+
+    #[test]
+    fn samples_of_a_cpu_that_is_offline_are_counted_and_the_pin_returns_with_it() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        let mut there = |from: u64, to: u64| (from..to).filter(|&at| follower.is_there(ms(at))).count();
+        assert_eq!(there(0, 1_000), 1_000);
+        machine.take_offline(3);
+        assert_eq!(there(1_000, 2_500), 0);
+        machine.on.set(1);
+        assert_eq!(there(2_500, 3_000), 0);
+        machine.bring_online(3);
+        let away = 1_000 - there(3_000, 4_000);
+        assert!((1..=100).contains(&away), "{away}");
+        assert_eq!(machine.pins.get(), 1);
+        let expected = Absence {
+            from: ms(1_000),
+            to: Some(ms(2_999 + away as u64)),
+            offline: true,
+            ran_on: vec![0, 1],
+            samples: 2_000 + away as u64,
+        };
+        assert_eq!(follower.absences, [expected]);
+    }
+
+    #[test]
+    fn a_thread_that_another_process_moved_stays_there_until_it_is_allowed_back() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        assert!(follower.is_there(ms(0)));
+        machine.set_affinity(&[1]);
+        assert!((1..500).all(|at| !follower.is_there(ms(at))));
+        assert_eq!(machine.pins.get(), 0);
+        machine.set_affinity(&[3]);
+        assert!((500..600).all(|at| follower.is_there(ms(at))));
+        let expected = Absence { from: ms(1), to: Some(ms(500)), offline: false, ran_on: vec![1], samples: 499 };
+        assert_eq!(follower.absences, [expected]);
+    }
+
+    #[test]
+    fn a_pin_that_was_lost_unseen_is_restored_and_no_sample_is_taken_for_one_of_another_cpu() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        assert!(follower.is_there(ms(0)));
+        // Offline and online again between two samples; the thread happens to run there.
+        machine.set_affinity(&[0, 1, 2, 3]);
+        assert!((1..300).all(|at| follower.is_there(ms(at))));
+        assert_eq!((machine.pins.get(), follower.absences.len()), (1, 0));
+        assert_eq!(*machine.affinity.borrow(), [3]);
+    }
+
+    #[test]
+    fn a_stretch_without_the_pin_is_none_of_the_cpu_even_if_it_ends_there() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        assert!(follower.stayed(ms(20)));
+        machine.set_affinity(&[0, 1, 2, 3]);
+        assert!(!follower.stayed(ms(40)) && follower.stayed(ms(60)));
+        let expected = Absence { from: ms(20), to: Some(ms(40)), offline: false, ran_on: vec![3], samples: 1 };
+        assert_eq!(follower.absences, [expected]);
+    }
+
+    #[test]
+    fn a_cpu_that_never_rests_does_not_fill_the_memory() {
+        let machine = Machine::pinned_to(3);
+        let mut follower = Follower::of(3, &machine);
+        for round in 0..1_000_u64 {
+            machine.take_offline(3);
+            assert!(!follower.stayed(ms(2 * round)));
+            machine.bring_online(3);
+            follower.stayed(ms(2 * round + 1));
+        }
+        assert_eq!(follower.absences.len(), MOST_ABSENCES);
+        assert_eq!(follower.absences.iter().map(|absence| absence.samples).sum::<u64>(), 2_000);
+    }
+
+    #[test]
+    fn the_thread_of_this_test_stays_where_it_is_pinned() {
+        let host = Host::live();
+        let Some(&cpu) = allowed_cpus().last() else {
+            return skipped!("the kernel does not tell which CPUs there are");
+        };
+        let _pinned = Pinned::to(cpu).expect("allowed");
+        let mut watch = PinWatch::of(cpu, &host);
+        assert!((0..200).all(|at| watch.is_there(ms(at))) && watch.stayed(ms(200)), "{:?}", watch.absences());
+    }
+}
