@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod away;
 mod capture;
 mod cli;
 mod clock_sources;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    thread,
+    io, thread,
     time::{Duration, SystemTime},
 };
 
@@ -13,15 +13,16 @@ use hpt_core::{
         Expected, Fault, Interval, Limits, Round, SourceEvent, Surroundings, Suspends, Watch, core_fault,
         suspended_between,
     },
-    host::NewLogLines,
+    host::{CpuList, NewLogLines},
     knobs::Knob,
     measure::{Burst, Bursts, CoreOffset, core_offset},
-    realtime::{Pinned, allowed_cpus},
+    realtime::{PinWatch, Pinned, allowed_cpus},
     source::{self, ReadPath, Scope, are_one_reading, counter_of_clock_source},
 };
 use serde::Serialize;
 
 use crate::{
+    away::{self, Away},
     cli::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     clock_sources::common_counter,
     context::Context,
@@ -136,6 +137,15 @@ struct Event {
     said: String,
 }
 
+/// A time in which a CPU was offline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Offline {
+    cpu: usize,
+    from_s: f64,
+    /// `None` until the end.
+    to_s: Option<f64>,
+}
+
 /// What a time daemon made the kernel do.
 #[derive(Clone, Debug, Serialize)]
 struct Synchronisation {
@@ -158,6 +168,7 @@ struct IntervalData {
     at_s: f64,
     reference: SourceId,
     clock_source: Option<String>,
+    rounds_elsewhere: u64,
     sources: Vec<Row>,
     cores: Vec<Cores>,
     events: Vec<Event>,
@@ -209,10 +220,12 @@ struct SummaryData {
     watched_s: f64,
     intervals: u64,
     rounds: u64,
+    away: Vec<Away>,
     misbehaved: bool,
     sources: Vec<SummaryRow>,
     cores: Vec<Cores>,
     events: Vec<Event>,
+    offline: Vec<Offline>,
     shared_faults: Vec<String>,
     synchronisation: Synchronisation,
     interrupted: bool,
@@ -263,11 +276,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if kept.is_empty() {
         return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
     }
-    let pairs = if arguments.no_cores { Vec::new() } else { pairs(&cpus) };
-    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !pairs.is_empty());
+    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_cores);
+    let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
+    let mut presence = pinned.as_ref().map(|pinned| PinWatch::of(pinned.cpu(), &context.host));
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
     let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
-    let mut next_pair = pairs.iter().cycle();
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
@@ -279,7 +292,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
         let over_s = arguments.duration.map(|duration| machine.begun_s + duration.as_secs_f64());
         let mut events = Vec::new();
-        let mut rounds = 0_u64;
+        let (mut rounds, mut elsewhere) = (0_u64, 0_u64);
         loop {
             let taken: Vec<Burst> = kept.iter().map(|opened| bursts.take(opened.as_dyn())).collect();
             let happened = machine.happened(context);
@@ -293,6 +306,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 }
             }
             events.extend(happened);
+            // A round in which a CPU goes or comes is as good as any other: sources are of the whole machine.
+            events.extend(machine.cpus_that_went_or_came(context));
+            // Once a round, between the readings of two rounds: a system call, which is in no bracket.
+            if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
+                elsewhere += 1;
+            }
             rounds += 1;
             let now_s = machine.now_s();
             let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
@@ -304,13 +323,27 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
         let offsets = match cores {
             Some(opened) if !context.interrupted() => {
-                let look = next_pair.by_ref().take(PAIRS_IN_AN_INTERVAL.min(pairs.len()));
-                look.filter_map(|&pair| hand_over(opened, pair, &mut notes)).collect()
+                let mut found = Vec::new();
+                for pair in turns.next(machine.cpus.running.as_ref()) {
+                    match hand_over(opened, pair) {
+                        Ok(offset) => found.extend(offset),
+                        Err(refused) => {
+                            let at_s = machine.at_s();
+                            events.extend(machine.cpus_that_went_or_came(context));
+                            // That one of them is offline is told with its time.
+                            if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
+                                so_far.note_refusal(pair, &refused, at_s);
+                            }
+                        }
+                    }
+                }
+                found
             }
             Some(_) | None => Vec::new(),
         };
-        let data =
-            so_far.end_interval(&machine, reference.as_dyn(), offsets, events, synchronisation, &limits, context);
+        so_far.follow(presence.as_ref(), &machine.cpus);
+        let interval = (offsets, events, elsewhere);
+        let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronisation, &limits, context);
         let is_read = context.is_of_a_part() || print_interval(&data, context)?;
         if context.keeps_metrics() {
             let so_far = so_far.summary(
@@ -329,6 +362,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             break;
         }
     }
+    notes.extend(so_far.notes_of_cpus(cores.is_some()));
     notes.extend(common_counters(&kept, reference.as_dyn(), &counted_by, machine.at_s()));
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
@@ -430,25 +464,88 @@ fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
     }
 }
 
+/// Which CPUs are compared, a few pairs in each interval.
+struct Turns {
+    /// Those that hpt may use.
+    allowed: Vec<usize>,
+    /// Whether it may use all there are: then one that comes online later is compared as well.
+    are_all: bool,
+    place: usize,
+}
+
+impl Turns {
+    fn among(allowed: Vec<usize>, online: Option<&CpuList>) -> Self {
+        let are_all = online.is_some_and(|online| online.iter().all(|cpu| allowed.contains(&cpu)));
+        Self { allowed, are_all, place: 0 }
+    }
+
+    /// The next pairs: the first CPU that runs is compared with the others that run.
+    fn next(&mut self, running: Option<&CpuList>) -> Vec<(usize, usize)> {
+        let cpus: Vec<usize> = match running {
+            Some(running) if self.are_all => running.iter().collect(),
+            Some(running) => self.allowed.iter().copied().filter(|&cpu| running.contains(cpu)).collect(),
+            None => self.allowed.clone(),
+        };
+        let pairs = pairs(&cpus);
+        let now = pairs.iter().cycle().skip(self.place % pairs.len().max(1));
+        let now: Vec<_> = now.take(PAIRS_IN_AN_INTERVAL.min(pairs.len())).copied().collect();
+        self.place = self.place.wrapping_add(now.len());
+        now
+    }
+}
+
 fn has_a_counter_on_each_core(opened: &Opened) -> bool {
     let info = opened.as_dyn().info();
     matches!(opened, Opened::Shared(_)) && info.steady && info.read_path == ReadPath::Register
 }
 
-fn hand_over(opened: &Opened, cpus: (usize, usize), notes: &mut Vec<String>) -> Option<(SourceId, CoreOffset)> {
-    let Opened::Shared(source) = opened else { return None };
+fn hand_over(opened: &Opened, cpus: (usize, usize)) -> io::Result<Option<(SourceId, CoreOffset)>> {
+    let Opened::Shared(source) = opened else { return Ok(None) };
     let info = source.info();
+    let Some(nominal) = &info.nominal else { return Ok(None) };
     let begun = Instant::now();
     let in_time = || begun.elapsed() < LONGEST_HANDOVER;
-    match core_offset(source.as_ref(), info.nominal?.frequency, cpus, HANDOVERS, &in_time) {
-        Ok(offset) => offset.map(|offset| (info.id.clone(), offset)),
-        Err(refused) => {
-            let note = format!("CPU {} and CPU {} are not compared: {refused}", cpus.0, cpus.1);
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-            None
+    let offset = core_offset(source.as_ref(), nominal.frequency, cpus, HANDOVERS, &in_time)?;
+    Ok(offset.map(|offset| (info.id.clone(), offset)))
+}
+
+/// The CPUs that run, and when others did not.
+#[derive(Debug, Default)]
+struct Cpus {
+    /// `None` where neither sysfs nor /proc tells.
+    running: Option<CpuList>,
+    offline: Vec<Offline>,
+}
+
+impl Cpus {
+    fn is_running(&self, cpu: usize) -> bool {
+        self.running.as_ref().is_none_or(|running| running.contains(cpu))
+    }
+
+    /// Takes what runs now, and says what changed. What is not told has not changed.
+    fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<Event> {
+        let (Some(was), Some(now)) = (self.running.as_ref(), now.as_ref()) else {
+            self.running = now.or(self.running.take());
+            return Vec::new();
+        };
+        if was == now {
+            return Vec::new();
         }
+        let event = |kind, said| Event { kind, at_s, suspended_ns: None, said };
+        let mut events = Vec::new();
+        for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
+            events.push(event("cpu-offline", format!("CPU {cpu} went offline")));
+            self.offline.push(Offline { cpu, from_s: at_s, to_s: None });
+        }
+        for cpu in now.iter().filter(|&cpu| !was.contains(cpu)) {
+            events.push(event("cpu-online", format!("CPU {cpu} came online")));
+            let open = self.offline.iter_mut().find(|offline| offline.cpu == cpu && offline.to_s.is_none());
+            if let Some(offline) = open {
+                offline.to_s = Some(at_s);
+            }
+        }
+        self.running = Some(now.clone());
+        events
     }
 }
 
@@ -462,6 +559,7 @@ struct Marks {
     begun_s: f64,
     last: Look,
     tick_ppm: f64,
+    cpus: Cpus,
 }
 
 /// What tells of the kernel's clock source.
@@ -492,12 +590,13 @@ impl Marks {
         let setting = File::open(Knob::clock_source().path()).ok();
         let mut told_by = ToldBy { log: context.host.new_log_lines().ok(), setting };
         let last = look(&monotonic, &boottime, &mut told_by, &context.host);
-        Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0 })
+        Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
     }
 
     /// From here on it is watched.
     fn begin(&mut self, context: &Context) {
         self.last = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
         self.begun_s = self.now_s();
     }
 
@@ -508,6 +607,17 @@ impl Marks {
 
     fn at_s(&self) -> f64 {
         rounded(self.now_s() - self.begun_s)
+    }
+
+    fn at(&self) -> Duration {
+        Duration::try_from_secs_f64(self.now_s() - self.begun_s).unwrap_or_default()
+    }
+
+    /// Which CPUs went offline or came online since the last look.
+    fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<Event> {
+        let now = context.host.online_cpus();
+        let at_s = self.at_s();
+        self.cpus.follow(now, at_s)
     }
 
     /// The source that the kernel counts by now, where that is one of hpt's.
@@ -615,10 +725,23 @@ struct SoFar {
     rows: Vec<SummaryRow>,
     worst_cores: Vec<Cores>,
     events: Vec<Event>,
+    away: Vec<Away>,
+    offline: Vec<Offline>,
+    refusals: Vec<Refusal>,
     shared_faults: Vec<String>,
     daemons: Option<Vec<&'static str>>,
     intervals: u64,
     synchronisation: Option<Synchronisation>,
+}
+
+/// Two CPUs that could not be compared, although both run.
+#[derive(Debug)]
+struct Refusal {
+    cpus: (usize, usize),
+    reason: String,
+    first_s: f64,
+    last_s: f64,
+    times: u64,
 }
 
 impl SoFar {
@@ -632,6 +755,9 @@ impl SoFar {
             rows: expected.iter().map(row).collect(),
             worst_cores: Vec::new(),
             events: Vec::new(),
+            away: Vec::new(),
+            offline: Vec::new(),
+            refusals: Vec::new(),
             shared_faults: Vec::new(),
             daemons: None,
             intervals: 0,
@@ -641,6 +767,44 @@ impl SoFar {
 
     fn has_seen_a_step(&self) -> bool {
         !self.shared_faults.is_empty() || self.rows.iter().any(|row| row.steps > 0)
+    }
+
+    /// Takes where the thread and the other CPUs were until now.
+    fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
+        self.away = presence.map_or_else(Vec::new, Away::all_of);
+        self.offline.clone_from(&cpus.offline);
+    }
+
+    fn note_refusal(&mut self, cpus: (usize, usize), refused: &io::Error, at_s: f64) {
+        let reason = refused.to_string();
+        match self.refusals.iter_mut().find(|known| known.cpus == cpus && known.reason == reason) {
+            Some(known) => {
+                known.last_s = at_s;
+                known.times += 1;
+            }
+            None => self.refusals.push(Refusal { cpus, reason, first_s: at_s, last_s: at_s, times: 1 }),
+        }
+    }
+
+    /// What is to be said of CPUs that were not there.
+    fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
+        let away = away::notes(&self.away, "rounds of readings were made there");
+        let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
+        // That the thread's own CPU was offline has been said.
+        let is_new = |offline: &&Offline| !self.away.iter().any(|away| away.is_of_offline(offline.cpu));
+        let offline = self.offline.iter().filter(is_new).map(|offline| {
+            format!("CPU {} was offline {}{then}", offline.cpu, away::span(offline.from_s, offline.to_s))
+        });
+        let refused = self.refusals.iter().map(|refusal| {
+            let Refusal { cpus: (first, second), reason, first_s, last_s, times } = refusal;
+            let when = if *times == 1 {
+                format!("at {first_s} s")
+            } else {
+                format!("in {times} intervals from {first_s} s to {last_s} s")
+            };
+            format!("CPU {first} and CPU {second} could not be compared {when}, although both were online: {reason}")
+        });
+        away.into_iter().chain(offline).chain(refused).collect()
     }
 
     fn synchronisation(&mut self, context: &Context) -> Synchronisation {
@@ -661,13 +825,11 @@ impl SoFar {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what an interval consists of, once")]
     fn end_interval(
         &mut self,
         machine: &Marks,
         reference: &dyn TimeSource,
-        offsets: Vec<(SourceId, CoreOffset)>,
-        events: Vec<Event>,
+        (offsets, events, rounds_elsewhere): (Vec<(SourceId, CoreOffset)>, Vec<Event>, u64),
         synchronisation: Synchronisation,
         limits: &Limits,
         context: &Context,
@@ -686,7 +848,9 @@ impl SoFar {
         }
         let cores: Vec<Cores> = offsets.into_iter().map(|(source, offset)| cores(source, &offset, limits)).collect();
         for found in &cores {
-            match self.worst_cores.iter_mut().find(|kept| kept.second_cpu == found.second_cpu) {
+            let is_of_both =
+                |kept: &&mut Cores| (kept.first_cpu, kept.second_cpu) == (found.first_cpu, found.second_cpu);
+            match self.worst_cores.iter_mut().find(is_of_both) {
                 Some(kept) if is_worse(found, kept) => kept.clone_from(found),
                 Some(_) => {}
                 None => self.worst_cores.push(found.clone()),
@@ -704,6 +868,7 @@ impl SoFar {
             at_s,
             reference: reference.info().id.clone(),
             clock_source: context.host.clock_sources().current,
+            rounds_elsewhere,
             sources: rows,
             cores,
             events,
@@ -739,10 +904,12 @@ impl SoFar {
             watched_s: machine.at_s(),
             intervals: self.intervals,
             rounds: self.watch.summary().rounds,
+            away: self.away.clone(),
             misbehaved,
             sources: self.rows.clone(),
             cores: self.worst_cores.clone(),
             events: self.events.clone(),
+            offline: self.offline.clone(),
             shared_faults: self.shared_faults.clone(),
             synchronisation,
             interrupted: context.interrupted(),
@@ -987,7 +1154,7 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
     let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
-    let cpu = pinned_to(data.cpu);
+    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
     blocks.push(Block::Text(format!(
         "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
          CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
@@ -1032,15 +1199,17 @@ mod tests {
         Frequency, SourceId, SourceInfo,
         calibrate::Granules,
         diagnose::{Expected, Fault, Interval, Limits, SourceEvent, Surroundings, Suspends},
+        host::CpuList,
         measure::CoreOffset,
         source::{self, Nominal, StatedBy},
     };
 
     use super::{
-        AcceptedLimits, Event, IntervalData, Look, SummaryData, SummaryRow, Synchronisation, between, cores, is_worse,
-        lines, pairs, row, signed_time, summary_page,
+        AcceptedLimits, Cpus, Event, IntervalData, Look, Offline, SummaryData, SummaryRow, Synchronisation, Turns,
+        between, cores, is_worse, lines, pairs, row, signed_time, summary_page,
     };
     use crate::{
+        away,
         context::Context,
         render::{Block, Document, golden},
     };
@@ -1096,6 +1265,7 @@ mod tests {
             at_s: 1.006,
             reference: SourceId::new("monotonic-raw"),
             clock_source: Some("tsc".to_owned()),
+            rounds_elsewhere: 0,
             sources: rows,
             cores: apart.clone(),
             events: events.clone(),
@@ -1115,10 +1285,12 @@ mod tests {
             watched_s: 1.006,
             intervals: 1,
             rounds: 97,
+            away: vec![away::tests::example()],
             misbehaved: true,
             sources: summary,
             cores: apart,
             events,
+            offline: vec![Offline { cpu: 3, from_s: 0.25, to_s: None }],
             shared_faults: Vec::new(),
             synchronisation: synchronisation(),
             interrupted: true,
@@ -1148,6 +1320,48 @@ mod tests {
     fn the_first_cpu_is_compared_with_each_other() {
         assert_eq!(pairs(&[0, 2, 3]), [(0, 2), (0, 3)]);
         assert!(pairs(&[4]).is_empty() && pairs(&[]).is_empty());
+    }
+
+    fn list(text: &str) -> CpuList {
+        CpuList::parse(text).expect("a list")
+    }
+
+    #[test]
+    fn the_first_cpu_that_runs_is_compared_with_the_others_that_run() {
+        let mut turns = Turns::among(vec![0, 1, 2, 3], Some(&list("0-3")));
+        assert_eq!(turns.next(Some(&list("0-3"))), [(0, 1), (0, 2), (0, 3)]);
+        assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turn goes on");
+        assert_eq!(turns.next(Some(&list("2"))), []);
+        assert_eq!(turns.next(None).len(), 3, "where it is not told, all are tried");
+        // One that comes later, where hpt may use all of them; and where it may not.
+        assert!(turns.next(Some(&list("0-4"))).contains(&(0, 4)));
+        let mut some = Turns::among(vec![1, 3], Some(&list("0-3")));
+        assert_eq!((some.next(Some(&list("0-3"))), some.next(Some(&list("0-2")))), (vec![(1, 3)], vec![]));
+    }
+
+    #[test]
+    fn many_cpus_take_turns() {
+        let cpus: Vec<usize> = (0..8).collect();
+        let mut turns = Turns::among(cpus, Some(&list("0-7")));
+        let mut seen: Vec<_> = (0..2).flat_map(|_| turns.next(Some(&list("0-7")))).map(|(_, second)| second).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn cpus_that_go_and_come_are_told_with_their_times() {
+        let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
+        let kinds = |events: Vec<Event>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
+        assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
+        let went = ("cpu-offline", "CPU 1 went offline".to_owned());
+        assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
+        assert!(!cpus.is_running(1) && cpus.is_running(0));
+        let came = ("cpu-online", "CPU 1 came online".to_owned());
+        assert_eq!(kinds(cpus.follow(Some(list("0-3")), 4.5)), [came]);
+        cpus.follow(Some(list("1-3")), 5.0);
+        let off = |cpu, from_s, to_s| Offline { cpu, from_s, to_s };
+        assert_eq!(cpus.offline, [off(1, 2.0, Some(4.5)), off(0, 5.0, None)]);
     }
 
     #[test]

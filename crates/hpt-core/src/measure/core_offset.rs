@@ -52,7 +52,8 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
 }
 
 /// Hands timestamps of `source` over between two CPUs, `rounds` times, or until `keep_going` says no. Takes a thread on each CPU for as long as it lasts.
-/// `None` where they gave no limits, as when one of the CPUs was taken away all the time.
+/// `None` where they gave no limits, for example when one of the CPUs was busy with other threads all the time, or went offline meanwhile: then the kernel moves its
+/// thread to another CPU, whose counter says nothing of this one.
 ///
 /// # Errors
 ///
@@ -69,21 +70,25 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     let handovers = thread::scope(|scope| {
         // The one that asks comes second, and tells the first to end where it does not come.
         let answering = thread::Builder::new().spawn_scoped(scope, || {
-            let pinned = CpuSet::only(cpus.1).apply();
-            if pinned.is_ok() {
+            let answered = CpuSet::only(cpus.1).apply().map(|()| {
                 channel.answer(source);
-            }
+                is_pinned_to(cpus.1)
+            });
             channel.over.store(true, Ordering::Release);
-            pinned
+            answered
         })?;
         let asking = thread::Builder::new().spawn_scoped(scope, || {
-            let asked = CpuSet::only(cpus.0).apply().map(|()| channel.ask(source, rounds, keep_going));
+            let asked = CpuSet::only(cpus.0).apply().map(|()| {
+                let handovers = channel.ask(source, rounds, keep_going);
+                if is_pinned_to(cpus.0) { handovers } else { Vec::new() }
+            });
             channel.over.store(true, Ordering::Release);
             asked
         });
         let asking = asking.inspect_err(|_| channel.over.store(true, Ordering::Release))?;
         let asked = asking.join().expect("it only reads and hands over");
-        answering.join().expect("it only reads and hands over").and(asked)
+        let stayed = answering.join().expect("it only reads and hands over")?;
+        asked.map(|handovers| if stayed { handovers } else { Vec::new() })
     })?;
     let tick_ns = frequency.tick_ns_f64();
     Ok(offset_limits(&handovers, source.info().width).map(|(least, most)| CoreOffset {
@@ -93,6 +98,11 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
         most_ns: (most as f64 + 1.0) * tick_ns,
         handovers: handovers.len() as u64,
     }))
+}
+
+/// Whether this thread may still run on `cpu` alone. The kernel does not restore an affinity that it took away: once at the end is enough.
+fn is_pinned_to(cpu: usize) -> bool {
+    CpuSet::of_this_thread().is_ok_and(|set| set.cpus().eq([cpu]))
 }
 
 /// What two threads hand over.
