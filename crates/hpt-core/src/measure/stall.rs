@@ -68,6 +68,14 @@ pub struct Window<'a> {
     pub moved: &'a Moved,
 }
 
+impl<'a> Window<'a> {
+    /// One to try code with that is handed windows.
+    #[must_use]
+    pub const fn of(stalls: &'a [Stall], moved: &'a Moved) -> Self {
+        Self { stalls, moved }
+    }
+}
+
 /// What came of telling of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {

@@ -11,7 +11,7 @@ use hpt_core::{
     Instant, SourceId, clock,
     gpio::LineName,
     measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
-    realtime::Conduct,
+    realtime::{Absence, Conduct, PinWatch},
 };
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use serde::Serialize;
@@ -22,6 +22,7 @@ use super::{
     threads::{Threads, name_of},
 };
 use crate::{
+    away::{self, Away},
     cli::after_help,
     context::{Context, DEVICE},
     crew::{self, Member},
@@ -195,6 +196,7 @@ struct Data {
     elapsed_s: f64,
     broke_at_ns: Option<u64>,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Row>,
     notes: Vec<String>,
 }
@@ -214,6 +216,8 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<Found>,
+    /// When the thread was not on its CPU; told at its end.
+    absences: Mutex<Vec<Absence>>,
 }
 
 /// How late each was, and when.
@@ -298,7 +302,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let head = Head::of(kind, &context.host);
     let files = arguments.keeping.files(context);
     let shared = arguments.keeping.shared(cpus.len());
-    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts { cpu, found: Mutex::new(Found::new()) }).collect();
+    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
     let write = || -> Result<(), Failure> {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
@@ -313,7 +317,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
                 // Without one of them the others are not what was asked for.
                 let held = held.inspect_err(|_| shared.end())?;
                 let settings = held.settings();
-                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse));
+                let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse), presence);
                 Ok(settings)
             }
         });
@@ -348,6 +353,8 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             all.clock_was_set()
         ));
     }
+    let away: Vec<Away> = counts.iter().flat_map(Counts::away).collect();
+    notes.extend(away::notes(&away, "wake-ups that it had there are not counted"));
     notes.extend(shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
@@ -365,6 +372,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         elapsed_s: rounded(elapsed.as_secs_f64()),
         broke_at_ns,
         interrupted: context.interrupted(),
+        away,
         results,
         notes,
     };
@@ -386,6 +394,15 @@ const fn waited_by(waiting: Waiting) -> &'static str {
 }
 
 impl Counts {
+    fn of(cpu: Option<usize>) -> Self {
+        Self { cpu, found: Mutex::new(Found::new()), absences: Mutex::new(Vec::new()) }
+    }
+
+    fn away(&self) -> Vec<Away> {
+        let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+    }
+
     fn copy(&self) -> OfThread {
         // A thread that panicked left whole counts.
         let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
@@ -405,6 +422,7 @@ fn measure(
     arguments: &Common,
     (shared, rouser): (&Shared, &Rouser),
     (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
+    mut presence: Option<PinWatch<'_>>,
 ) {
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
@@ -412,18 +430,27 @@ fn measure(
     // By itself: the thread that watches may not come to run before this one ends.
     let mut stint = Stint::of(arguments.extent);
     let go_on = || shared.goes_on();
+    let mut first_deadline = None;
     let each = |wake: Wake| {
         if let Some(pulse) = pulse {
             pulse.toggle();
         }
-        if wake.late_ns > limit_ns && !wake.clock_was_set {
+        // Behind the reading that says how late it was, so in no figure; and without another reading of the clock.
+        let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
+        let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
+        let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+        let counts = is_there && !wake.clock_was_set;
+        if wake.late_ns > limit_ns && counts {
             shared.break_at(wake.deadline);
         }
         if let Some(began) = stint.begins(wake, Instant::now) {
             shared.begin(began);
         }
-        backlog.add(wake);
-        if let Some(lines) = lines.as_mut().filter(|_| !wake.clock_was_set) {
+        // What it had on another CPU says nothing of this one.
+        if is_there {
+            backlog.add(wake);
+        }
+        if let Some(lines) = lines.as_mut().filter(|_| counts) {
             lines.add(wake);
         }
         shared.count_one();
@@ -435,6 +462,9 @@ fn measure(
     } else {
         let first = Instant::now() + interval.min(Duration::from_millis(1));
         wakes(first, interval, waiting, rouser, go_on, each);
+    }
+    if let Some(presence) = presence {
+        *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
     }
 }
 
@@ -469,7 +499,7 @@ fn page(data: &Data, all: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
     }
-    let thread = data.thread.words_of_threads(&cpus);
+    let thread = data.thread.words_of_threads(&cpus) + &away::except(&data.away);
     let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
@@ -500,7 +530,7 @@ mod tests {
 
     use super::{Course, Data, TimeOfDay, page, row, time_of_day};
     use crate::{
-        lateness,
+        away, lateness,
         realtime::tests::example,
         render::{Document, golden},
     };
@@ -526,6 +556,7 @@ mod tests {
             elapsed_s: 60.0,
             broke_at_ns: Some(1_000_000_000),
             interrupted: true,
+            away: vec![away::tests::example()],
             results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
             notes: vec!["a note".to_owned()],
         };

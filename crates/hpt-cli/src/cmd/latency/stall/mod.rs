@@ -20,7 +20,7 @@ use hpt_core::{
     measure::{
         Counter, CpuCounters, Lateness, Looking, Moved, Stall, Stalls, Told, Watched, Window, looking, watch_for_stalls,
     },
-    realtime::{Conduct, Pinned, allowed_cpus},
+    realtime::{Absence, Conduct, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
 use serde_json::json;
@@ -28,6 +28,7 @@ use serde_json::json;
 use self::told::{Data, cause_rows, chosen, counter_rows, page, row, so_far};
 use super::{keeping::Keeping, threads::Threads};
 use crate::{
+    away::{self, Away},
     cli::after_help,
     context::Context,
     crew::{self, Member},
@@ -151,18 +152,49 @@ fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     }
 }
 
+/// What was seen while the thread was on other CPUs than its own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Elsewhere {
+    /// Whether the last window was one of them.
+    is_now: bool,
+    ns: u64,
+    stalls: u64,
+}
+
+impl Elsewhere {
+    /// Takes a window in which the thread `stayed` on its CPU or did not, and says whether it is one of that CPU. The one in which it was taken away from there is:
+    /// its stall began there.
+    fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
+        let was_elsewhere = std::mem::replace(&mut self.is_now, !stayed);
+        let is_own = stayed || (!was_elsewhere && window.moved.migrated);
+        if !is_own {
+            self.ns = self.ns.saturating_add(window.moved.window_ns);
+            self.stalls += window.stalls.len() as u64;
+        }
+        is_own
+    }
+}
+
 /// What a thread said at its end.
 #[derive(Debug)]
 struct Ended {
     cpu: Option<usize>,
     settings: Settings,
     account: Account,
+    elsewhere: Elsewhere,
+    absences: Vec<Absence>,
     watched: Watched,
     looking: Looking,
     above_ns: u64,
     counters: Vec<Counter>,
     unread: Vec<(&'static str, String)>,
     counts_firmware: bool,
+}
+
+impl Ended {
+    fn away(&self) -> Vec<Away> {
+        self.cpu.map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+    }
 }
 
 /// A stall on its way to a file.
@@ -251,6 +283,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let mut notes =
         [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
+    let away: Vec<Away> = ended.iter().flat_map(Ended::away).collect();
+    let stalls: u64 = ended.iter().map(|one| one.elsewhere.stalls).sum();
+    notes.extend(away::notes(
+        &away,
+        &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
+    ));
     notes.extend(shared.unmarked());
     let data = Data {
         head,
@@ -262,6 +300,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         elapsed_s: rounded(elapsed.as_secs_f64()),
         broke_at_ns: shared.broke_at_ns(),
         interrupted: context.interrupted(),
+        away,
         results: ended.iter().map(row).collect(),
         causes: cause_rows(&ended),
         counters: ended.iter().flat_map(counter_rows).collect(),
@@ -362,10 +401,18 @@ impl OneThread<'_> {
         let mut lines = self.raw.map(|raw| raw.of_thread(self.cpu));
         let limit_ns = arguments.keeping.limit_ns();
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
+        let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
+        let mut elsewhere = Elsewhere::default();
         let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
         let moved = || counters.moved(Instant::now().as_nanoseconds());
         let each = |window: Window<'_>| {
             let before = found;
+            // Behind the questions of a window, which are files and so take far longer than this; the tight loop is left alone.
+            let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
+            if !elsewhere.is_own(stayed, &window) {
+                // Pinning it again moves the thread: that is no stall.
+                return if self.shared.goes_on() { Told::Busy } else { Told::End };
+            }
             account.record(window.stalls, window.moved, |stall, cause| {
                 if let Some(lines) = &mut lines {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
@@ -398,6 +445,8 @@ impl OneThread<'_> {
             cpu: self.cpu,
             settings,
             account,
+            elsewhere,
+            absences: presence.map_or_else(Vec::new, |presence| presence.absences().to_vec()),
             watched,
             looking,
             above_ns,
@@ -456,10 +505,10 @@ mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Lateness, Stall, Wake},
+        measure::{Lateness, Moved, Stall, Wake, Window},
     };
 
-    use super::{Copied, OfThread, RawStall, copies_of_all, elsewhere, limit};
+    use super::{Copied, Elsewhere, OfThread, RawStall, copies_of_all, elsewhere, limit};
     use crate::long_run::RawSample;
 
     const MS: u64 = 1_000_000;
@@ -496,6 +545,23 @@ mod tests {
             (line(false).as_str(), line(true).as_str()),
             ("2000000 30000 0 stopped", "2000000 30000 0 stopped shared")
         );
+    }
+
+    #[test]
+    fn windows_elsewhere_are_not_those_of_the_cpu_but_for_the_one_that_it_was_taken_away_in() {
+        let mut elsewhere = Elsewhere::default();
+        let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
+        let mut is_own = |stayed, migrated| {
+            let mut moved = Moved::default();
+            (moved.window_ns, moved.migrated) = (20 * MS, migrated);
+            elsewhere.is_own(stayed, &Window::of(&stall, &moved))
+        };
+        assert!(is_own(true, false) && is_own(false, true));
+        assert!(!is_own(false, false) && !is_own(false, true));
+        assert!(is_own(true, true));
+        // Its affinity was widened, and it did not move: nobody knows where it was in between.
+        assert!(!is_own(false, false));
+        assert_eq!((elsewhere.ns, elsewhere.stalls), (60 * MS, 3));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::{
     Account, Beside, Ended, KEPT,
 };
 use crate::{
+    away::{self, Away},
     lateness::{OfThread, bars, tail},
     machine::Head,
     realtime::Settings,
@@ -29,6 +30,8 @@ pub(super) struct Row {
     stalls: u64,
     stalled_ns: u64,
     elapsed_ns: u64,
+    elsewhere_ns: u64,
+    stalls_elsewhere: u64,
     above_ns: u64,
     min_ns: Option<u64>,
     mean_ns: Option<f64>,
@@ -118,6 +121,7 @@ pub(super) struct Data {
     pub(super) elapsed_s: f64,
     pub(super) broke_at_ns: Option<u64>,
     pub(super) interrupted: bool,
+    pub(super) away: Vec<Away>,
     pub(super) results: Vec<Row>,
     pub(super) causes: Vec<CauseRow>,
     pub(super) counters: Vec<CounterRow>,
@@ -151,7 +155,9 @@ pub(super) fn row(ended: &Ended) -> Row {
         cpu: ended.cpu,
         stalls: counts.samples(),
         stalled_ns: account.stalls.stalled_ns(),
-        elapsed_ns: watched.elapsed_ns,
+        elapsed_ns: watched.elapsed_ns.saturating_sub(ended.elsewhere.ns),
+        elsewhere_ns: ended.elsewhere.ns,
+        stalls_elsewhere: ended.elsewhere.stalls,
         above_ns: ended.above_ns,
         min_ns: counts.quantile(0.0),
         mean_ns: lengths.mean_ns().map(rounded),
@@ -373,7 +379,7 @@ pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = data.thread.words_of_threads(&cpus);
+    let thread = data.thread.words_of_threads(&cpus) + &away::except(&data.away);
     let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
@@ -453,10 +459,11 @@ mod tests {
     };
 
     use super::{
-        super::{Account, Ended, notes_of},
+        super::{Account, Elsewhere, Ended, notes_of},
         Data, StallRow, cause_rows, cause_words, chosen, counter_rows, page, row,
     };
     use crate::{
+        away,
         realtime::tests::example,
         render::{Document, golden},
     };
@@ -493,6 +500,8 @@ mod tests {
             cpu,
             settings: example(),
             account,
+            elsewhere: Elsewhere { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
+            absences: Vec::new(),
             watched,
             looking: looking(&source, Frequency::GIGAHERTZ, &clock),
             above_ns: 10_000,
@@ -550,6 +559,7 @@ mod tests {
             elapsed_s: 10.0,
             broke_at_ns: Some(1_103 * MS),
             interrupted: true,
+            away: vec![away::tests::example()],
             results: both.iter().map(row).collect(),
             causes: cause_rows(&both),
             counters: both.iter().flat_map(counter_rows).collect(),
