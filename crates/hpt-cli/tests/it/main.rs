@@ -13,6 +13,7 @@ mod interrupted;
 mod limits;
 mod live;
 mod pages;
+mod pinning;
 mod realtime;
 mod report;
 mod run;

@@ -125,3 +125,18 @@ pub(crate) fn send(process: u32, signal: libc::c_int) {
     let answer = unsafe { libc::kill(process, signal) };
     assert_eq!(answer, 0, "kill: {}", io::Error::last_os_error());
 }
+
+/// Allows a thread of this user exactly these CPUs, as `taskset` does.
+pub(crate) fn allow_cpus(thread: u32, cpus: &[usize]) {
+    // SAFETY: cpu_set_t is an array of integers, for which zero is a value.
+    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+    for &cpu in cpus {
+        assert!(cpu < 8 * size_of::<libc::cpu_set_t>(), "CPU {cpu} is beyond the kernel's sets");
+        // SAFETY: `cpu` is below the number of bits in the set. CPU_SET(3).
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    let thread = libc::pid_t::try_from(thread).expect("a thread's number");
+    // SAFETY: the set is live and its size is given. sched_setaffinity(2).
+    let answer = unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set) };
+    assert_eq!(answer, 0, "{}", io::Error::last_os_error());
+}

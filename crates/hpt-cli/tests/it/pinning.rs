@@ -1,0 +1,155 @@
+//! Threads that are moved off the CPU that they are pinned to, as the kernel does when it goes offline: what they measured elsewhere is told, and they come back.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Stdio},
+};
+
+use hpt_core::realtime::allowed_cpus;
+use serde_json::Value;
+
+use crate::{
+    schemas::validate,
+    support::{
+        hpt,
+        unsafe_calls::{allow_cpus, interrupt},
+        wait_until,
+    },
+};
+
+/// The first and the last CPU that there is for this test.
+fn two_cpus() -> Option<(usize, usize)> {
+    let cpus = allowed_cpus();
+    Some((*cpus.first()?, *cpus.last()?)).filter(|(first, last)| first != last)
+}
+
+fn status(process: u32, thread: u32, key: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(value.trim().to_owned())
+}
+
+fn is_pinned(process: u32, thread: u32, cpu: usize) -> bool {
+    status(process, thread, "Cpus_allowed_list").is_some_and(|list| list == cpu.to_string())
+}
+
+/// The thread of that process that may run on that CPU alone.
+fn thread_on(process: u32, cpu: usize) -> u32 {
+    let find = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let mut threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        threads.find(|&thread| is_pinned(process, thread, cpu))
+    };
+    wait_until("a thread is pinned", || find().is_some());
+    find().expect("it was there")
+}
+
+/// How long the thread ran so far, in nanoseconds.
+fn ran_ns(process: u32, thread: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+fn start(arguments: &[&str]) -> Child {
+    let mut command = hpt();
+    command.args(arguments).args(["--duration", "30min", "--format", "json"]).stdout(Stdio::piped());
+    command.spawn().expect("the binary was built")
+}
+
+/// The document of a run of one thread on `cpu` that measured there, on `other`, and there again. It is allowed both at last, as by the kernel when its CPU comes back.
+fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Value> {
+    let mut running = start(&[arguments, &["--cpu", &cpu.to_string()]].concat());
+    let process = running.id();
+    let thread = thread_on(process, cpu);
+    if ran_ns(process, thread) == 0 {
+        interrupt(process);
+        let _ = running.wait();
+        return None;
+    }
+    let works = || {
+        let from = ran_ns(process, thread);
+        wait_until("it has measured", || ran_ns(process, thread) >= from + 20_000_000);
+    };
+    works();
+    allow_cpus(thread, &[other]);
+    works();
+    allow_cpus(thread, &[other, cpu]);
+    wait_until("it is pinned again", || is_pinned(process, thread, cpu));
+    works();
+    interrupt(process);
+    let mut printed = String::new();
+    running.stdout.take().expect("piped").read_to_string(&mut printed).expect("UTF-8");
+    assert!(running.wait().expect("started").success(), "{printed}");
+    let document: Value = serde_json::from_str(&printed).expect("a document");
+    validate(&document);
+    Some(document)
+}
+
+#[track_caller]
+fn was_away_once(document: &Value, (other, cpu): (usize, usize)) {
+    let away = document["away"].as_array().expect("a list");
+    assert_eq!(away.len(), 1, "{document:#}");
+    let away = &away[0];
+    assert_eq!((&away["cpu"], &away["offline"]), (&cpu.into(), &false.into()), "{away:#}");
+    assert!(away["ran_on"].as_array().expect("a list").contains(&other.into()), "{away:#}");
+    assert!(away["samples"].as_u64() > Some(0), "{away:#}");
+    assert!(away["to_s"].as_f64() >= away["from_s"].as_f64() && away["to_s"].is_number(), "{away:#}");
+    let notes = document["notes"].as_array().expect("a list");
+    let named = format!("the thread of CPU {cpu} was allowed on CPU {other} from");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with(&named))), "{notes:?}");
+}
+
+#[test]
+fn wake_ups_on_another_cpu_are_not_those_of_the_pinned_one() {
+    let Some(cpus) = two_cpus() else { return skipped!("there is one CPU only") };
+    for arguments in [&["latency", "poll"][..], &["latency", "timer", "--interval", "100us"]] {
+        let Some(document) = moved_and_back(arguments, cpus) else {
+            return skipped!("this kernel does not count how long threads run");
+        };
+        was_away_once(&document, cpus);
+        let row = &document["results"][0];
+        assert!(row["cpu"] == cpus.1 && row["samples"].as_u64() > Some(0), "{row:#}");
+    }
+}
+
+#[test]
+fn stalls_on_another_cpu_are_not_those_of_the_pinned_one() {
+    let Some(cpus) = two_cpus() else { return skipped!("there is one CPU only") };
+    let Some(document) = moved_and_back(&["latency", "stall"], cpus) else {
+        return skipped!("this kernel does not count how long threads run");
+    };
+    was_away_once(&document, cpus);
+    let row = &document["results"][0];
+    assert!(row["elapsed_ns"].as_u64() > Some(0), "{row:#}");
+    // The window in which it was moved is still one of its CPU.
+    let others = document["away"][0]["samples"].as_u64().expect("a number") > 1;
+    assert!(!others || row["elsewhere_ns"].as_u64() > Some(0), "{document:#}");
+}
+
+#[test]
+fn rounds_of_a_watch_on_another_cpu_are_told() {
+    let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
+    let mut watch = start(&["watch", "--no-cores", "--interval", "100ms", "--cpu", &cpu.to_string()]);
+    let process = watch.id();
+    let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+    let document = |line: std::io::Result<String>| {
+        serde_json::from_str::<Value>(&line.expect("UTF-8")).expect("a document a line")
+    };
+    let mut documents = lines.map(document);
+    let mut next = |is_so: fn(u64) -> bool| {
+        documents.find(|document| document["rounds_elsewhere"].as_u64().is_some_and(is_so)).expect("it goes on")
+    };
+    next(|elsewhere| elsewhere == 0);
+    // The first thread of a process has its number.
+    allow_cpus(process, &[other]);
+    validate(&next(|elsewhere| elsewhere > 0));
+    allow_cpus(process, &[cpu]);
+    next(|elsewhere| elsewhere == 0);
+    interrupt(process);
+    let summary = documents.last().expect("a summary");
+    watch.wait().expect("started");
+    validate(&summary);
+    assert_eq!((&summary["kind"], &summary["cpu"]), (&"watch-summary".into(), &cpu.into()));
+    was_away_once(&summary, (other, cpu));
+}
