@@ -1399,3 +1399,134 @@ cycles_said() {
     ended cycles-said || return 0
     if ! grep -qF -- "hpt_cycles: $1" "$answers/cycles-said.out"; then wrong "hpt_cycles did not say: $1"; fi
 }
+
+# --- hotplug: CPUs that are taken offline and online again under a measurement -------------------------------------------
+
+# The last CPU is the one that hpt is pinned to, or one of them.
+
+guest_hotplug() {
+    local build
+    cat <<'GUEST'
+cat >/tmp/cpu <<'CPU'
+#!/bin/sh
+# cpu N 0|1: takes it offline, or online.
+echo $2 >/sys/devices/system/cpu/cpu$1/online
+CPU
+cat >/tmp/interval <<'INTERVAL'
+#!/bin/sh
+# interval N TEXT...: the watch has told of more than N intervals, and of the last one these.
+[ "$(wc -l </tmp/hotplug-watched)" -gt $1 ] || exit 1
+shift
+for text in "$@"; do tail -n 1 /tmp/hotplug-watched | grep -q "$text" || exit 1; done
+INTERVAL
+cat >/tmp/own <<'OWN'
+#!/bin/sh
+# own TASK CPU: the thread may run on that CPU alone. `any` is more than one.
+list=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' $1/status)
+case $2$list in any*[-,]*) exit 0 ;; any*) exit 1 ;; esac
+[ "$list" = $2 ]
+OWN
+cat >/tmp/ticks <<'TICKS'
+#!/bin/sh
+# ticks TASK [N]: hundredths of a second of CPU time that the thread has had; or whether it has had so many.
+had=$(sed 's/.*) //' $1/stat | awk '{ print $12 + $13 }')
+[ -n "$2" ] || { echo $had; exit; }
+[ $had -ge $2 ]
+TICKS
+cat >/tmp/hotplug-watch <<'WATCH'
+#!/bin/sh
+# A watch on CPU 3, while CPU 3, CPU 0 and CPU 1 go and come, one after the other.
+: >/tmp/hotplug-watched
+hpt-$1 watch --cpu 3 --limit-step 100us --duration 1d --format json >/tmp/hotplug-watched &
+watched=$!
+# later TEXT...: an interval that began after this one says so.
+later() { await $watched /tmp/interval $(($(wc -l </tmp/hotplug-watched) + 1)) "$@"; }
+later '"rounds_elsewhere":0,' '"first_cpu":0,'
+/tmp/cpu 3 0
+later '"rounds_elsewhere":[1-9]'
+/tmp/cpu 3 1
+later '"rounds_elsewhere":0,'
+/tmp/own /proc/$watched 3 && echo 'pinned again' >&2
+/tmp/cpu 0 0
+later '"first_cpu":1,"second_cpu":2,' '"first_cpu":1,"second_cpu":3,'
+/tmp/cpu 0 1
+later '"first_cpu":0,"second_cpu":1,'
+/tmp/cpu 1 0
+later '"first_cpu":0,"second_cpu":2,'
+/tmp/cpu 1 1
+later '"first_cpu":0,"second_cpu":1,'
+kill -TERM $watched
+wait $watched
+status=$?
+cat /tmp/hotplug-watched
+exit $status
+WATCH
+cat >/tmp/hotplug-latency <<'LATENCY'
+#!/bin/sh
+# hotplug-latency BUILD WHAT CPUS: CPU 3 goes and comes while threads measure there and on others.
+hpt-$1 latency $2 --cpu $3 --duration 1d --format json >/tmp/hotplug-measured &
+measuring=$!
+of_cpu_3() { for task in /proc/$measuring/task/*; do ! /tmp/own $task 3 || echo $task; done; }
+await $measuring sh -c "for task in /proc/$measuring/task/*; do ! /tmp/own \$task 3 || exit 0; done; exit 1"
+task=$(of_cpu_3)
+# works: the thread has measured for a while from now on.
+works() { await $measuring /tmp/ticks $task $(($(/tmp/ticks $task) + 20)); }
+works
+/tmp/cpu 3 0
+await $measuring /tmp/own $task any
+works
+/tmp/cpu 3 1
+await $measuring /tmp/own $task 3
+/tmp/own $task 3 && echo 'pinned again' >&2
+works
+kill -TERM $measuring
+wait $measuring
+status=$?
+cat /tmp/hotplug-measured
+exit $status
+LATENCY
+chmod 755 /tmp/cpu /tmp/interval /tmp/own /tmp/ticks /tmp/hotplug-watch /tmp/hotplug-latency
+GUEST
+    for build in "${builds[@]}"; do
+        echo "step $build.hotplug-watch /tmp/hotplug-watch $build"
+        echo "step $build.hotplug-timer /tmp/hotplug-latency $build timer all"
+        echo "step $build.hotplug-poll /tmp/hotplug-latency $build poll 2,3"
+        echo "step $build.hotplug-stall /tmp/hotplug-latency $build stall 2,3"
+    done
+}
+
+judge_hotplug() {
+    local build step what away
+    away='(.away | length == 1) and (.away[0] | .cpu == 3 and .offline and .from_s < .to_s and .samples > 0 and (.ran_on | length > 0 and all(. != 3)))
+        and ([.notes[] | select(startswith("CPU 3 was offline from "))] | length >= 1)'
+    for build in "${builds[@]}"; do
+        step=$build.hotplug-watch
+        if ended "$step"; then
+            watched "$step" 'nobody is accused' '.misbehaved | not'
+            watched "$step" 'that and when it was not on its CPU' "$away"
+            watched "$step" 'each CPU that was offline, and when' \
+                '[.offline[].cpu] == [3, 0, 1] and all(.offline[]; .from_s < .to_s) and ([.events[].kind] == [range(3) | "cpu-offline", "cpu-online"])'
+            watched "$step" 'without CPU 0 the others were compared' '[.cores[] | select(.first_cpu == 1 and .fault == null).second_cpu] | contains([2, 3])'
+            watched "$step" 'with CPU 0 all were compared' '[.cores[] | select(.first_cpu == 0).second_cpu] | sort == [1, 2, 3]'
+            watched "$step" 'that CPU 1 was offline, and no error for it' \
+                'any(.notes[]; startswith("CPU 1 was offline from ")) and all(.notes[]; contains("could not be compared") | not)'
+        fi
+        for what in timer poll stall; do
+            step=$build.hotplug-$what
+            ended "$step" || continue
+            holds "$step" 'that and when a thread was not on its CPU' "$away"
+            if [[ $what == timer ]]; then
+                holds "$step" 'all four CPUs, and fewer deadlines of the one that was offline' \
+                    '([.results[].cpu] == [0, 1, 2, 3]) and (.results[3].samples > 0) and ([.results[2:][] | .samples + .missed] | .[1] < .[0])'
+            fi
+            if [[ $what == stall ]]; then
+                holds "$step" 'the time elsewhere is none of the CPU' \
+                    '[.results[] | select(.elsewhere_ns > 0) | .cpu] == [3] and (.results | map(.elapsed_ns) | .[1] < .[0])'
+            fi
+        done
+        for what in watch timer poll stall; do
+            if ! grep -qxF 'pinned again' -- "$answers/$build.hotplug-$what.err"; then wrong "$build.hotplug-$what: not pinned again"; fi
+        done
+        shown 'CPUs taken off and on'
+    done
+}
