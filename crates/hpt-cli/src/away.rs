@@ -1,10 +1,13 @@
 //! Times in which a pinned thread did not run on its CPU, for programs and for people.
 //! Notices none: `realtime::PinWatch` does.
 
-use hpt_core::realtime::{Absence, PinWatch};
+use hpt_core::{
+    Instant,
+    realtime::{Absence, PinWatch},
+};
 use serde::Serialize;
 
-use crate::render::rounded;
+use crate::{context::Context, render::rounded};
 
 /// One of them, for programs: `away` in the documents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,6 +54,42 @@ impl Away {
                 "the thread of CPU {cpu} was allowed on {elsewhere} {span}, by another process or because its CPU was offline for a moment: {samples} {what}"
             )
         }
+    }
+}
+
+/// Follows a thread through a measurement of parts, each of which is judged at its end: a system call between two of them is in no figure.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    begun: Instant,
+    presence: Option<PinWatch<'a>>,
+    elsewhere: Vec<String>,
+}
+
+impl<'a> Parts<'a> {
+    /// Of the calling thread, which is pinned to `cpu` or not at all.
+    pub(crate) fn of(cpu: Option<usize>, context: &'a Context) -> Self {
+        let presence = cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+        Self { begun: Instant::now(), presence, elsewhere: Vec::new() }
+    }
+
+    /// Whether the part that ends here was made on the thread's CPU from its beginning to its end.
+    pub(crate) fn end(&mut self, name: impl Into<String>) -> bool {
+        let since = self.begun.elapsed();
+        let stayed = self.presence.as_mut().is_none_or(|presence| presence.stayed(since));
+        if !stayed {
+            self.elsewhere.push(name.into());
+        }
+        stayed
+    }
+
+    pub(crate) fn away(&self) -> Vec<Away> {
+        self.presence.as_ref().map_or_else(Vec::new, Away::all_of)
+    }
+
+    /// What is to be said of parts that are not, or not all, of the thread's CPU.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let parts = self.elsewhere.join(", ");
+        notes(&self.away(), &format!("of the measurements were made there, or partly so ({parts})"))
     }
 }
 

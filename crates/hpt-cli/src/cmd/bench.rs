@@ -6,11 +6,13 @@ use clap::Args;
 use hpt_core::{
     Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, TimeSource,
     measure::{Instruments, ReadCost, read_cost},
+    realtime::Pinned,
     source::{self, ReadPath},
 };
 use serde::Serialize;
 
 use crate::{
+    away::{self, Away, Parts},
     cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycles::{CYCLES, counts_cycles},
@@ -82,6 +84,7 @@ struct Data {
     stopwatch_bound_ppm: Option<f64>,
     cycles_by: Option<SourceId>,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Row>,
     notes: Vec<String>,
 }
@@ -102,6 +105,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
     let (mut rows, mut cut_short) = (Vec::new(), Vec::new());
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for (before, subject) in (0..).zip(&subjects) {
         let source = subject.as_dyn();
         progress.name(source.info().id.as_str());
@@ -113,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             cut_short.push(source.info().id.to_string());
         }
         rows.push(row(source, wall.as_dyn(), timer, &cost));
+        parts.end(source.info().id.as_str());
         if context.interrupted() {
             break;
         }
@@ -121,15 +126,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     compare(&mut rows);
     let data = Data {
         head: Head::of("bench", &context.host),
-        cpu: pinned.as_ref().map(hpt_core::realtime::Pinned::cpu),
+        cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: timer.0.info().id.clone(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
         stopwatch_frequency_from: stopwatch.origin,
         stopwatch_bound_ppm: stopwatch.bound_ppm,
         cycles_by: cycles.map(|cycles| cycles.info().id.clone()),
         interrupted: context.interrupted(),
+        away: parts.away(),
         results: rows,
-        notes: context.notes().into_iter().chain(read_less(&cut_short)).collect(),
+        notes: context.notes().into_iter().chain(read_less(&cut_short)).chain(parts.notes()).collect(),
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
@@ -274,7 +280,7 @@ fn page(data: &Data) -> Vec<Block> {
         cells
     });
     let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = pinned_to(data.cpu);
+    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
     let bound =
@@ -363,6 +369,7 @@ mod tests {
             stopwatch_bound_ppm: Some(0.0625),
             cycles_by: Some(hpt_core::SourceId::new("perf-cycles")),
             interrupted: true,
+            away: Vec::new(),
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };

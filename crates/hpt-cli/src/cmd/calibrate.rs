@@ -9,11 +9,13 @@ use clap::Args;
 use hpt_core::{
     Calibration, Opened, SourceId, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
+    realtime::Pinned,
     source::{self, Scope, counter_of_clock_source},
 };
 use serde::Serialize;
 
 use crate::{
+    away::{Away, Parts},
     cli::{CpuChoice, after_help, cpu_choice, window},
     clock_sources::common_counter,
     context::Context,
@@ -85,6 +87,7 @@ struct Data {
     head: Head,
     measured_now: bool,
     interrupted: bool,
+    away: Vec<Away>,
     calibrations: Vec<Row>,
     saved_to: Option<String>,
     notes: Vec<String>,
@@ -119,6 +122,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
     let (sources, left_out) = sources(arguments, context)?;
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let results = {
         let progress = Progress::new(1_000, arguments.window);
         progress.name("calibrating");
@@ -130,12 +134,13 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
             !context.interrupted()
         })
     };
-    // A thread that is not pinned may have moved and come back.
+    let stayed = parts.end("all of them");
+    // A thread that is not pinned, or that lost its CPU, may have moved and come back.
     let results: Vec<_> = results
         .into_iter()
         .map(|result| {
             result.map(|mut calibration| {
-                calibration.cpu = calibration.cpu.filter(|_| pinned.is_some());
+                calibration.cpu = calibration.cpu.filter(|_| pinned.is_some() && stayed);
                 calibration
             })
         })
@@ -144,7 +149,8 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
     let mut data = data(context, rows, true);
-    data.notes.extend(left_out_note(&left_out));
+    data.away = parts.away();
+    data.notes.extend(left_out_note(&left_out).into_iter().chain(parts.notes()));
     let counter = context.host.clock_sources().current;
     let counter = counter.and_then(|name| counter_of_clock_source(&context.host, &name));
     let ids = sources.iter().map(|source| &source.as_dyn().info().id);
@@ -207,6 +213,7 @@ fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
         head: Head::of("calibrate", &context.host),
         measured_now,
         interrupted: context.interrupted(),
+        away: Vec::new(),
         calibrations,
         saved_to: None,
         notes: context.notes(),
@@ -369,6 +376,7 @@ mod tests {
             head: golden::head("calibrate"),
             measured_now: true,
             interrupted: false,
+            away: Vec::new(),
             calibrations: rows,
             saved_to: Some("/home/user/.local/state/hpt/calibrations".to_owned()),
             notes: Vec::new(),

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::{
     ask::consent,
+    away::{self, Away, Parts},
     cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     clock_sources::{Comparison, Cost, NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
     context::Context,
@@ -159,6 +160,7 @@ struct RunData {
     not_taken: Vec<NotTaken>,
     journal: String,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Cost>,
     notes: Vec<String>,
 }
@@ -371,6 +373,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
         Err(_) => None,
     };
     let pinned = context.pin(run.cpu)?;
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let instruments = Timing::of(context)?;
     let progress =
         Progress::new(2 * run.calls, GUESSED_READ.saturating_mul(u32::try_from(run.calls).unwrap_or(u32::MAX)));
@@ -413,6 +416,8 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
         }
     }
     drop(progress);
+    parts.end("all of them");
+    notes.extend(parts.notes());
     if is_so {
         notes.push(format!("{name} is the clock source already: nothing was changed"));
     }
@@ -432,6 +437,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
         not_taken,
         journal: journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
+        away: parts.away(),
         results: with_ratios(results),
         notes,
     };
@@ -455,6 +461,7 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
     let comparison = Comparison::asked(context, &arguments.source, run.yes, run.store.as_deref())?;
     context.listen_until_the_end()?;
     let pinned = context.pin(run.cpu)?;
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let steps = run.calls.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
     let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.calls, &|name, done| {
@@ -462,6 +469,7 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
         progress.at(done);
     })?;
     drop(progress);
+    parts.end("all of them");
     let warnings = compared.warnings;
     let data = RunData {
         head: Head::of("clocksource-compare", &context.host),
@@ -473,8 +481,9 @@ fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Docume
         not_taken: compared.not_taken,
         journal: comparison.journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
+        away: parts.away(),
         results: with_ratios(compared.results),
-        notes: [context.notes(), warnings.clone()].concat(),
+        notes: [context.notes(), parts.notes(), warnings.clone()].concat(),
     };
     let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.not_taken.is_empty()) {
         (false, _) => Answer::Unknown,
@@ -551,7 +560,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
     }));
     let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
-    let cpu = pinned_to(data.cpu);
+    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
     blocks.push(Block::Text(format!(
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
@@ -619,6 +628,7 @@ mod tests {
             }],
             journal: "/run/hpt/journal".to_owned(),
             interrupted: true,
+            away: Vec::new(),
             results,
             notes: vec!["a note".to_owned()],
         };

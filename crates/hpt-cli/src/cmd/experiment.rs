@@ -14,6 +14,7 @@ use hpt_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    away,
     cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     clock_sources::Comparison,
     context::Context,
@@ -200,6 +201,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut presence = away::Parts::of(held.cpu(), context);
     for (recipe, plan) in plans {
         progress.name(recipe.name);
         let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
@@ -235,7 +237,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     keep: &|done, figures| keep(taken_up + done, figures),
                     warnings: &warnings,
                 };
-                match (planned.part.measure)(&run) {
+                let outcome = (planned.part.measure)(&run);
+                presence.end(format!("{} {}", recipe.name, planned.part.name));
+                match outcome {
                     Ok(found) => {
                         figures.extend(found.iter().cloned());
                         if context.interrupted() {
@@ -270,7 +274,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     drop(progress);
     let mut warnings = warnings.into_inner();
     warnings.extend(held.end());
-    let notes = [context.notes(), kept.notes.take(), warnings.clone()].concat();
+    let notes = [context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
     let data = data(context, (ways.cpu, Some(thread)), made, rows, notes);
     let answer = answer(&data, &warnings);
     let blocks = page(&data);

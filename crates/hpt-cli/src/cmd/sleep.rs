@@ -11,6 +11,7 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    away::{self, Away, Parts},
     cli::{after_help, sleep_length, without_metrics},
     context::Context,
     exit::Failure,
@@ -88,6 +89,7 @@ struct Data {
     thread: Settings,
     source: SourceId,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Row>,
     notes: Vec<String>,
 }
@@ -110,6 +112,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
     let progress = Progress::new(sleeps * arguments.duration.len() as u64, expected);
     let mut rows = Vec::new();
+    let mut parts = Parts::of(held.cpu(), context);
     for (before, &duration) in (0..).zip(&arguments.duration) {
         progress.name(&format!("{duration:?}"));
         let mut sleeper = Sleeper::new();
@@ -126,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             !context.interrupted()
         });
         drop(methods);
+        parts.end(format!("{duration:?}"));
         let reserve = sleeper.report().reserve;
         rows.extend(misses.iter().filter(|miss| miss.late.is_some()).map(|miss| row(duration, miss, reserve)));
         if context.interrupted() {
@@ -141,8 +145,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu,
         source: clock::source().0,
         interrupted: context.interrupted(),
+        away: parts.away(),
         results: rows,
-        notes: [context.notes(), thread.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
+        notes: [context.notes(), thread.notes(), parts.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
         thread,
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
@@ -202,7 +207,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = data.thread.words(data.cpu);
+    let thread = data.thread.words(data.cpu) + &away::except(&data.away);
     let summary = format!(
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
          time, over the time that passed. {thread}. {}",
@@ -244,6 +249,7 @@ mod tests {
             thread: example(),
             source: hpt_core::SourceId::new("tsc"),
             interrupted: true,
+            away: Vec::new(),
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),

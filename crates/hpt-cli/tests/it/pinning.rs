@@ -153,3 +153,25 @@ fn rounds_of_a_watch_on_another_cpu_are_told() {
     assert_eq!((&summary["kind"], &summary["cpu"]), (&"watch-summary".into(), &cpu.into()));
     was_away_once(&summary, (other, cpu));
 }
+
+/// It is pinned again at the end of a part, not in the middle of it.
+#[test]
+fn a_measurement_of_parts_says_that_one_was_made_elsewhere() {
+    let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
+    let mut command = hpt();
+    command.args(["latency", "pairs", "--every", "1ms", "--count", "1000000", "--format", "json"]);
+    let mut running = command.args(["--cpu", &cpu.to_string()]).stdout(Stdio::piped()).spawn().expect("it was built");
+    let process = running.id();
+    allow_cpus(thread_on(process, cpu), &[other]);
+    interrupt(process);
+    let mut printed = String::new();
+    running.stdout.take().expect("piped").read_to_string(&mut printed).expect("UTF-8");
+    running.wait().expect("started");
+    let document: Value = serde_json::from_str(&printed).expect("a document");
+    validate(&document);
+    let away = &document["away"][0];
+    assert_eq!((&away["cpu"], &away["to_s"], &away["samples"]), (&cpu.into(), &Value::Null, &1.into()), "{document:#}");
+    assert_eq!(away["ran_on"], Value::from(vec![other]));
+    let notes = document["notes"].as_array().expect("a list");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.ends_with("(1ms)"))), "{notes:?}");
+}

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use self::measure::{Measured, measure};
 use crate::{
+    away::Parts,
     capture::capture,
     cli::{CpuChoice, after_help},
     context::Context,
@@ -115,14 +116,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         return Err(Failure::NoSuchCpu { cpu, online: online.to_string() });
     }
     let mut examined = examine(&facts, arguments.cpu);
+    let mut notes = context.notes();
     let measured = if arguments.measure {
         context.listen()?;
         let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("it is pinned unless it is any CPU");
-        Some(measure(host, &facts, &mut examined, &pinned, context))
+        let mut parts = Parts::of(Some(pinned.cpu()), context);
+        let measured = measure(host, &facts, &mut examined, &pinned, context);
+        parts.end("all of them");
+        notes.extend(parts.notes());
+        Some(measured)
     } else {
         None
     };
-    let said = Said { measured, interrupted: context.interrupted(), notes: context.notes() };
+    let said = Said { measured, interrupted: context.interrupted(), notes };
     Ok(document(host, &facts, arguments.cpu, &examined, said))
 }
 

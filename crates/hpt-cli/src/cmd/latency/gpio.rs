@@ -13,7 +13,7 @@ use hpt_core::{
     Instant, PosixClock, PosixId, SourceId, TimeSource,
     gpio::{Chip, GpioError, Input, LineName, LineState, Output, chips},
     measure::{Crossing, EdgeCounts, Heard, Lateness, Listening, LoopBack, Wake, gpio_edges},
-    realtime::Conduct,
+    realtime::{Conduct, PinWatch},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -23,6 +23,7 @@ use super::{
     threads::NOTHING_LEFT,
 };
 use crate::{
+    away::{self, Away},
     cli::after_help,
     context::Context,
     crew,
@@ -200,6 +201,7 @@ struct Data {
     figure: &'static str,
     broke_at_ns: Option<u64>,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Row>,
     notes: Vec<String>,
 }
@@ -252,6 +254,7 @@ struct Ended {
     settings: Settings,
     cpu: Option<usize>,
     counts: EdgeCounts,
+    away: Vec<Away>,
     answer: io::Result<()>,
     warnings: Vec<String>,
 }
@@ -312,9 +315,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             let held = held.inspect_err(|_| shared.end())?;
             *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
             let settings = held.settings();
-            let (counts, answer) =
-                measure(&mut wire, first_level, arguments, start, &shared, (&three, raw.as_ref(), held.cpu()));
-            Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, answer, warnings: held.end() })
+            let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
+            let what = (&three, raw.as_ref(), presence.as_mut());
+            let (counts, answer) = measure(&mut wire, first_level, arguments, start, &shared, what);
+            let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
+            Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
         };
         let measuring = crew::begin_together(scope, [work])?.pop().expect("one work, one thread");
         watch(
@@ -333,7 +338,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     });
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
-    let Ended { settings, cpu, counts, answer, mut warnings } = ended?;
+    let Ended { settings, cpu, counts, away, answer, mut warnings } = ended?;
     warnings.extend(answer.err().map(|error| format!("the lines cannot be used any more: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
     warnings.extend(files.finish(raw, &drawn(cpu)));
@@ -346,6 +351,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
+    notes.extend(away::notes(&away, "edges that it heard there are not counted"));
     notes.extend(shared.unmarked());
     let answer = match (results.is_empty(), counts.lost > 0 || shared.broke_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
@@ -378,6 +384,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         figure: arguments.figure.name(),
         broke_at_ns: shared.broke_at_ns(),
         interrupted: context.interrupted(),
+        away,
         results,
         notes,
     };
@@ -400,25 +407,31 @@ fn measure(
     arguments: &Arguments,
     start: Instant,
     shared: &Shared,
-    (three, raw, cpu): (&Mutex<Three>, Option<&Raw<Sample>>, Option<usize>),
+    (three, raw, mut presence): (&Mutex<Three>, Option<&Raw<Sample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
     // By itself: the thread that watches may not come to run before this one ends.
     let end = arguments.extent.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, Three::record);
-    let mut lines = raw.map(|raw| raw.of_thread(cpu));
+    let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
     let (mut came, mut lost_in_a_row) = (0_u64, 0);
     let go_on = || shared.goes_on();
     let when = (Instant::now() + arguments.extent.interval.min(Duration::from_millis(1)), arguments.extent.interval);
     gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
         match heard {
             Heard::Edge(crossing, missed) => {
-                if arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
+                // The edge has been heard: this is in no figure.
+                let since = start.elapsed();
+                let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+                if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
                     shared.break_at(Instant::from_nanoseconds(crossing.set_ns));
                 }
                 let sample = Sample { crossing, missed };
-                backlog.add(sample);
-                if let Some(lines) = &mut lines {
+                // What it heard on another CPU says nothing of this one.
+                if is_there {
+                    backlog.add(sample);
+                }
+                if let Some(lines) = lines.as_mut().filter(|_| is_there) {
                     lines.add(sample);
                 }
                 (came, lost_in_a_row) = (came + 1, 0);
@@ -484,7 +497,7 @@ fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
             "Nothing was measured from {} to {}. {}. {}",
             data.out.words(),
             data.r#in.words(),
-            data.thread.words(data.cpu),
+            data.thread.words(data.cpu) + &away::except(&data.away),
             data.head.machine.line()
         );
         return [Block::Text(nothing)].into_iter().chain(remarks(data.interrupted, &data.notes)).collect();
@@ -510,7 +523,7 @@ fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
         data.elapsed_s,
         data.began,
         data.figure.replace('-', " "),
-        data.thread.words(data.cpu),
+        data.thread.words(data.cpu) + &away::except(&data.away),
         data.lost,
         data.source,
         short_time(data.look_ns as f64),
@@ -721,6 +734,7 @@ mod tests {
             figure: Figure::Whole.name(),
             broke_at_ns: Some(4_000_000),
             interrupted: true,
+            away: Vec::new(),
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };

@@ -10,6 +10,7 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    away::{self, Away, Parts},
     cli::{CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
     cycles::counts_cycles,
@@ -110,6 +111,7 @@ struct Data {
     head: Head,
     cpu: Option<usize>,
     interrupted: bool,
+    away: Vec<Away>,
     results: Vec<Row>,
     notes: Vec<String>,
 }
@@ -129,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = context.interrupts(sleeper.interrupter())?;
     let (mut rows, mut done) = (Vec::new(), 0_u64);
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for waits in &arguments.every {
         progress.name(&waits.name());
         let pairs = read_pairs(&sources, &waits.0, arguments.count.into(), |wait| {
@@ -140,6 +143,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             progress.at(done);
             pause(wait, &mut sleeper, context)
         });
+        parts.end(waits.name());
         let read = sources.iter().zip(&rates).zip(&pairs);
         rows.extend(
             read.filter_map(|((source, &rate), pairs)| row(&source.info().id, rate, waits, &pairs.differences)),
@@ -156,10 +160,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             "cycles are nanoseconds at the rate at which they were counted before, while the core was busy: after a pause it may be clocked lower".to_owned(),
         );
     }
+    notes.extend(parts.notes());
     let data = Data {
         head: Head::of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
+        away: parts.away(),
         results: rows,
         notes,
     };
@@ -236,7 +242,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = pinned_to(data.cpu);
+    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
         data.head.machine.line()
@@ -267,6 +273,7 @@ mod tests {
             head: golden::head("latency-pairs"),
             cpu: Some(1),
             interrupted: true,
+            away: Vec::new(),
             results: vec![
                 figures("monotonic", gigahertz, "0s", &[100, 200, 300]),
                 figures("arm-cycles", Frequency::from_hertz(2_000_000_000), "0s", &[6, 6, 12]),
