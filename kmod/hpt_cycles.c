@@ -2,6 +2,7 @@
 /*
  * Opens the processor's cycle counter (PMCCNTR, on ARM1176 CCNT) to programs on every CPU of an ARM machine, and closes it again on unload.
  * It does not reserve the counter: perf may take, stop or close it at any time. The module then says so, and opens it again when perf has left.
+ * KVM of some kernels closes it, too. The module reports that, and does not open the counter again until the administrator tells it to.
  *
  * The aarch64 and ARMv7 parts ran on emulated boards. Unproved, because no emulator has it: the counter of ARM1176, which has registers of its
  * own; the cycle counters of Cortex-A5, A8 and A9; and PMUv3 under a 32-bit kernel.
@@ -10,6 +11,12 @@
  * chapter C12; ARM1176JZF-S Technical Reference Manual (DDI 0301H), pages 3-132 to 3-140.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 15, 0)
+#error "hpt_cycles needs Linux 5.15 or newer: older kernels have no param_set_uint_minmax"
+#endif
 
 #include <linux/bitfield.h>
 #include <linux/bits.h>
@@ -24,6 +31,7 @@
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/ratelimit.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/workqueue.h>
@@ -41,6 +49,12 @@
 /* PMUSERENR: every register of the unit but the interrupts', or (PMUv3) reading the cycle counter and nothing else. */
 #define USER_EN BIT(0)
 #define USER_CR BIT(2)
+
+/* The bits that this module saves, sets and restores. All others are somebody else's. */
+#define USER_OURS (USER_EN | USER_CR)
+
+/* EN, SW, CR and ER: the value that KVM puts into PMUSERENR while a guest has the CPU. Nobody else sets all four. */
+#define USER_GUEST GENMASK(3, 0)
 
 /* PMCCFILTR: not in user mode; in user mode by the security state, which inverts it; in EL2 as well. */
 #define FILTER_U BIT(30)
@@ -314,6 +328,8 @@ enum state {
 	STATE_PERF,
 	STATE_CLOSED,
 	STATE_STANDING,
+	STATE_TAKEN,
+	STATE_GUEST,
 	STATES,
 };
 
@@ -323,6 +339,8 @@ static const char * const names[STATES] = {
 	[STATE_PERF] = "perf",
 	[STATE_CLOSED] = "closed",
 	[STATE_STANDING] = "standing",
+	[STATE_TAKEN] = "taken",
+	[STATE_GUEST] = "guest",
 };
 
 static const char * const words[STATES] = {
@@ -331,6 +349,8 @@ static const char * const words[STATES] = {
 	[STATE_PERF] = "perf is counting there; until it has left, the cycle counter is perf's, or closed, or about to be stopped",
 	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it there gets SIGILL",
 	[STATE_STANDING] = "the cycle counter was stopped, as perf does: it can be read, and stands",
+	[STATE_TAKEN] = "the cycle counter was closed, not by a perf event but by KVM after a guest or by kernel.perf_user_access: a program that reads it there gets SIGILL; it stays closed until check_seconds is written",
+	[STATE_GUEST] = "a guest of KVM has the CPU, and the module leaves it alone until the guest's thread is switched out",
 };
 
 struct processor {
@@ -339,6 +359,8 @@ struct processor {
 	u32 control, enabled, user, filter;
 	/* It was tried, and did not count. */
 	bool dead;
+	/* Something other than a perf event closed it. It would do so again, and end the next reader: left closed until root asks. */
+	bool given_up;
 	/* What was last said of it. */
 	enum state said;
 };
@@ -354,7 +376,19 @@ static u32 wanted_user(void)
 /* Programs may read the counter, or more. */
 static bool is_given(void)
 {
-	return read_user() & (USER_EN | USER_CR);
+	return read_user() & USER_OURS;
+}
+
+/*
+ * KVM has PMUSERENR: it does not show the host's value, and KVM replaces what is written. With VHE KVM has it from when the thread
+ * that runs the guest is switched in until it is switched out, and an interrupt of that thread sees it. Another thread never does.
+ *
+ * What the other thread finds there depends on the kernel. Linux 6.4 restores the host's value (commit 8681f7175901), and some stable
+ * kernels do, too. Others leave 0. So a CPU that has guests cannot be kept open on those.
+ */
+static bool is_guests(void)
+{
+	return unit() == UNIT_V3 && (read_user() & USER_GUEST) == USER_GUEST;
 }
 
 /* Who counts by perf has the counter interrupt; nobody else does. */
@@ -365,6 +399,8 @@ static enum state look(void)
 
 	if (unit() == UNIT_NONE || this_cpu_read(processors.dead))
 		return STATE_ABSENT;
+	if (is_guests())
+		return this_cpu_read(processors.given_up) ? STATE_TAKEN : STATE_GUEST;
 	interrupts = read_interrupts();
 	filter = read_filter();
 	stands = !(read_control() & CONTROL_E) || !(read_enabled() & CYCLES) || !(filter & FILTER_U) != !(filter & FILTER_NSU);
@@ -372,7 +408,12 @@ static enum state look(void)
 		return STATE_OPEN;
 	if (interrupts)
 		return STATE_PERF;
-	return is_given() ? STATE_STANDING : STATE_CLOSED;
+	if (is_given())
+		return STATE_STANDING;
+	/* After perf the counter stands as well. */
+	if (this_cpu_read(processors.given_up) || (this_cpu_read(processors.opened) && !stands))
+		return STATE_TAKEN;
+	return STATE_CLOSED;
 }
 
 static bool counts(void)
@@ -394,7 +435,7 @@ static void close_here(void)
 	if (!processor->opened)
 		return;
 	processor->opened = false;
-	if (read_user() == (processor->user | wanted_user()))
+	if (!is_guests() && read_user() == (processor->user | wanted_user()))
 		write_user(processor->user);
 	if (read_interrupts() & CYCLES)
 		return;
@@ -411,7 +452,15 @@ static void close_here(void)
 	isb();
 }
 
+/* Restores what the module changed here, and leaves the CPU alone from now on. */
+static void give_up_here(void)
+{
+	close_here();
+	this_cpu_write(processors.given_up, true);
+}
+
 /*
+ * Leaves the counter alone as long as a guest has this CPU, and after it was given up.
  * Leaves the counter alone as long as perf counts anything on this CPU: perf would close it at the next opportunity, and a cycle counter
  * that perf has is set to values that perf chooses. Never sets the counter: somebody may be measuring with it.
  */
@@ -420,12 +469,15 @@ static void open_here(void)
 	struct processor *processor = this_cpu_ptr(&processors);
 	bool first = !processor->opened;
 
-	if (unit() == UNIT_NONE || processor->dead || read_interrupts())
+	if (unit() == UNIT_NONE || processor->dead || processor->given_up || is_guests() || read_interrupts())
+		return;
+	/* An interrupt of a thread that has just left a guest. */
+	if (current->flags & PF_VCPU)
 		return;
 	if (first) {
 		processor->control = read_control();
 		processor->enabled = read_enabled();
-		processor->user = read_user();
+		processor->user = read_user() & USER_OURS;
 		processor->filter = read_filter();
 		processor->opened = true;
 	}
@@ -442,17 +494,28 @@ static void open_here(void)
 		processor->dead = true;
 		return;
 	}
-	write_user(read_user() | wanted_user());
+	write_user(processor->user | wanted_user());
 	isb();
 }
 
 /* --- all CPUs ------------------------------------------------------------------------------------------------------ */
 
+enum purpose {
+	/* Opens nothing. */
+	LOOK,
+	/* Opens the counter where perf has left. */
+	OPEN,
+	/* Opens it also where it was given up. */
+	OPEN_ANEW,
+};
+
 /* What is to be done on a CPU, and what came of it. */
 struct visit {
-	bool open;
+	enum purpose purpose;
 	/* Somebody else had opened it before this module ever did. */
 	bool given;
+	/* The module has it open for the host's programs, whatever a guest has there at the moment. */
+	bool opened;
 	enum state found;
 	enum state left;
 };
@@ -464,10 +527,15 @@ static void visit_here(void *data)
 
 	local_irq_save(flags);
 	visit->found = look();
-	visit->given = visit->found != STATE_ABSENT && !this_cpu_read(processors.opened) && is_given();
-	if (visit->open && visit->found != STATE_OPEN)
+	visit->given = visit->found != STATE_ABSENT && !this_cpu_read(processors.opened) && !is_guests() && is_given();
+	if (visit->purpose == OPEN_ANEW)
+		this_cpu_write(processors.given_up, false);
+	else if (visit->found == STATE_TAKEN)
+		give_up_here();
+	if (visit->purpose != LOOK && visit->found != STATE_OPEN)
 		open_here();
 	visit->left = look();
+	visit->opened = this_cpu_read(processors.opened);
 	local_irq_restore(flags);
 }
 
@@ -489,9 +557,32 @@ static void say(unsigned int cpu, enum state state)
 /* One at a time: checks, and who asks for the state. */
 static DEFINE_MUTEX(visiting);
 
-static void check_all(bool open, struct cpumask *in_state)
+/*
+ * A visit by interrupt found a guest's value. This one is made by a thread on the CPU, which runs once the guest's thread is switched
+ * out, and finds the host's value. The interrupt comes first because most CPUs have no guest, and because a thread would have to wait
+ * for a real-time thread that never blocks.
+ */
+static DEFINE_PER_CPU(struct work_struct, second_visits);
+
+static void visit_again(struct work_struct *work)
 {
-	struct visit visit = { .open = open };
+	struct visit visit = { .purpose = OPEN };
+	unsigned int cpu;
+
+	mutex_lock(&visiting);
+	/* Where the CPU went offline, the work is done on another, which is visited in its place. */
+	migrate_disable();
+	cpu = smp_processor_id();
+	visit_here(&visit);
+	migrate_enable();
+	if (visit.left != STATE_GUEST)
+		say(cpu, visit.left);
+	mutex_unlock(&visiting);
+}
+
+static void check_all(enum purpose purpose, struct cpumask *in_state)
+{
+	struct visit visit = { .purpose = purpose };
 	unsigned int cpu;
 
 	mutex_lock(&visiting);
@@ -499,9 +590,14 @@ static void check_all(bool open, struct cpumask *in_state)
 	for_each_online_cpu(cpu) {
 		if (smp_call_function_single(cpu, visit_here, &visit, 1))
 			continue;
-		if (visit.found != visit.left)
-			say(cpu, visit.found);
-		say(cpu, visit.left);
+		if (visit.left == STATE_GUEST && purpose != LOOK)
+			schedule_work_on(cpu, per_cpu_ptr(&second_visits, cpu));
+		/* Where the counter was opened, a guest alone changes nothing for programs: the second visit sees whether KVM does. */
+		if (visit.left != STATE_GUEST || !visit.opened) {
+			if (visit.found != visit.left && visit.found != STATE_GUEST)
+				say(cpu, visit.found);
+			say(cpu, visit.left);
+		}
 		if (in_state)
 			cpumask_set_cpu(cpu, &in_state[visit.left]);
 	}
@@ -525,7 +621,7 @@ static void plan_check(void)
 
 static void check(struct work_struct *work)
 {
-	check_all(true, NULL);
+	check_all(OPEN, NULL);
 	plan_check();
 }
 
@@ -539,7 +635,7 @@ static int set_check_seconds(const char *value, const struct kernel_param *param
 	err = param_set_uint_minmax(value, parameter, 0, 24 * 3600);
 	if (loaded) {
 		if (!err)
-			check_all(true, NULL);
+			check_all(OPEN_ANEW, NULL);
 		plan_check();
 	}
 	mutex_unlock(&loading);
@@ -552,7 +648,7 @@ static const struct kernel_param_ops check_seconds_ops = {
 };
 module_param_cb(check_seconds, &check_seconds_ops, &check_seconds, 0644);
 MODULE_PARM_DESC(check_seconds,
-		 "look at every CPU so often, and open the counter again where perf has left (0: never); writing it also looks at once");
+		 "seconds between two looks at every CPU, which open the counter again where perf has left (0: never); writing it looks at once, and opens taken CPUs, too");
 
 /* A line for each state: its name, and the CPUs that are in it. Opens nothing. */
 static int get_state(char *buffer, const struct kernel_param *parameter)
@@ -562,7 +658,7 @@ static int get_state(char *buffer, const struct kernel_param *parameter)
 
 	if (!in_state)
 		return -ENOMEM;
-	check_all(false, in_state);
+	check_all(LOOK, in_state);
 	for (state = STATE_ABSENT; state < STATES; state++) {
 		if (!cpumask_empty(&in_state[state]))
 			length += scnprintf(buffer + length, PAGE_SIZE - length, "%s %*pbl\n", names[state],
@@ -574,12 +670,35 @@ static int get_state(char *buffer, const struct kernel_param *parameter)
 
 static const struct kernel_param_ops state_ops = { .get = get_state };
 module_param_cb(state, &state_ops, NULL, 0444);
-MODULE_PARM_DESC(state, "where the counter is open, perf (in use by perf), closed, standing, or absent, by CPU");
+MODULE_PARM_DESC(state,
+		 "where the counter is open, perf (in use by perf), closed, standing, taken (closed by KVM or root), guest (KVM has it), or absent, by CPU");
+
+/* The same in words, for each state but open: why a program that reads the counter there is ended, or finds that it stands. */
+static int get_why(char *buffer, const struct kernel_param *parameter)
+{
+	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	int state, length = 0;
+
+	if (!in_state)
+		return -ENOMEM;
+	check_all(LOOK, in_state);
+	for (state = STATE_ABSENT; state < STATES; state++) {
+		if (state != STATE_OPEN && !cpumask_empty(&in_state[state]))
+			length += scnprintf(buffer + length, PAGE_SIZE - length, "CPU %*pbl: %s\n",
+					    cpumask_pr_args(&in_state[state]), words[state]);
+	}
+	kfree(in_state);
+	return length;
+}
+
+static const struct kernel_param_ops why_ops = { .get = get_why };
+module_param_cb(why, &why_ops, NULL, 0444);
+MODULE_PARM_DESC(why, "why programs cannot read the counter of a CPU; empty where they can read all");
 
 /* The kernel's own driver resets the unit of a CPU that comes online before this, and of one that wakes up before `woken`. */
 static int came_online(unsigned int cpu)
 {
-	struct visit visit = { .open = true };
+	struct visit visit = { .purpose = OPEN_ANEW };
 
 	visit_here(&visit);
 	if (visit.given)
@@ -594,16 +713,26 @@ static int came_online(unsigned int cpu)
 static int goes_offline(unsigned int cpu)
 {
 	unsigned long flags;
+	bool foreign;
 
 	local_irq_save(flags);
+	/* The thread that runs this has no guest, so that it is not KVM who has the register. */
+	foreign = this_cpu_read(processors.opened) && is_guests();
 	close_here();
 	local_irq_restore(flags);
+	if (foreign)
+		pr_warn("CPU%u: somebody else has PMUSERENR, and it stays as it is\n", cpu);
 	return 0;
 }
 
-/* A core that was powered down has lost its registers. Runs on it, with interrupts off. */
+/*
+ * A core that was powered down has lost its registers. Runs on it, with interrupts off. A counter that was closed by somebody else
+ * before that is given up first: opened at every wake-up, it would never be found closed.
+ */
 static int woken(struct notifier_block *block, unsigned long event, void *data)
 {
+	if (event == CPU_PM_ENTER && look() == STATE_TAKEN)
+		give_up_here();
 	if ((event == CPU_PM_EXIT || event == CPU_PM_ENTER_FAILED) && look() != STATE_OPEN)
 		open_here();
 	return NOTIFY_OK;
@@ -620,16 +749,19 @@ static int online;
 static int __init hpt_cycles_init(void)
 {
 	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
+	unsigned int cpu;
 	int err;
 
 	if (!in_state)
 		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		INIT_WORK(per_cpu_ptr(&second_visits, cpu), visit_again);
 	online = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "hpt/cycles:online", came_online, goes_offline);
 	if (online < 0) {
 		err = online;
 		goto free;
 	}
-	check_all(false, in_state);
+	check_all(LOOK, in_state);
 	if (cpumask_equal(&in_state[STATE_ABSENT], cpu_online_mask)) {
 		pr_err("no CPU has a cycle counter that this module knows and that counts\n");
 		err = -ENODEV;
@@ -655,11 +787,15 @@ module_init(hpt_cycles_init);
 
 static void __exit hpt_cycles_exit(void)
 {
+	unsigned int cpu;
+
 	/* Who writes check_seconds from here on does not begin a check. */
 	mutex_lock(&loading);
 	loaded = false;
 	mutex_unlock(&loading);
 	cancel_delayed_work_sync(&checking);
+	for_each_possible_cpu(cpu)
+		cancel_work_sync(per_cpu_ptr(&second_visits, cpu));
 	cpu_pm_unregister_notifier(&waking);
 	cpuhp_remove_state(online);
 }
