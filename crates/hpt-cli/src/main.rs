@@ -43,6 +43,8 @@ use crate::{
 fn main() -> ExitCode {
     // Before anything else reads a clock: under PR_TSC_SIGSEGV the standard library's clocks would end this process.
     let forbidden = hpt_core::source::permit_counter();
+    // Before anything reads a counter that can be closed meanwhile. Without it the same happens, and without a word.
+    let _ = hpt_core::source::explain_refused_cycles(cycles::WHY_ENDED);
     // Where a shell asks what could come next, it is told, and nothing else is done.
     complete::answer_the_shell();
     let cli = match Cli::try_parse() {

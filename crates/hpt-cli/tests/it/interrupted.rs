@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::Read,
+    os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -12,7 +13,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{code, hpt, is_root, json, run, runner, stderr, unsafe_calls::ask_to_end, words};
+use crate::support::{
+    code, hpt, is_root, json, run, runner, stderr,
+    unsafe_calls::{ask_to_end, send},
+    words,
+};
 
 /// A measurement that only a signal ends.
 const ENDLESS: [&str; 10] =
@@ -147,4 +152,16 @@ fn a_folder_that_is_not_there_is_refused_before_anything_is_measured() {
         let output = run(&[&ENDLESS[..], &option].concat());
         assert!(code(&output) == 2 && output.stdout.is_empty(), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_sigill_that_another_process_sends_is_not_blamed_on_the_cycle_counter() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let raw = folder.path().join("samples");
+    let mut child = started(&["--raw", word(&raw)]);
+    wait_for_samples(&raw, &mut child);
+    send(child.id(), libc::SIGILL);
+    let output = child.wait_with_output().expect("a child");
+    assert_eq!(output.status.signal(), Some(libc::SIGILL), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("cycle counter"), "{}", stderr(&output));
 }

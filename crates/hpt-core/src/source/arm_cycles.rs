@@ -1,6 +1,8 @@
 //! The cycle counter of an ARM core, read without a perf event where programs are let in: PMCCNTR, and CCNT of the ARM1176.
 //! Does not execute the instruction itself: `sys::arch` does.
 
+use std::io;
+
 use super::{
     Backend, KernelVerdict, Opened, ProbeReport, ReadPath, Scope, SourceId, SourceInfo, TimeSource, Unavailable,
     backend::Sealed,
@@ -132,6 +134,35 @@ impl TimeSource for ArmCycles {
     }
 }
 
+/// From here on a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL writes `words` to standard error before it ends the process.
+///
+/// For programs that read a counter to which the right can be [revoked](SourceInfo::revocable). This crate never calls it. It installs a handler for SIGILL,
+/// which writes the words only if the instruction that raised the signal reads the cycle counter. Any other SIGILL, for example one that another process
+/// sent, ends the process without them. The exit status is that of SIGILL in either case. A program that handles or ignores SIGILL already keeps what it has. `words`
+/// should end with a line break; those of the first call count.
+///
+/// It does nothing on machines other than ARM.
+///
+/// # Errors
+///
+/// What sigaction answered.
+///
+/// # Examples
+///
+/// ```
+/// hpt_core::source::explain_refused_cycles("the cycle counter was closed: load hpt_cycles again\n")?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
+    #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
+    return crate::sys::illegal::explain_refused_cycles(words);
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "arm")))]
+    {
+        let _ = words;
+        Ok(())
+    }
+}
+
 const fn is_arm(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
 }
@@ -150,6 +181,13 @@ fn info(width: Width) -> SourceInfo {
 fn what_opens_it(host: &Host) -> String {
     let user_access = host.perf_events().user_access;
     let module = match host.opened_cycles() {
+        Some(state) if state.contains("taken") => {
+            return format!(
+                "hpt_cycles is loaded ({state}) and leaves the counter closed there, because not a perf event but KVM or kernel.perf_user_access \
+                 closed it; keep guests of KVM off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds, \
+                 which opens the counter again"
+            );
+        }
         Some(state) if state.contains("closed") => {
             let ends = if user_access == Some(true) { ", and sysctl kernel.perf_user_access=0 is set" } else { "" };
             return format!(
@@ -281,6 +319,9 @@ mod tests {
             "{loaded}"
         );
         assert!(!loaded.contains("load the kernel module"), "{loaded}");
+        write("sys/module/hpt_cycles/parameters/state", "open 0\ntaken 1\n");
+        let taken = remedy();
+        assert!(["KVM", "kernel.perf_user_access", "check_seconds"].iter().all(|part| taken.contains(part)), "{taken}");
         assert!(matches!(refusal(CyclesRefused::NoAccessRegister, &host, 0), Unavailable::NoPmu { .. }));
         let not_tried = refusal(CyclesRefused::NotTried, &host, 0);
         assert!(not_tried.to_string().contains("no child process could be started"), "{not_tried}");

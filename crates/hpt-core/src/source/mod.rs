@@ -39,7 +39,7 @@ use std::{fmt::Debug, sync::Arc};
 pub use self::{
     acpi_pm::AcpiPm,
     arm_counter::ArmCounter,
-    arm_cycles::ArmCycles,
+    arm_cycles::{ArmCycles, explain_refused_cycles},
     backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
     bcm_systimer::{BcmSystimer, BcmSystimerLow},
     bracket::Pair,

@@ -8,6 +8,8 @@ pub(crate) mod beneath;
 pub(crate) mod clock;
 pub(crate) mod file_lock;
 pub(crate) mod gpio;
+#[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
+pub(crate) mod illegal;
 pub(crate) mod memory;
 pub(crate) mod mmio;
 pub(crate) mod native;
