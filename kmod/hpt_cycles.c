@@ -14,7 +14,7 @@
 
 #include <linux/version.h>
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 15, 0)
+#if KERNEL_VERSION(5, 15, 0) > LINUX_VERSION_CODE
 #error "hpt_cycles needs Linux 5.15 or newer: older kernels have no param_set_uint_minmax"
 #endif
 
@@ -349,7 +349,7 @@ static const char * const words[STATES] = {
 	[STATE_PERF] = "perf is counting there; until it has left, the cycle counter is perf's, or closed, or about to be stopped",
 	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it there gets SIGILL",
 	[STATE_STANDING] = "the cycle counter was stopped, as perf does: it can be read, and stands",
-	[STATE_TAKEN] = "the cycle counter was closed, not by a perf event but by KVM after a guest or by kernel.perf_user_access: a program that reads it there gets SIGILL; it stays closed until check_seconds is written",
+	[STATE_TAKEN] = "closed by KVM after a guest, or by kernel.perf_user_access: readers get SIGILL there; it stays closed until check_seconds is written",
 	[STATE_GUEST] = "a guest of KVM has the CPU, and the module leaves it alone until the guest's thread is switched out",
 };
 

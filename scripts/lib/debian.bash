@@ -1,7 +1,7 @@
 # Debian's packages of any architecture, downloaded and unpacked into a folder; nothing is installed and no rights are needed.
 # apt gets a root of its own, so that foreign architectures do not have to be added to the machine. Sourced by scripts.
 
-# debian_root DIR: DIR becomes apt's root. The mirror, its key and a proxy come from the machine's own configuration.
+# debian_root DIR [SUITE]: DIR becomes apt's root, for the machine's own release with its backports, or for SUITE alone. The mirror, its key and a proxy come from the machine's own configuration.
 debian_root() {
     debian=$1
     local codename native
@@ -27,8 +27,12 @@ debian_root() {
             return 1
         fi
         local key=/usr/share/keyrings/debian-archive-keyring.gpg
-        printf "deb [signed-by=$key] %s %s main\ndeb [arch=%s signed-by=$key] %s %s-backports main\n" \
-            "$mirror" "$codename" "$native" "$mirror" "$codename" >"$debian/etc/sources.list"
+        if [[ -n ${2:-} ]]; then
+            printf "deb [signed-by=$key] %s %s main\n" "$mirror" "$2" >"$debian/etc/sources.list"
+        else
+            printf "deb [signed-by=$key] %s %s main\ndeb [arch=%s signed-by=$key] %s %s-backports main\n" \
+                "$mirror" "$codename" "$native" "$mirror" "$codename" >"$debian/etc/sources.list"
+        fi
     fi
     cat >"$debian/apt.conf" <<CONF
 Dir::State "$debian/state";

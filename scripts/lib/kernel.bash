@@ -25,9 +25,28 @@ kernel_headers() {
     debian_unpack "${common%%:*}" "$tree" >/dev/null
     # Its programs run here, not there.
     debian_unpack "${kbuild%%:*}" "$tree" >/dev/null
+    kernel_programs "$tree" || return
     # Beside it, wherever the cache was moved or copied to.
-    sed -i 's|^include .*/usr/src/|include ../|' "$tree/usr/src/$headers/Makefile"
+    sed -i "s|^include .*/usr/src/|include ../|; s|^KBUILD_OUTPUT=.*|KBUILD_OUTPUT=$tree/usr/src/$headers|" "$tree/usr/src/$headers/Makefile"
     echo "$tree/usr/src/$headers"
+}
+
+# kernel_programs TREE: sees that the programs of linux-kbuild there run here. Those of a newer Debian are given its C library.
+kernel_programs() {
+    local program own library
+    for program in "$1"/usr/lib/linux-kbuild-*/scripts/{basic/fixdep,mod/modpost}; do
+        own=${program%/*}/.libc
+        if [[ -e $own ]] || ! { "$program" </dev/null 2>&1 || true; } | grep -q 'GLIBC_.* not found'; then continue; fi
+        library=$(debian_unpack libc6) || return
+        mkdir -- "$own.new"
+        find "$library" \( -name 'ld-linux*.so.*' -o -name libc.so.6 \) -type f -exec cp -t "$own.new" {} +
+        mv -- "$program" "$program.real"
+        # shellcheck disable=SC2016
+        printf '#!/bin/sh\nhere=$(dirname -- "$(readlink -f -- "$0")")\nexec "$here"/.libc/ld-linux*.so.* --library-path "$here/.libc" "$here/%s" "$@"\n' \
+            "${program##*/}.real" >"$program"
+        chmod 755 "$program"
+        mv -- "$own.new" "$own"
+    done
 }
 
 # kernel_modules KERNEL FOLDER [ARGUMENT...]: builds the modules whose sources and Makefile are in the folder, with further arguments for make.

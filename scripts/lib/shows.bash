@@ -1188,6 +1188,7 @@ guest_cycles() {
     local build state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds
     local online=/sys/devices/system/cpu/cpu$CYCLES_CPU/online user_access=/proc/sys/kernel/perf_user_access
     cycles_read before
+    cycles_access before
     cycles_hpt before
     # Nothing is looked at unless it is asked for, so that what perf leaves behind is seen.
     echo 'step cycles-load insmod /modules/hpt_cycles.ko check_seconds=0'
@@ -1235,6 +1236,7 @@ guest_cycles() {
     cycles_read by-itself
     echo 'step cycles-unload rmmod hpt_cycles'
     cycles_read closed
+    cycles_access closed
     cycles_hpt closed
     # What it found then is what it finds now: nobody else had opened it. And this time perf was first, on one CPU.
     build=${builds[0]}
@@ -1242,6 +1244,9 @@ guest_cycles() {
     cycles_read beside-perf
     echo 'step cycles-unload-again rmmod hpt_cycles'
     cycles_read closed-again
+    cycles_access closed-again
+    guest_cycles_reader
+    guest_cycles_kvm
     echo 'fi'
     echo "if [ -e $user_access ]; then"
     for build in "${builds[@]}"; do
@@ -1251,6 +1256,80 @@ guest_cycles() {
     echo 'fi'
     echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"
 }
+
+# An hpt that reads the counter while the module is unloaded.
+guest_cycles_reader() {
+    local build
+    for build in "${builds[@]}"; do
+        echo "step $build.cycles-reader-load insmod /modules/hpt_cycles.ko check_seconds=0"
+        # It reads without a pause, on the CPU that it opened the counter on, until it is ended.
+        cat <<READER
+step $build.cycles-reader sh -c 'hpt-$build latency pairs --source arm-cycles --every 0s --count 4000000000 --cpu any 2>/tmp/reader &
+    await \$! pinned \$!
+    await \$! worked \$! 1 300
+    rmmod hpt_cycles
+    wait \$!
+    echo "status \$?"
+    cat /tmp/reader'
+READER
+        echo "step $build.cycles-foreign sh -c 'hpt-$build latency timer --cpu any --duration 1h 2>/tmp/reader & await \$! listens \$! 4 2; kill -ILL \$!; wait \$!; echo \"status \$?\"; cat /tmp/reader'"
+    done
+}
+
+# What KVM does to the register on the CPU where it has a guest: before Linux 6.4, and since, by a module in its place; and KVM itself where the kernel began in EL2.
+guest_cycles_kvm() {
+    local build=${builds[0]} elsewhere=1 there=2
+    local state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds why=/sys/module/hpt_cycles/parameters/why
+    echo 'if [ -e /modules/vcpu.ko ]; then'
+    echo 'step cycles-cleared-load insmod /modules/hpt_cycles.ko check_seconds=1'
+    echo "step cycles-cleared-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU"
+    echo "await 1 sh -c 'grep -qx \"taken $CYCLES_CPU\" $state'"
+    # For several looks.
+    echo 'sleep 3'
+    echo "step cycles-cleared-state cat $state"
+    echo "step cycles-cleared-why as plain cat $why"
+    cycles_read cleared
+    echo "step $build.cycles-hpt-cleared as plain taskset $there hpt-$build probe arm-cycles --format json"
+    echo 'step cycles-cleared-end rmmod vcpu'
+    # Not by itself even then. Nothing tells the module that the last guest is gone.
+    echo 'sleep 3'
+    echo "step cycles-cleared-ended cat $state"
+    echo "step cycles-cleared-anew sh -c 'echo 0 >$check; cat $state'"
+    cycles_read cleared-anew
+    echo 'step cycles-cleared-unload rmmod hpt_cycles'
+    cycles_access cleared-closed
+
+    # Since Linux 6.4. Perf has the CPU first, so that the module meets the guest's value before it has opened the counter there.
+    echo "step cycles-kept-load cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
+    echo "step cycles-kept-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU keeps=1"
+    # By a program on another CPU, whose visit interrupts the guest's thread.
+    echo "step cycles-kept-seen sh -c 'await 1 sh -c \"taskset $elsewhere sh -c \\\"echo 0 >$check; cat $state >/tmp/kept\\\"; grep -qx \\\"guest $CYCLES_CPU\\\" /tmp/kept\"; cat /tmp/kept'"
+    # By a thread on that CPU the guest's was switched out, and the counter was opened. A program there sees it.
+    echo "step cycles-kept-open sh -c 'await 1 sh -c \"taskset $there cat $state >/tmp/kept; holds /tmp/kept \\\"open 0-$((cores - 1))\\\"\"; cat /tmp/kept'"
+    cycles_read kept
+    cycles_access kept
+    # The visit of a CPU that is open and has a guest changes nothing.
+    echo "step cycles-kept-again sh -c 'await 1 sh -c \"taskset $elsewhere sh -c \\\"echo 0 >$check; cat $state >/tmp/kept\\\"; grep -qx \\\"guest $CYCLES_CPU\\\" /tmp/kept\"; cat /tmp/kept'"
+    cycles_read kept-again
+    echo 'step cycles-kept-unload rmmod hpt_cycles'
+    cycles_read kept-closed
+    cycles_access kept-closed
+    echo 'step cycles-kept-end rmmod vcpu'
+    cycles_access kept-ended
+    echo 'fi'
+
+    echo 'if [ -e /dev/kvm ]; then'
+    echo 'step cycles-kvm-load insmod /modules/hpt_cycles.ko check_seconds=0'
+    echo "step $build.cycles-kvm-guest cycles-$build guest $CYCLES_CPU"
+    cycles_read kvm
+    echo "step cycles-kvm-state cat $state"
+    echo 'step cycles-kvm-unload rmmod hpt_cycles'
+    cycles_access kvm-closed
+    echo 'fi'
+}
+
+# cycles_access WHEN: what the register shows on each CPU that lets programs in. ARM1176 does not show it.
+cycles_access() { echo "step cycles-access-$1 cycles-${builds[0]} access"; }
 
 # cycles_read WHEN: by every program.
 cycles_read() {
@@ -1319,9 +1398,12 @@ judge_cycles() {
         what+=', through hotplug'
     fi
     if [[ $architecture == arm64 ]]; then
-        cycles_state cycles-user-access "closed 0-$last"
+        cycles_state cycles-user-access "taken 0-$last"
         what+=', by register through perf'
     fi
+    judge_cycles_left
+    judge_cycles_reader
+    if [[ $architecture == arm64 ]]; then judge_cycles_kvm; fi
     if grep -q 'somebody else' -- "$answers/cycles-said.out"; then wrong 'cycles: hpt_cycles did not give everything back'; fi
 
     build=${builds[0]}
@@ -1334,6 +1416,74 @@ judge_cycles() {
         stands) cycles_after_perf standing 'was stopped, as perf does: it can be read, and stands' ;;
     esac
     shown "$what"
+}
+
+# The register is as it was found, on each CPU, each time the module was unloaded.
+judge_cycles_left() {
+    local when whens=(closed closed-again)
+    ended cycles-access-before || return 0
+    if [[ $(grep -c '^CPU [0-9]*: access' -- "$answers/cycles-access-before.out") != "$cores" ]]; then wrong 'cycles-access-before: not every CPU shows its register'; fi
+    if [[ $architecture == arm64 ]]; then whens+=(cleared-closed kept-closed kept-ended); fi
+    if [[ -n $kvm ]]; then whens+=(kvm-closed); fi
+    for when in "${whens[@]}"; do
+        ended "cycles-access-$when" || continue
+        if ! cmp -s -- "$answers/cycles-access-before.out" "$answers/cycles-access-$when.out"; then
+            wrong "cycles-access-$when: hpt_cycles left $(paste -s -d ';' "$answers/cycles-access-$when.out"), and found $(paste -s -d ';' "$answers/cycles-access-before.out")"
+        fi
+    done
+}
+
+# An hpt whose counter is closed says so, and ends as it would without; one that another process ends does not blame the counter.
+judge_cycles_reader() {
+    local build step
+    for build in "${builds[@]}"; do
+        ended "$build.cycles-reader-load" || true
+        for step in reader foreign; do
+            ended "$build.cycles-$step" || continue
+            if ! grep -qx 'status 132' -- "$answers/$build.cycles-$step.out"; then wrong "$build.cycles-$step: SIGILL did not end it: $(paste -s -d ';' "$answers/$build.cycles-$step.out")"; fi
+        done
+        if ! grep -q '^hpt: the cycle counter was closed while hpt read it' -- "$answers/$build.cycles-reader.out"; then
+            wrong "$build.cycles-reader: it ended without a word"
+        fi
+        if grep -q 'cycle counter' -- "$answers/$build.cycles-foreign.out"; then wrong "$build.cycles-foreign: it blames the cycle counter for a signal that was sent"; fi
+    done
+}
+
+# Beside KVM no reader is ended without a word.
+judge_cycles_kvm() {
+    local build step closed='closed by KVM after a guest, or by kernel.perf_user_access'
+    for step in load guest end anew unload; do ended "cycles-cleared-$step" || true; done
+    for step in load guest seen open again unload end; do ended "cycles-kept-$step" || true; done
+    # Where KVM clears it, the counter stays closed, and everybody is told why.
+    cycles_state cycles-cleared-state "open $rest;taken $CYCLES_CPU"
+    cycles_state cycles-cleared-ended "open $rest;taken $CYCLES_CPU"
+    cycles_state cycles-cleared-anew "open 0-$last"
+    if ended cycles-cleared-why && ! grep -q "^CPU $CYCLES_CPU: $closed" -- "$answers/cycles-cleared-why.out"; then
+        wrong "cycles-cleared-why: hpt_cycles does not say why: $(<"$answers/cycles-cleared-why.out")"
+    fi
+    cycles_said "CPU$CYCLES_CPU: $closed"
+    # Where KVM keeps it, the module leaves the CPU alone while a guest has it.
+    cycles_state cycles-kept-seen "open $rest;guest $CYCLES_CPU"
+    cycles_state cycles-kept-open "open 0-$last"
+    cycles_state cycles-kept-again "open $rest;guest $CYCLES_CPU"
+    cycles_said "CPU$CYCLES_CPU: a guest of KVM has the CPU"
+    for build in "${builds[@]}"; do
+        cycles_are "$build.cycles-cleared" moves SIGILL
+        for step in cleared-anew kept kept-again; do cycles_are "$build.cycles-$step" moves; done
+        cycles_are "$build.cycles-kept-closed" SIGILL
+    done
+    build=${builds[0]}
+    cycles_hpt_says cleared 1 'KVM closed arm-cycles, and what helps' '.reason_kind == "closed" and (.remedy | contains("KVM"))'
+    what+=', beside KVM'
+    if [[ -z $kvm ]]; then return; fi
+    for step in load unload; do ended "cycles-kvm-$step" || true; done
+    if ended "$build.cycles-kvm-guest" && ! grep -qx 'guest: ran' -- "$answers/$build.cycles-kvm-guest.out"; then
+        wrong "$build.cycles-kvm-guest: $(<"$answers/$build.cycles-kvm-guest.out")"
+    fi
+    # This kernel restores the value after a guest.
+    for build in "${builds[@]}"; do cycles_are "$build.cycles-kvm" moves; done
+    cycles_state cycles-kvm-state "open 0-$last"
+    what+=' and with a guest of it'
 }
 
 # cycles_after_perf STATE TEXT: what the module calls the CPU that perf counted on, and what it says of the counter there. It is also to be told of perf
