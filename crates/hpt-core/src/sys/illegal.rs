@@ -49,11 +49,11 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
         }
     }
     // SAFETY: a handler that was installed with SA_SIGINFO gets a siginfo_t that lives until it returns. sigaction(2).
-    let code = unsafe { (*info).si_code };
+    let info = unsafe { &*info };
     // Positive codes are the kernel's own. What a process sends (kill, tgkill, sigqueue) has none, and has no address either.
-    if code > 0 {
+    if info.si_code > 0 {
         // SAFETY: for SIGILL from the kernel the field is the address of the instruction. sigaction(2).
-        let address = unsafe { (*info).si_addr() };
+        let address = unsafe { info.si_addr() };
         if let (true, Some(words)) = (is_cycle_read(address.cast()), WORDS.get()) {
             // SAFETY: `words` is live for the whole process, and the length is its own. write(2).
             let _ = unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
@@ -95,7 +95,13 @@ mod tests {
     use std::{os::unix::process::ExitStatusExt, process::Command};
 
     use super::{explain_refused_cycles, reads_cycles};
-    use crate::{host::Host, source::ArmCycles, sys::arch::event::counter, testing::own_program};
+    use crate::{
+        sys::{
+            arch::{CyclesToken, event::counter},
+            process,
+        },
+        testing::own_program,
+    };
 
     const WORDS: &str = "these are the last words\n";
 
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_refused_read_says_why_and_ends_the_process_with_sigill() {
-        if ArmCycles::open(&Host::live()).is_ok() {
+        if CyclesToken::detect(process::platform().as_deref(), true).is_ok() {
             return skipped!("the cycle counter is open on this machine");
         }
         let (signal, said) = ends("by_a_refused_read");
