@@ -55,7 +55,7 @@ CONF
 debian_mirror() {
     # apt's own names, not the shell's.
     # shellcheck disable=SC2016
-    apt-get indextargets --format '$(CREATED_BY) $(REPO_URI) $(CODENAME) $(SUITE) $(COMPONENT)' |
+    env -u APT_CONFIG apt-get indextargets --format '$(CREATED_BY) $(REPO_URI) $(CODENAME) $(SUITE) $(COMPONENT)' |
         awk -v name="$1" '$1 == "Packages" && ($3 == name || $4 == name) && $5 == "main" && !/security/ { print $2; exit }'
 }
 

@@ -34,18 +34,20 @@ kernel_headers() {
 # kernel_programs TREE: sees that the programs of linux-kbuild there run here. Those of a newer Debian are given its C library.
 kernel_programs() {
     local program own library
-    for program in "$1"/usr/lib/linux-kbuild-*/scripts/{basic/fixdep,mod/modpost}; do
+    for program in "$1"/usr/lib/linux-kbuild-*/scripts/{basic/fixdep,mod/modpost,mod/modpost.real-?sb-??}; do
+        if [[ ! -e $program || -e $program.own ]] || ! { "$program" </dev/null 2>&1 || true; } | grep -q 'GLIBC_.* not found'; then continue; fi
         own=${program%/*}/.libc
-        if [[ -e $own ]] || ! { "$program" </dev/null 2>&1 || true; } | grep -q 'GLIBC_.* not found'; then continue; fi
-        library=$(debian_unpack libc6) || return
-        mkdir -- "$own.new"
-        find "$library" \( -name 'ld-linux*.so.*' -o -name libc.so.6 \) -type f -exec cp -t "$own.new" {} +
-        mv -- "$program" "$program.real"
+        if [[ ! -e $own ]]; then
+            library=$(debian_unpack libc6) || return
+            mkdir -p -- "$own.new"
+            find "$library" \( -name 'ld-linux*.so.*' -o -name libc.so.6 \) -type f -exec cp -t "$own.new" {} +
+            mv -- "$own.new" "$own"
+        fi
+        mv -- "$program" "$program.own"
         # shellcheck disable=SC2016
         printf '#!/bin/sh\nhere=$(dirname -- "$(readlink -f -- "$0")")\nexec "$here"/.libc/ld-linux*.so.* --library-path "$here/.libc" "$here/%s" "$@"\n' \
-            "${program##*/}.real" >"$program"
+            "${program##*/}.own" >"$program"
         chmod 755 "$program"
-        mv -- "$own.new" "$own"
     done
 }
 
