@@ -349,7 +349,7 @@ static const char * const words[STATES] = {
 	[STATE_PERF] = "perf is counting there; until it has left, the cycle counter is perf's, or closed, or about to be stopped",
 	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it there gets SIGILL",
 	[STATE_STANDING] = "the cycle counter was stopped, as perf does: it can be read, and stands",
-	[STATE_TAKEN] = "closed by KVM after a guest, or by kernel.perf_user_access: readers get SIGILL there; it stays closed until check_seconds is written",
+	[STATE_TAKEN] = "closed by KVM after a guest, or by kernel.perf_user_access: readers get SIGILL; not opened until check_seconds is written",
 	[STATE_GUEST] = "a guest of KVM has the CPU, and the module leaves it alone until the guest's thread is switched out",
 };
 
