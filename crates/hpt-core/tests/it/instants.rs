@@ -9,7 +9,7 @@ use std::{
 use hpt_core::{
     Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
     clock::{self, SourceRefused},
-    source::{self, Nominal, StatedBy},
+    source::{self, Nominal, Scope, StatedBy},
     testing::ManualSource,
 };
 
@@ -114,6 +114,11 @@ fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
     assert!(matches!(refused("realtime"), SourceRefused::NotSteady(_)));
     assert!(matches!(refused("thread-cpu"), SourceRefused::ThreadBound(_)));
     assert!(matches!(refused("process-cpu"), SourceRefused::NotSystemWide { .. }));
+    // Each core has one, and only the thread that opened it may read it: the first is why it tells no time.
+    let mut info = SourceInfo::new(SourceId::new("cycles-of-cores"));
+    info.scope = Scope::Core;
+    let of_cores = Opened::ThreadBound(Box::new(ManualSource::with_info(info)));
+    assert!(matches!(clock::use_source(of_cores), Err(SourceRefused::NotSystemWide { scope: Scope::Core, .. })));
     assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
     let coarser_than_it_says = Own::with_stated_rate(1_000_000, 1_000_000_000);
     assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
