@@ -1278,9 +1278,22 @@ READER
 
 # What KVM does to the register on the CPU where it has a guest: before Linux 6.4, and since, by a module in its place; and KVM itself where the kernel began in EL2.
 guest_cycles_kvm() {
-    local build=${builds[0]} elsewhere=1 there=2
+    local build=${builds[0]}
+    if [[ -n $vcpu ]]; then guest_cycles_vcpu "$build"; fi
+    echo 'if [ -e /dev/kvm ]; then'
+    echo 'step cycles-kvm-load insmod /modules/hpt_cycles.ko check_seconds=0'
+    echo "step $build.cycles-kvm-guest cycles-$build guest $CYCLES_CPU"
+    cycles_read kvm
+    echo "step cycles-kvm-state cat /sys/module/hpt_cycles/parameters/state"
+    echo 'step cycles-kvm-unload rmmod hpt_cycles'
+    cycles_access kvm-closed
+    echo 'fi'
+}
+
+# guest_cycles_vcpu BUILD: the module in KVM's place, whose thread never rests. Where one thread of the host runs all processors it takes the time of the others.
+guest_cycles_vcpu() {
+    local build=$1 elsewhere=1 there=2
     local state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds why=/sys/module/hpt_cycles/parameters/why
-    echo 'if [ -e /modules/vcpu.ko ]; then'
     echo 'step cycles-cleared-load insmod /modules/hpt_cycles.ko check_seconds=1'
     echo "step cycles-cleared-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU"
     echo "await 1 sh -c 'grep -qx \"taken $CYCLES_CPU\" $state'"
@@ -1316,16 +1329,6 @@ guest_cycles_kvm() {
     cycles_access kept-closed
     echo 'step cycles-kept-end rmmod vcpu'
     cycles_access kept-ended
-    echo 'fi'
-
-    echo 'if [ -e /dev/kvm ]; then'
-    echo 'step cycles-kvm-load insmod /modules/hpt_cycles.ko check_seconds=0'
-    echo "step $build.cycles-kvm-guest cycles-$build guest $CYCLES_CPU"
-    cycles_read kvm
-    echo "step cycles-kvm-state cat $state"
-    echo 'step cycles-kvm-unload rmmod hpt_cycles'
-    cycles_access kvm-closed
-    echo 'fi'
 }
 
 # cycles_access WHEN: what the register shows on each CPU that lets programs in. ARM1176 does not show it.
@@ -1403,7 +1406,8 @@ judge_cycles() {
     fi
     judge_cycles_left
     judge_cycles_reader
-    if [[ $architecture == arm64 ]]; then judge_cycles_kvm; fi
+    if [[ -n $vcpu ]]; then judge_cycles_vcpu; fi
+    if [[ -n $kvm ]]; then judge_cycles_kvm; fi
     if grep -q 'somebody else' -- "$answers/cycles-said.out"; then wrong 'cycles: hpt_cycles did not give everything back'; fi
 
     build=${builds[0]}
@@ -1423,7 +1427,7 @@ judge_cycles_left() {
     local when whens=(closed closed-again)
     ended cycles-access-before || return 0
     if [[ $(grep -c '^CPU [0-9]*: access' -- "$answers/cycles-access-before.out") != "$cores" ]]; then wrong 'cycles-access-before: not every CPU shows its register'; fi
-    if [[ $architecture == arm64 ]]; then whens+=(cleared-closed kept-closed kept-ended); fi
+    if [[ -n $vcpu ]]; then whens+=(cleared-closed kept-closed kept-ended); fi
     if [[ -n $kvm ]]; then whens+=(kvm-closed); fi
     for when in "${whens[@]}"; do
         ended "cycles-access-$when" || continue
@@ -1450,7 +1454,7 @@ judge_cycles_reader() {
 }
 
 # Beside KVM no reader is ended without a word.
-judge_cycles_kvm() {
+judge_cycles_vcpu() {
     local build step closed='closed by KVM after a guest, or by kernel.perf_user_access'
     for step in load guest end anew unload; do ended "cycles-cleared-$step" || true; done
     for step in load guest seen open again unload end; do ended "cycles-kept-$step" || true; done
@@ -1474,8 +1478,12 @@ judge_cycles_kvm() {
     done
     build=${builds[0]}
     cycles_hpt_says cleared 1 'KVM closed arm-cycles, and what helps' '.reason_kind == "closed" and (.remedy | contains("KVM"))'
-    what+=', beside KVM'
-    if [[ -z $kvm ]]; then return; fi
+    what+=', beside what KVM does'
+}
+
+# And beside a guest of it.
+judge_cycles_kvm() {
+    local build=${builds[0]} step
     for step in load unload; do ended "cycles-kvm-$step" || true; done
     if ended "$build.cycles-kvm-guest" && ! grep -qx 'guest: ran' -- "$answers/$build.cycles-kvm-guest.out"; then
         wrong "$build.cycles-kvm-guest: $(<"$answers/$build.cycles-kvm-guest.out")"
@@ -1483,7 +1491,7 @@ judge_cycles_kvm() {
     # This kernel restores the value after a guest.
     for build in "${builds[@]}"; do cycles_are "$build.cycles-kvm" moves; done
     cycles_state cycles-kvm-state "open 0-$last"
-    what+=' and with a guest of it'
+    what+=', with a guest of KVM'
 }
 
 # cycles_after_perf STATE TEXT: what the module calls the CPU that perf counted on, and what it says of the counter there. It is also to be told of perf
