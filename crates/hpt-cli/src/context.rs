@@ -210,7 +210,7 @@ impl Context {
         notes
     }
 
-    /// What is to be said beside a result that `Instant` told, where a device is read faster than the kernel's clock: nothing opens one by itself, because that
+    /// Returns a note for a result that `Instant` told, where a device is read faster than the kernel's clock. Nothing opens one by itself, because that
     /// takes a right and keeps the device mapped.
     pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
         note_of_a_device(&clock::source().0, how, |name| self.open(name).is_ok())

@@ -786,7 +786,7 @@ impl SoFar {
         }
     }
 
-    /// What is to be said of CPUs that were not there.
+    /// Returns notes on CPUs that were offline.
     fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
         let away = away::notes(&self.away, "rounds of readings were made there");
         let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
