@@ -7,6 +7,7 @@
  * PF_VCPU is set half of the time, as it is while KVM takes the interrupt that made it leave the guest.
  */
 #include <linux/delay.h>
+#include <linux/irqflags.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/preempt.h>
@@ -26,10 +27,15 @@ MODULE_PARM_DESC(keeps, "restore the value that was found (Linux 6.4 and newer) 
 static struct task_struct *thread;
 static u64 found;
 
+/* With interrupts off, as KVM does it: one that changes the register in between would be undone when the thread is switched out. */
 static void load(struct preempt_notifier *notifier, int here)
 {
+	unsigned long flags;
+
+	local_irq_save(flags);
 	found = read_sysreg(pmuserenr_el0);
 	write_sysreg(GUEST, pmuserenr_el0);
+	local_irq_restore(flags);
 }
 
 static void put(struct preempt_notifier *notifier, struct task_struct *next)

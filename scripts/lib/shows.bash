@@ -1292,7 +1292,7 @@ guest_cycles_kvm() {
 
 # guest_cycles_vcpu BUILD: the module in KVM's place, whose thread never rests. Where one thread of the host runs all processors it takes the time of the others.
 guest_cycles_vcpu() {
-    local build=$1 there=2
+    local build=$1 elsewhere=1 there=2
     local state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds why=/sys/module/hpt_cycles/parameters/why
     echo 'step cycles-cleared-load insmod /modules/hpt_cycles.ko check_seconds=1'
     echo "step cycles-cleared-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU"
@@ -1311,6 +1311,24 @@ guest_cycles_vcpu() {
     cycles_read cleared-anew
     echo 'step cycles-cleared-unload rmmod hpt_cycles'
     cycles_access cleared-closed
+
+    # Since Linux 6.4. Perf has the CPU first, so that the module meets the guest's value before it has opened the counter there.
+    echo "step cycles-kept-load cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
+    echo "step cycles-kept-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU keeps=1"
+    # A program on another CPU asks, and so interrupts the guest's thread. Asking opens nothing: the guest's value is there whenever that thread runs.
+    echo "step cycles-kept-seen await 1 sh -c 'taskset $elsewhere cat $state | grep -qx \"guest $CYCLES_CPU\"'"
+    # The order to open comes while the guest has the CPU, or the thread that is switched in after it carries it out. A program there sees the host's value.
+    echo "step cycles-kept-open await 1 sh -c 'taskset $elsewhere sh -c \"echo 0 >$check\"; taskset $there cat $state | grep -x \"open 0-$((cores - 1))\"'"
+    cycles_read kept
+    cycles_access kept
+    # The visit of a CPU that is open and has a guest changes nothing.
+    echo "step cycles-kept-again taskset $elsewhere sh -c 'for visit in 1 2 3 4 5; do echo 0 >$check; done'"
+    cycles_read kept-again
+    echo 'step cycles-kept-unload rmmod hpt_cycles'
+    cycles_read kept-closed
+    cycles_access kept-closed
+    echo 'step cycles-kept-end rmmod vcpu'
+    cycles_access kept-ended
 }
 
 # cycles_access WHEN: what the register shows on each CPU that lets programs in. ARM1176 does not show it.
@@ -1409,7 +1427,7 @@ judge_cycles_left() {
     local when whens=(closed closed-again)
     ended cycles-access-before || return 0
     if [[ $(grep -c '^CPU [0-9]*: access' -- "$answers/cycles-access-before.out") != "$cores" ]]; then wrong 'cycles-access-before: not every CPU shows its register'; fi
-    if [[ -n $vcpu ]]; then whens+=(cleared-closed); fi
+    if [[ -n $vcpu ]]; then whens+=(cleared-closed kept-closed kept-ended); fi
     if [[ -n $kvm ]]; then whens+=(kvm-closed); fi
     for when in "${whens[@]}"; do
         ended "cycles-access-$when" || continue
@@ -1439,6 +1457,7 @@ judge_cycles_reader() {
 judge_cycles_vcpu() {
     local build step closed='closed by KVM after a guest, or by kernel.perf_user_access'
     for step in load guest end anew unload; do ended "cycles-cleared-$step" || true; done
+    for step in load guest seen open again unload end; do ended "cycles-kept-$step" || true; done
     # Where KVM clears it, the counter stays closed, and everybody is told why.
     cycles_state cycles-cleared-state "open $rest;taken $CYCLES_CPU"
     cycles_state cycles-cleared-ended "open $rest;taken $CYCLES_CPU"
@@ -1447,9 +1466,12 @@ judge_cycles_vcpu() {
         wrong "cycles-cleared-why: hpt_cycles does not say why: $(<"$answers/cycles-cleared-why.out")"
     fi
     cycles_said "CPU$CYCLES_CPU: $closed"
+    # Where KVM keeps it, the module leaves the CPU alone while a guest has it.
+    cycles_said "CPU$CYCLES_CPU: a guest of KVM has the CPU"
     for build in "${builds[@]}"; do
         cycles_are "$build.cycles-cleared" moves SIGILL
-        cycles_are "$build.cycles-cleared-anew" moves
+        for step in cleared-anew kept kept-again; do cycles_are "$build.cycles-$step" moves; done
+        cycles_are "$build.cycles-kept-closed" SIGILL
     done
     build=${builds[0]}
     cycles_hpt_says cleared 1 'KVM closed arm-cycles, and what helps' '.reason_kind == "closed" and (.remedy | contains("KVM"))'
