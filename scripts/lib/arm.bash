@@ -15,7 +15,7 @@ declare -A ARM_PACKAGES=(
 arm_install() {
     local name packages installed wanted=()
     for name in "$@"; do
-        if command -v "${ARM_EMULATOR[$name]}" "${ARM_TOOLS[$name]}gcc" >/dev/null && [[ -d ${ARM_LIBRARY[$name]} ]]; then continue; fi
+        if command -v "${ARM_EMULATOR[$name]}" "${ARM_TOOLS[$name]}gcc" >/dev/null && [[ -e ${ARM_LIBRARY[$name]}/lib/crt1.o ]]; then continue; fi
         read -ra packages <<<"${ARM_PACKAGES[$name]}"
         wanted+=("${packages[@]}")
     done
