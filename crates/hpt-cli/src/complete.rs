@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::{
     CompleteEnv,
     engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate},
@@ -16,15 +16,13 @@ use hpt_core::{
     source,
 };
 
-use crate::cli::Cli;
-
 /// The variable by which a shell says that it asks, and which shell it is.
 /// hpt's own: whoever has set another program's means something else by it.
 const ASKED_BY: &str = "HPT_COMPLETE";
 
-/// Answers, and ends the process, where a shell asks; else does nothing.
-pub(crate) fn answer_the_shell() {
-    CompleteEnv::with_factory(|| with_values(Cli::command())).var(ASKED_BY).complete();
+/// Answers a shell that asks, and then ends the process; else does nothing. `hpt` makes the definition of the whole command line.
+pub(crate) fn answer_the_shell(hpt: impl Fn() -> Command) {
+    CompleteEnv::with_factory(|| with_values(hpt())).var(ASKED_BY).complete();
 }
 
 /// What makes a shell ask; its name is one of [`SHELLS`].

@@ -25,7 +25,7 @@ use hpt_core::{
 use serde_json::Value;
 
 use crate::{
-    cli::CpuChoice,
+    arguments::CpuChoice,
     exit::Failure,
     files,
     render::{self, Format},

@@ -2,6 +2,7 @@
 //! Measures nothing itself.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod ask;
 mod away;
 mod capture;
@@ -31,7 +32,7 @@ mod timing;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::{
     cli::{Cli, Command},
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
     // Before anything reads a counter that can be closed meanwhile. Without it the same happens, and without a word.
     let _ = hpt_core::source::explain_refused_cycles(cycles::WHY_ENDED);
     // Where a shell asks what could come next, it is told, and nothing else is done.
-    complete::answer_the_shell();
+    complete::answer_the_shell(Cli::command);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => {
@@ -83,7 +84,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
     picture.map_or(Ok(()), picture_option::Wanted::check)?;
     let mut document = match &cli.command {
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
-        Command::Manual(arguments) => return cmd::manual::run(arguments).map(code),
+        Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),
         // What is printed is the program's, and so is the exit code.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),

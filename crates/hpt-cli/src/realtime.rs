@@ -14,7 +14,7 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
-    cli::{CpuChoice, cpu_choice},
+    arguments::{CpuChoice, cpu_choice},
     context::Context,
     exit::{Failure, causes},
 };

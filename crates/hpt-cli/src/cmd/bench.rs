@@ -12,8 +12,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     away::{self, Away, Parts},
-    cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycles::{CYCLES, counts_cycles},
     exit::Failure,

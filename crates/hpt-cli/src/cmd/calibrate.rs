@@ -15,8 +15,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{CpuChoice, after_help, cpu_choice, window},
     away::{Away, Parts},
-    cli::{CpuChoice, after_help, cpu_choice, window},
     clock_sources::common_counter,
     context::Context,
     exit::Failure,

@@ -12,9 +12,9 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     ask::consent,
     away::{self, Away, Parts},
-    cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     clock_sources::{Comparison, Cost, NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
     context::Context,
     exit::{Failure, causes},

@@ -3,7 +3,7 @@
 use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
-    cli::{after_help, without_documents},
+    arguments::{after_help, without_documents},
     complete,
     exit::Failure,
     render::{self, Answer},

@@ -14,8 +14,8 @@ use hpt_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     away,
-    cli::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     clock_sources::Comparison,
     context::Context,
     exit::{Failure, causes, say},

@@ -2,14 +2,14 @@
 
 use std::{fs, io, path::PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
 
 use crate::{
-    cli::{Cli, after_help, without_documents},
+    arguments::{after_help, without_documents},
     exit::Failure,
     render::Answer,
 };
@@ -28,11 +28,12 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+/// Writes the pages of `hpt`, which is the definition of the whole command line.
+pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
     let failed = |cause| Failure::Write { path: arguments.folder.clone(), cause };
     fs::create_dir_all(&arguments.folder).map_err(failed)?;
     // No page for `hpt help`: it prints what the pages say.
-    let mut command = Cli::command().disable_help_subcommand(true);
+    let mut command = hpt.disable_help_subcommand(true);
     command.build();
     for (name, page) in pages(&command) {
         let path = arguments.folder.join(format!("{name}.1"));

@@ -11,8 +11,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::after_help,
     capture::capture,
-    cli::after_help,
     context::Context,
     exit::Failure,
     granularity::granularity,

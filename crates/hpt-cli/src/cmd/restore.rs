@@ -7,7 +7,7 @@ use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
 use serde::Serialize;
 
 use crate::{
-    cli::{after_help, without_metrics},
+    arguments::{after_help, without_metrics},
     context::Context,
     exit::{Failure, causes},
     machine::Head,

@@ -13,7 +13,7 @@ use clap::Args;
 use hpt_core::realtime::{Conduct, Ended, Pinned, Signals, StartError};
 
 use crate::{
-    cli::{CpuChoice, cpu_choice, without_documents},
+    arguments::{CpuChoice, cpu_choice, without_documents},
     context::Context,
     exit::{Failure, causes, say},
     realtime::RealtimeOptions,

@@ -11,8 +11,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{after_help, sleep_length, without_metrics},
     away::{self, Away, Parts},
-    cli::{after_help, sleep_length, without_metrics},
     context::Context,
     exit::Failure,
     machine::Head,

@@ -22,8 +22,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     away::{self, Away},
-    cli::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     clock_sources::common_counter,
     context::Context,
     exit::Failure,

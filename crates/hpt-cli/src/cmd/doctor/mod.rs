@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use self::measure::{Measured, measure};
 use crate::{
+    arguments::{CpuChoice, after_help},
     away::Parts,
     capture::capture,
-    cli::{CpuChoice, after_help},
     context::Context,
     exit::Failure,
     machine::Head,

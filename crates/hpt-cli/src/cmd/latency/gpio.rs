@@ -23,8 +23,8 @@ use super::{
     threads::NOTHING_LEFT,
 };
 use crate::{
+    arguments::after_help,
     away::{self, Away},
-    cli::after_help,
     context::Context,
     crew,
     exit::{Failure, causes},

@@ -9,7 +9,7 @@ pub(crate) mod wakes;
 
 use clap::{Args, Subcommand};
 
-use crate::{cli::after_help, context::Context, exit::Failure, picture_option::Wanted, render::Document};
+use crate::{arguments::after_help, context::Context, exit::Failure, picture_option::Wanted, render::Document};
 
 const EXAMPLES: &str = "  \
   hpt latency timer --fifo 80       how late the kernel wakes a real-time thread

@@ -10,8 +10,8 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
+    arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
     away::{self, Away, Parts},
-    cli::{CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
     cycles::counts_cycles,
     exit::Failure,

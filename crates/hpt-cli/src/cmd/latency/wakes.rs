@@ -22,8 +22,8 @@ use super::{
     threads::{Threads, name_of},
 };
 use crate::{
+    arguments::after_help,
     away::{self, Away},
-    cli::after_help,
     context::{Context, DEVICE},
     crew::{self, Member},
     exit::Failure,

@@ -15,13 +15,14 @@ use std::{
 use clap::{Args, builder::PossibleValuesParser};
 use serde_json::{Map, Value};
 
+pub(crate) use self::plan::PLANS;
 use self::{
     document::{KIND, Part, Report, SCHEMA, State},
     keep::Keeping,
-    plan::{PLANS, Plan},
+    plan::Plan,
 };
 use crate::{
-    cli::{CpuChoice, after_help, cpu_choice, without_metrics},
+    arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
     exit::{Failure, causes},
     machine::Machine,

@@ -28,8 +28,8 @@ use serde_json::json;
 use self::told::{Data, cause_rows, chosen, counter_rows, page, row, so_far};
 use super::{keeping::Keeping, threads::Threads};
 use crate::{
+    arguments::after_help,
     away::{self, Away},
-    cli::after_help,
     context::Context,
     crew::{self, Member},
     exit::Failure,
