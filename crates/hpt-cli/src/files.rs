@@ -12,9 +12,11 @@ use std::{
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Component, Path},
+    thread,
     time::Duration,
 };
 
+use hpt_core::Instant;
 use rustix::{
     fs::{
         AtFlags, CWD, FileType, Gid, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, Stat, Uid, fchmod, fchown, fstat,
@@ -23,8 +25,6 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
-
-use crate::long_run::Patient;
 
 /// Time for which a write to a pipe without a reader is tried again.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
@@ -89,6 +89,43 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(&place.folder, &place.name, flags, Mode::from_raw_mode(NEW_FILE))?;
     Ok((file.into(), Made(Some((place.folder, place.name)))))
+}
+
+/// A file that was opened without waiting. Tries again to write to a pipe that is full.
+#[derive(Debug)]
+pub(crate) struct Patient {
+    file: File,
+    longest: Duration,
+}
+
+impl Patient {
+    /// A file that was opened without waiting, and how long a write to it may wait.
+    pub(crate) const fn new(file: File, longest: Duration) -> Self {
+        Self { file, longest }
+    }
+
+    /// The file itself.
+    pub(crate) const fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, content: &[u8]) -> io::Result<usize> {
+        let begun = Instant::now();
+        loop {
+            match self.file.write(content) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < self.longest => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// A file that was not there before. Removes it when dropped.

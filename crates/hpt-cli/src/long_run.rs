@@ -26,7 +26,7 @@ use hpt_core::{
 use crate::{
     context::Context,
     exit::Failure,
-    files::{self, Made},
+    files::{self, Made, Patient},
     progress::Progress,
 };
 
@@ -410,8 +410,8 @@ impl<S: RawSample> Raw<S> {
         let writer = thread::Builder::new().spawn(move || {
             let mut is_empty = false;
             for Batch { cpu, mut samples, back } in filled {
-                if !std::mem::replace(&mut is_empty, true) && file.file.metadata()?.is_file() {
-                    file.file.set_len(0)?;
+                if !std::mem::replace(&mut is_empty, true) && file.file().metadata()?.is_file() {
+                    file.file().set_len(0)?;
                 }
                 let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
                 let text: String = samples.drain(..).map(|sample| format!("{cpu} {}\n", sample.text())).collect();
@@ -419,7 +419,7 @@ impl<S: RawSample> Raw<S> {
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;
             }
-            let about = file.file.metadata()?;
+            let about = file.file().metadata()?;
             if about.is_file() && about.nlink() == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
@@ -458,38 +458,6 @@ impl<S: RawSample> Raw<S> {
             (Ok(()), 0) => Ok(()),
             (Ok(()), samples) => Err(Failure::Dropped { path, samples }),
         }
-    }
-}
-
-/// A file that was opened without waiting. Tries again to write to a pipe that is full.
-#[derive(Debug)]
-pub(crate) struct Patient {
-    file: File,
-    longest: Duration,
-}
-
-impl Patient {
-    /// A file that was opened without waiting, and how long a write to it may wait.
-    pub(crate) const fn new(file: File, longest: Duration) -> Self {
-        Self { file, longest }
-    }
-}
-
-impl Write for Patient {
-    fn write(&mut self, content: &[u8]) -> io::Result<usize> {
-        let begun = Instant::now();
-        loop {
-            match self.file.write(content) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < self.longest => {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                written => return written,
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 
