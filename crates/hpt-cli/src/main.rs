@@ -15,6 +15,8 @@ mod crew;
 mod cycles;
 mod exit;
 mod files;
+#[cfg(test)]
+mod golden;
 mod granularity;
 mod lateness;
 mod long_run;

@@ -320,7 +320,7 @@ mod tests {
     };
 
     use super::{Data, compare, page, row};
-    use crate::render::{Document, golden};
+    use crate::{golden, render::Document};
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);

@@ -348,7 +348,7 @@ mod tests {
     };
 
     use super::{CalibrateError, Data, Scope, page, row};
-    use crate::render::{Document, golden};
+    use crate::{golden, render::Document};
 
     #[test]
     fn a_result_is_printed_to_the_letter() {

@@ -579,8 +579,9 @@ mod tests {
 
     use super::{CLOCKS, Cost, NotTaken, RunData, given_up, run_page, with_ratios};
     use crate::{
+        golden,
         read_figures::{InARow, Singly},
-        render::{Document, golden},
+        render::Document,
     };
 
     fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {

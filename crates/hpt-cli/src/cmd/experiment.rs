@@ -700,9 +700,10 @@ fn here(data: &Data) -> String {
 mod tests {
     use super::{Data, MadePart, Standing, beside, classes, figure, letter, of, page};
     use crate::{
+        golden,
         realtime::tests::example,
         recipes::{Measured, RECIPES},
-        render::{Document, golden},
+        render::Document,
     };
 
     #[test]

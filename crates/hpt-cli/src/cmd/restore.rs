@@ -163,7 +163,10 @@ fn page(data: &Data) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::{Data, Row, answer, page};
-    use crate::render::{Answer, Document, golden};
+    use crate::{
+        golden,
+        render::{Answer, Document},
+    };
 
     fn row(outcome: &'static str, reason: Option<&str>) -> Row {
         Row {

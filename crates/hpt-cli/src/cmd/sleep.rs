@@ -222,10 +222,7 @@ fn page(data: &Data) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::{Data, Row, page, part};
-    use crate::{
-        realtime::tests::example,
-        render::{Document, golden},
-    };
+    use crate::{golden, realtime::tests::example, render::Document};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

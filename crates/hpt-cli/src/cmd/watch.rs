@@ -1211,7 +1211,8 @@ mod tests {
     use crate::{
         away,
         context::Context,
-        render::{Block, Document, golden},
+        golden,
+        render::{Block, Document},
     };
 
     fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {

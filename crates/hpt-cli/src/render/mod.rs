@@ -14,8 +14,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::human::Look;
-pub(crate) use self::human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time};
+pub(crate) use self::human::{Align, Block, Cell, Column, Look, Table, Tone, remarks, short_time};
 
 /// How a document is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,7 +73,7 @@ pub(crate) fn textfile(data: &Value) -> Option<String> {
 
 /// Prints `document` on standard output. A reader that went away is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
-    write_out(text(document, format).as_bytes()).map(|_| ())
+    write_out(text(document, format, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
 /// Prints what is no document, but a file's content.
@@ -84,7 +83,7 @@ pub(crate) fn print_as_it_is(content: &[u8]) -> io::Result<()> {
 
 /// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
-    let text = text(document, format);
+    let text = text(document, format, Look::of_stdout());
     let shown = match (format, first) {
         (Format::Csv, false) => text.split_once('\n').map_or("", |(_, rows)| rows),
         (Format::Human | Format::Json | Format::Openmetrics, _) | (Format::Csv, true) => &text,
@@ -92,9 +91,10 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
     write_out(shown.as_bytes())
 }
 
-fn text(document: &Document, format: Format) -> String {
+/// The text of a document; `look` is that of a page for people.
+pub(crate) fn text(document: &Document, format: Format, look: Look) -> String {
     match format {
-        Format::Human => human::render(&document.blocks, Look::of_stdout()),
+        Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(document),
         Format::Csv => csv::render(document),
         // Of one of several the last has the figures of all.
@@ -117,7 +117,6 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// Documents of given figures, held against what they printed before.
 /// Text of which parts may come from a file that another user made, as a terminal may have it: what a terminal obeys, and what turns the direction of
 /// writing around, is written as its number.
 pub(crate) fn without_escapes(text: &str) -> String {
@@ -131,41 +130,4 @@ pub(crate) fn without_escapes(text: &str) -> String {
         if is_obeyed(letter) { kept.extend(letter.escape_unicode()) } else { kept.push(letter) }
     }
     kept
-}
-
-#[cfg(test)]
-pub(crate) mod golden {
-    use std::path::Path;
-
-    use hpt_core::Host;
-
-    use super::{Document, Look, csv, human, json};
-    use crate::machine::Head;
-
-    /// A captured machine to speak of.
-    pub(crate) fn host() -> Host {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts/amd-epyc-zen3-kvm");
-        let facts =
-            std::fs::read_to_string(root.join("facts.json")).expect("the captured machine is beside hpt-core's tests");
-        Host::captured(&root, serde_json::from_str(&facts).expect("facts.json is what hpt writes"))
-    }
-
-    /// What a document of that machine begins with, whatever version this is.
-    pub(crate) fn head(kind: &'static str) -> Head {
-        let mut head = Head::of(kind, &host());
-        head.hpt = "0.0.0";
-        head
-    }
-
-    /// Compares every format with its snapshot.
-    pub(crate) fn assert(name: &str, document: &Document) {
-        insta::with_settings!({ snapshot_path => "../../tests/it/snapshots", prepend_module_to_snapshot => false }, {
-            insta::assert_snapshot!(format!("{name}-human"), human::render(&document.blocks, Look { width: 80, colour: false }));
-            insta::assert_snapshot!(format!("{name}-json"), json::render(document));
-            insta::assert_snapshot!(format!("{name}-csv"), csv::render(document));
-            if let Some(metrics) = super::openmetrics::render(&document.data) {
-                insta::assert_snapshot!(format!("{name}-openmetrics"), metrics);
-            }
-        });
-    }
 }

@@ -293,7 +293,7 @@ mod tests {
     use hpt_core::diagnose::{Hole, Holes, MachineFacts, Verdict, examine, prove};
 
     use super::{Measured, Said, answer, document};
-    use crate::render::{Answer, golden};
+    use crate::{golden, render::Answer};
 
     /// Three of this length, a second between.
     fn holes(length_ms: u64) -> Holes {

@@ -681,11 +681,7 @@ mod tests {
         Data, Figure, ListData, ListedChip, ListedLine, Place, Sample, Three, list_page, page, rows, timeout,
         what_was_wrong,
     };
-    use crate::{
-        long_run::RawSample,
-        realtime::tests::example,
-        render::{Document, golden},
-    };
+    use crate::{golden, long_run::RawSample, realtime::tests::example, render::Document};
 
     fn place(line: u32) -> Place {
         Place {

@@ -259,7 +259,7 @@ mod tests {
     use hpt_core::{Frequency, SourceId, stats::Histogram};
 
     use super::{Data, Waits, page, row, waits};
-    use crate::render::{Document, golden};
+    use crate::{golden, render::Document};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

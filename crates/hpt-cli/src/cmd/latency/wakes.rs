@@ -529,11 +529,7 @@ mod tests {
     use jiff::{Zoned, civil, tz::TimeZone};
 
     use super::{Course, Data, TimeOfDay, page, row, time_of_day};
-    use crate::{
-        away, lateness,
-        realtime::tests::example,
-        render::{Document, golden},
-    };
+    use crate::{away, golden, lateness, realtime::tests::example, render::Document};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

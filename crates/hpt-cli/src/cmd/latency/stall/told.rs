@@ -462,11 +462,7 @@ mod tests {
         super::{Account, Elsewhere, Ended, notes_of},
         Data, StallRow, cause_rows, cause_words, chosen, counter_rows, page, row,
     };
-    use crate::{
-        away,
-        realtime::tests::example,
-        render::{Document, golden},
-    };
+    use crate::{away, golden, realtime::tests::example, render::Document};
 
     const MS: u64 = 1_000_000;
 

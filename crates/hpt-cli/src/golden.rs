@@ -1,0 +1,40 @@
+//! Compares documents with given figures to the files that hold what they printed before.
+//! Used by the tests of subcommands only.
+
+use std::path::Path;
+
+use hpt_core::Host;
+
+use crate::{
+    machine::Head,
+    render::{Document, Format, Look, text},
+};
+
+/// A captured machine, for documents to describe.
+pub(crate) fn host() -> Host {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts/amd-epyc-zen3-kvm");
+    let facts =
+        std::fs::read_to_string(root.join("facts.json")).expect("the captured machine is beside hpt-core's tests");
+    Host::captured(&root, serde_json::from_str(&facts).expect("facts.json is what hpt writes"))
+}
+
+/// The first keys of a document of that machine, with the same version in every release.
+pub(crate) fn head(kind: &'static str) -> Head {
+    let mut head = Head::of(kind, &host());
+    head.hpt = "0.0.0";
+    head
+}
+
+/// Compares every format with its snapshot.
+pub(crate) fn assert(name: &str, document: &Document) {
+    let text = |format| text(document, format, Look { width: 80, colour: false });
+    insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(format!("{name}-human"), text(Format::Human));
+        insta::assert_snapshot!(format!("{name}-json"), text(Format::Json));
+        insta::assert_snapshot!(format!("{name}-csv"), text(Format::Csv));
+        let metrics = text(Format::Openmetrics);
+        if !metrics.is_empty() {
+            insta::assert_snapshot!(format!("{name}-openmetrics"), metrics);
+        }
+    });
+}
