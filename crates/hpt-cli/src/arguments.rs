@@ -8,7 +8,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use crate::render::Format;
+use crate::output::Format;
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:

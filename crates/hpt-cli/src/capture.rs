@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     context::{Context, FACTS},
     exit::Failure,
-    render::{Block, Cell, Document},
+    output::{Block, Cell, Document},
 };
 
 #[derive(Debug, Serialize)]

@@ -8,8 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     arguments::{EXIT_CODES, Printed},
     cmd,
-    picture_option::Wanted,
-    render,
+    output::{self, chart_option::Wanted},
 };
 
 const EXAMPLES: &str = "\
@@ -76,7 +75,7 @@ impl Command {
             Self::Watch(_) => "watch-summary",
             _ => return false,
         };
-        render::has_metrics(kind)
+        output::has_metrics(kind)
     }
 
     /// Where a picture of its result is to be.
@@ -98,7 +97,7 @@ mod tests {
     use clap::{CommandFactory, Parser, ValueEnum};
 
     use super::{Cli, is_for_run};
-    use crate::{arguments::CpuChoice, cmd::report::PLANS, render::Format};
+    use crate::{arguments::CpuChoice, cmd::report::PLANS, output::Format};
 
     #[test]
     fn the_command_line_is_sound() {

@@ -27,8 +27,7 @@ use serde_json::Value;
 use crate::{
     arguments::CpuChoice,
     exit::Failure,
-    files,
-    render::{self, Format},
+    output::{self, Format, files},
 };
 
 /// The file in the state folder that calibrations are kept in.
@@ -130,7 +129,7 @@ impl Context {
 
     /// Keeps the metrics of a document where that was asked for, replacing what was there in one step.
     pub(crate) fn keep_metrics(&self, data: &Value) -> Result<(), Failure> {
-        let Some((path, text)) = self.textfile.as_ref().zip(render::textfile(data)) else { return Ok(()) };
+        let Some((path, text)) = self.textfile.as_ref().zip(output::textfile(data)) else { return Ok(()) };
         files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write { path: path.clone(), cause })
     }
 

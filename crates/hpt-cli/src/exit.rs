@@ -8,10 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{
-    picture::Unreadable,
-    render::{Answer, without_escapes},
-};
+use crate::output::{Answer, chart::Unreadable, without_escapes};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,

@@ -6,8 +6,8 @@ use std::path::Path;
 use hpt_core::Host;
 
 use crate::{
-    machine::Head,
-    render::{Document, Format, Look, text},
+    document_head::Head,
+    output::{Document, Format, Look, text},
 };
 
 /// A captured machine, for documents to describe.

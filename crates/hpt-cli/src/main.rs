@@ -3,34 +3,25 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod ask;
-mod away;
 mod capture;
 mod cli;
-mod clock_sources;
 mod cmd;
-mod complete;
+mod consent;
 mod context;
-mod crew;
-mod cycles;
+mod cycle_counters;
+mod document_head;
 mod exit;
-mod files;
+mod experiments;
 #[cfg(test)]
 mod golden;
-mod granularity;
-mod lateness;
-mod long_run;
-mod machine;
-mod picture;
-mod picture_option;
-mod progress;
-mod pulse;
-mod rates;
-mod read_figures;
-mod realtime;
-mod recipes;
-mod render;
-mod timing;
+mod kernel_clocksources;
+mod output;
+mod read_cost;
+mod sampling;
+mod shell_completion;
+mod source_granularity;
+mod source_rate;
+mod stopwatch;
 
 use std::process::ExitCode;
 
@@ -40,16 +31,16 @@ use crate::{
     cli::{Cli, Command},
     context::Context,
     exit::{Failure, causes, code, say},
-    render::{Answer, Document, Format},
+    output::{Answer, Document, Format},
 };
 
 fn main() -> ExitCode {
     // Before anything else reads a clock: under PR_TSC_SIGSEGV the standard library's clocks would end this process.
     let forbidden = hpt_core::source::permit_counter();
     // Before anything reads a counter that can be closed meanwhile. Without it the same happens, and without a word.
-    let _ = hpt_core::source::explain_refused_cycles(cycles::WHY_ENDED);
+    let _ = hpt_core::source::explain_refused_cycles(cycle_counters::WHY_ENDED);
     // Where a shell asks what could come next, it is told, and nothing else is done.
-    complete::answer_the_shell(Cli::command);
+    shell_completion::answer_the_shell(Cli::command);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => {
@@ -83,7 +74,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
     }
     let context = Context::new(forbidden, cli.printed.format, cli.printed.textfile.as_deref())?;
     let picture = cli.command.picture();
-    picture.map_or(Ok(()), picture_option::Wanted::check)?;
+    picture.map_or(Ok(()), output::chart_option::Wanted::check)?;
     let mut document = match &cli.command {
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),
@@ -98,7 +89,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
-    render::print(&document, cli.printed.format).map_err(Failure::Print)?;
+    output::print(&document, cli.printed.format).map_err(Failure::Print)?;
     for warning in &document.warnings {
         say(warning);
     }

@@ -13,18 +13,21 @@ use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
-    away::{self, Away, Parts},
     context::Context,
-    cycles::{CYCLES, counts_cycles},
+    cycle_counters::{CYCLES, counts_cycles},
+    document_head::Head,
     exit::Failure,
-    granularity::granularity,
-    machine::Head,
-    picture_option::PictureOption,
-    progress::Progress,
-    read_figures::{InARow, Singly},
-    realtime::pinned_to,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
-    timing::stopwatch,
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
+        rounded, short_time,
+    },
+    read_cost::{InARow, Singly},
+    sampling::{
+        absences::{self, Away, Parts},
+        realtime::pinned_to,
+    },
+    source_granularity::granularity,
+    stopwatch::stopwatch,
 };
 
 const EXAMPLES: &str = "  \
@@ -280,7 +283,7 @@ fn page(data: &Data) -> Vec<Block> {
         cells
     });
     let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
     let bound =
@@ -320,7 +323,7 @@ mod tests {
     };
 
     use super::{Data, compare, page, row};
-    use crate::{golden, render::Document};
+    use crate::{golden, output::Document};
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);

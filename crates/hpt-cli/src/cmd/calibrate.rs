@@ -16,13 +16,12 @@ use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, after_help, cpu_choice, window},
-    away::{Away, Parts},
-    clock_sources::common_counter,
     context::Context,
+    document_head::Head,
     exit::Failure,
-    machine::Head,
-    progress::Progress,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, short_time},
+    kernel_clocksources::common_counter,
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, short_time},
+    sampling::absences::{Away, Parts},
 };
 
 const EXAMPLES: &str = "  \
@@ -348,7 +347,7 @@ mod tests {
     };
 
     use super::{CalibrateError, Data, Scope, page, row};
-    use crate::{golden, render::Document};
+    use crate::{golden, output::Document};
 
     #[test]
     fn a_result_is_printed_to_the_letter() {

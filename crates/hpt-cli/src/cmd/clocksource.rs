@@ -13,15 +13,18 @@ use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
-    ask::consent,
-    away::{self, Away, Parts},
-    clock_sources::{Comparison, Cost, NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
+    consent::consent,
     context::Context,
+    document_head::Head,
     exit::{Failure, causes},
-    machine::Head,
-    progress::Progress,
-    realtime::pinned_to,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks, rounded, short_time},
+    kernel_clocksources::{Comparison, Cost, NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, remarks, rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away, Parts},
+        realtime::pinned_to,
+    },
 };
 
 const EXAMPLES: &str = "  \
@@ -560,7 +563,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
     }));
     let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
     blocks.push(Block::Text(format!(
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
@@ -580,8 +583,8 @@ mod tests {
     use super::{CLOCKS, Cost, NotTaken, RunData, given_up, run_page, with_ratios};
     use crate::{
         golden,
-        read_figures::{InARow, Singly},
-        render::Document,
+        output::Document,
+        read_cost::{InARow, Singly},
     };
 
     fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {

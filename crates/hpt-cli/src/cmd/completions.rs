@@ -4,9 +4,9 @@ use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
     arguments::{after_help, without_documents},
-    complete,
     exit::Failure,
-    render::{self, Answer},
+    output::{self, Answer},
+    shell_completion,
 };
 
 const EXAMPLES: &str = "  \
@@ -22,12 +22,12 @@ const EXAMPLES: &str = "  \
 #[command(after_help = after_help(EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
     /// The shell
-    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(complete::SHELLS))]
+    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(shell_completion::SHELLS))]
     shell: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
-    let script = complete::script(&arguments.shell).map_err(Failure::Print)?;
-    render::print_as_it_is(&script).map_err(Failure::Print)?;
+    let script = shell_completion::script(&arguments.shell).map_err(Failure::Print)?;
+    output::print_as_it_is(&script).map_err(Failure::Print)?;
     Ok(Answer::Yes)
 }

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
-    away,
-    clock_sources::Comparison,
     context::Context,
+    document_head::Head,
     exit::{Failure, causes, say},
-    machine::Head,
-    picture,
-    progress::Progress,
-    realtime::{Alone, Settings, ThreadOptions},
-    recipes::{Measured, Outlook, Part, RECIPES, Recipe, Run, Standing, Ways, decimals, in_one_line},
-    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded},
+    experiments::{Measured, Outlook, Part, RECIPES, Recipe, Run, Standing, Ways, decimals, in_one_line},
+    kernel_clocksources::Comparison,
+    output::{Align, Answer, Block, Cell, Column, Document, Table, chart, progress::Progress, remarks, rounded},
+    sampling::{
+        absences,
+        realtime::{Alone, Settings, ThreadOptions},
+    },
 };
 
 const EXAMPLES: &str = "  \
@@ -201,7 +201,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    let mut presence = away::Parts::of(held.cpu(), context);
+    let mut presence = absences::Parts::of(held.cpu(), context);
     for (recipe, plan) in plans {
         progress.name(recipe.name);
         let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
@@ -691,7 +691,7 @@ fn here(data: &Data) -> String {
     let machine = &data.head.machine;
     // What emulates it is in its line.
     let runs_it =
-        if machine.emulator().is_some() { None } else { picture::runs_it(None, machine.hypervisor(), machine.board()) };
+        if machine.emulator().is_some() { None } else { chart::runs_it(None, machine.hypervisor(), machine.board()) };
     let runs_it = runs_it.map(|runs_it| format!(", {runs_it}")).unwrap_or_default();
     format!("{thread}{}{runs_it}", machine.line())
 }
@@ -700,10 +700,10 @@ fn here(data: &Data) -> String {
 mod tests {
     use super::{Data, MadePart, Standing, beside, classes, figure, letter, of, page};
     use crate::{
+        experiments::{Measured, RECIPES},
         golden,
-        realtime::tests::example,
-        recipes::{Measured, RECIPES},
-        render::Document,
+        output::Document,
+        sampling::realtime::tests::example,
     };
 
     #[test]

@@ -11,7 +11,7 @@ use clap_mangen::{
 use crate::{
     arguments::{after_help, without_documents},
     exit::Failure,
-    render::Answer,
+    output::Answer,
 };
 
 const EXAMPLES: &str = "  \

@@ -14,10 +14,10 @@ use crate::{
     arguments::after_help,
     capture::capture,
     context::Context,
+    document_head::Head,
     exit::Failure,
-    granularity::granularity,
-    machine::Head,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
+    source_granularity::granularity,
 };
 
 const EXAMPLES: &str = "  \

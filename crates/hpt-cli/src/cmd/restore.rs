@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::{
     arguments::{after_help, without_metrics},
     context::Context,
+    document_head::Head,
     exit::{Failure, causes},
-    machine::Head,
-    render::{Answer, Block, Cell, Document, Tone},
+    output::{Answer, Block, Cell, Document, Tone},
 };
 
 const EXAMPLES: &str = "  \
@@ -165,7 +165,7 @@ mod tests {
     use super::{Data, Row, answer, page};
     use crate::{
         golden,
-        render::{Answer, Document},
+        output::{Answer, Document},
     };
 
     fn row(outcome: &'static str, reason: Option<&str>) -> Row {

@@ -16,8 +16,8 @@ use crate::{
     arguments::{CpuChoice, cpu_choice, without_documents},
     context::Context,
     exit::{Failure, causes, say},
-    realtime::RealtimeOptions,
-    render::Format,
+    output::Format,
+    sampling::realtime::RealtimeOptions,
 };
 
 const AFTER_HELP: &str = "\

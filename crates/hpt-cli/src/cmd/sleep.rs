@@ -12,14 +12,17 @@ use serde::Serialize;
 
 use crate::{
     arguments::{after_help, sleep_length, without_metrics},
-    away::{self, Away, Parts},
     context::Context,
+    document_head::Head,
     exit::Failure,
-    machine::Head,
-    picture_option::PictureOption,
-    progress::Progress,
-    realtime::{Settings, ThreadOptions},
-    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
+        rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away, Parts},
+        realtime::{Settings, ThreadOptions},
+    },
 };
 
 const EXAMPLES: &str = "  \
@@ -207,7 +210,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = data.thread.words(data.cpu) + &away::except(&data.away);
+    let thread = data.thread.words(data.cpu) + &absences::except(&data.away);
     let summary = format!(
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
          time, over the time that passed. {thread}. {}",
@@ -222,7 +225,7 @@ fn page(data: &Data) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::{Data, Row, page, part};
-    use crate::{golden, realtime::tests::example, render::Document};
+    use crate::{golden, output::Document, sampling::realtime::tests::example};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

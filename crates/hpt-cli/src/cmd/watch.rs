@@ -23,15 +23,17 @@ use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
-    away::{self, Away},
-    clock_sources::common_counter,
     context::Context,
+    document_head::Head,
     exit::Failure,
-    machine::Head,
-    picture_option::PictureOption,
-    realtime::pinned_to,
-    render::{
-        Align, Answer, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, rounded, short_time,
+    kernel_clocksources::common_counter,
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, chart_option::PictureOption, print_one_of_several,
+        remarks, rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away},
+        realtime::pinned_to,
     },
 };
 
@@ -788,12 +790,12 @@ impl SoFar {
 
     /// Returns notes on CPUs that were offline.
     fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
-        let away = away::notes(&self.away, "rounds of readings were made there");
+        let away = absences::notes(&self.away, "rounds of readings were made there");
         let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
         // That the thread's own CPU was offline has been said.
         let is_new = |offline: &&Offline| !self.away.iter().any(|away| away.is_of_offline(offline.cpu));
         let offline = self.offline.iter().filter(is_new).map(|offline| {
-            format!("CPU {} was offline {}{then}", offline.cpu, away::span(offline.from_s, offline.to_s))
+            format!("CPU {} was offline {}{then}", offline.cpu, absences::span(offline.from_s, offline.to_s))
         });
         let refused = self.refusals.iter().map(|refusal| {
             let Refusal { cpus: (first, second), reason, first_s, last_s, times } = refusal;
@@ -1154,7 +1156,7 @@ fn summary_page(data: &SummaryData) -> Vec<Block> {
     let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
-    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
     blocks.push(Block::Text(format!(
         "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
          CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
@@ -1209,10 +1211,10 @@ mod tests {
         between, cores, is_worse, lines, pairs, row, signed_time, summary_page,
     };
     use crate::{
-        away,
         context::Context,
         golden,
-        render::{Block, Document},
+        output::{Block, Document},
+        sampling::absences,
     };
 
     fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {
@@ -1286,7 +1288,7 @@ mod tests {
             watched_s: 1.006,
             intervals: 1,
             rounds: 97,
-            away: vec![away::tests::example()],
+            away: vec![absences::tests::example()],
             misbehaved: true,
             sources: summary,
             cores: apart,

@@ -13,7 +13,10 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use crate::{context::Context, progress::Progress, render::short_time};
+use crate::{
+    context::Context,
+    output::{progress::Progress, short_time},
+};
 
 /// Three whole periods of a second, wherever in one of them it begins.
 const LOOK: Duration = Duration::from_millis(4_300);

@@ -14,12 +14,12 @@ use serde::Serialize;
 use self::measure::{Measured, measure};
 use crate::{
     arguments::{CpuChoice, after_help},
-    away::Parts,
     capture::capture,
     context::Context,
+    document_head::Head,
     exit::Failure,
-    machine::Head,
-    render::{Answer, Block, Cell, Document, Tone, remarks},
+    output::{Answer, Block, Cell, Document, Tone, remarks},
+    sampling::absences::Parts,
 };
 
 const EXAMPLES: &str = "  \
@@ -293,7 +293,7 @@ mod tests {
     use hpt_core::diagnose::{Hole, Holes, MachineFacts, Verdict, examine, prove};
 
     use super::{Measured, Said, answer, document};
-    use crate::{golden, render::Answer};
+    use crate::{golden, output::Answer};
 
     /// Three of this length, a second between.
     fn holes(length_ms: u64) -> Holes {

@@ -18,22 +18,25 @@ use hpt_core::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{
-    keeping::{Keeping, ended_by},
-    threads::NOTHING_LEFT,
-};
 use crate::{
     arguments::after_help,
-    away::{self, Away},
     context::Context,
-    crew,
+    document_head::Head,
     exit::{Failure, causes},
-    lateness::{Figures, OfThread, bars},
-    long_run::{Backlog, Extent, Raw, RawSample, Shared, watch},
-    machine::Head,
-    picture_option::PictureOption,
-    realtime::{Settings, ThreadOptions},
-    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks, rounded, short_time},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone,
+        chart_option::PictureOption,
+        latency_files::{Figures, OfThread, bars},
+        remarks, rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away},
+        cpu_options::NOTHING_LEFT,
+        realtime::{Settings, ThreadOptions},
+        result_files::{Keeping, ended_by},
+        run::{Backlog, Extent, Raw, RawSample, Shared, watch},
+        threads,
+    },
 };
 
 const EXAMPLES: &str = "  \
@@ -321,7 +324,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
             Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
         };
-        let measuring = crew::begin_together(scope, [work])?.pop().expect("one work, one thread");
+        let measuring = threads::begin_together(scope, [work])?.pop().expect("one work, one thread");
         watch(
             (arguments.extent, 1, "edges"),
             context,
@@ -351,7 +354,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
-    notes.extend(away::notes(&away, "edges that it heard there are not counted"));
+    notes.extend(absences::notes(&away, "edges that it heard there are not counted"));
     notes.extend(shared.unmarked());
     let answer = match (results.is_empty(), counts.lost > 0 || shared.broke_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
@@ -497,7 +500,7 @@ fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
             "Nothing was measured from {} to {}. {}. {}",
             data.out.words(),
             data.r#in.words(),
-            data.thread.words(data.cpu) + &away::except(&data.away),
+            data.thread.words(data.cpu) + &absences::except(&data.away),
             data.head.machine.line()
         );
         return [Block::Text(nothing)].into_iter().chain(remarks(data.interrupted, &data.notes)).collect();
@@ -523,7 +526,7 @@ fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
         data.elapsed_s,
         data.began,
         data.figure.replace('-', " "),
-        data.thread.words(data.cpu) + &away::except(&data.away),
+        data.thread.words(data.cpu) + &absences::except(&data.away),
         data.lost,
         data.source,
         short_time(data.look_ns as f64),
@@ -681,7 +684,11 @@ mod tests {
         Data, Figure, ListData, ListedChip, ListedLine, Place, Sample, Three, list_page, page, rows, timeout,
         what_was_wrong,
     };
-    use crate::{golden, long_run::RawSample, realtime::tests::example, render::Document};
+    use crate::{
+        golden,
+        output::Document,
+        sampling::{realtime::tests::example, run::RawSample},
+    };
 
     fn place(line: u32) -> Place {
         Place {

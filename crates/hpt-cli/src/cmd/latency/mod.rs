@@ -1,15 +1,18 @@
 //! `hpt latency`: how long it takes until a program knows. One file for each way to ask.
 
 pub(crate) mod gpio;
-mod keeping;
 pub(crate) mod pairs;
 pub(crate) mod stall;
-mod threads;
-pub(crate) mod wakes;
+pub(crate) mod timer_poll;
 
 use clap::{Args, Subcommand};
 
-use crate::{arguments::after_help, context::Context, exit::Failure, picture_option::Wanted, render::Document};
+use crate::{
+    arguments::after_help,
+    context::Context,
+    exit::Failure,
+    output::{Document, chart_option::Wanted},
+};
 
 const EXAMPLES: &str = "  \
   hpt latency timer --fifo 80       how late the kernel wakes a real-time thread
@@ -28,8 +31,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
-    Timer(wakes::TimerArguments),
-    Poll(wakes::PollArguments),
+    Timer(timer_poll::TimerArguments),
+    Poll(timer_poll::PollArguments),
     Stall(stall::Arguments),
     Pairs(pairs::Arguments),
     Gpio(gpio::Arguments),
@@ -39,8 +42,8 @@ impl Arguments {
     /// The kind of its document.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.mode {
-            Mode::Timer(_) => wakes::TIMER,
-            Mode::Poll(_) => wakes::POLL,
+            Mode::Timer(_) => timer_poll::TIMER,
+            Mode::Poll(_) => timer_poll::POLL,
             Mode::Stall(_) => stall::KIND,
             Mode::Pairs(_) => pairs::KIND,
             Mode::Gpio(arguments) => arguments.kind(),
@@ -61,8 +64,8 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     match &arguments.mode {
-        Mode::Timer(arguments) => wakes::timer(arguments, context),
-        Mode::Poll(arguments) => wakes::poll(arguments, context),
+        Mode::Timer(arguments) => timer_poll::timer(arguments, context),
+        Mode::Poll(arguments) => timer_poll::poll(arguments, context),
         Mode::Stall(arguments) => stall::run(arguments, context),
         Mode::Pairs(arguments) => pairs::run(arguments, context),
         Mode::Gpio(arguments) => gpio::run(arguments, context),

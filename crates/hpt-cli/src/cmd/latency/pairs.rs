@@ -11,16 +11,19 @@ use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
-    away::{self, Away, Parts},
     context::Context,
-    cycles::counts_cycles,
+    cycle_counters::counts_cycles,
+    document_head::Head,
     exit::Failure,
-    machine::Head,
-    picture_option::PictureOption,
-    progress::Progress,
-    rates::rate,
-    realtime::pinned_to,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, remarks, rounded, short_time},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
+        rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away, Parts},
+        realtime::pinned_to,
+    },
+    source_rate::rate,
 };
 
 const EXAMPLES: &str = "  \
@@ -242,7 +245,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &away::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
         data.head.machine.line()
@@ -259,7 +262,7 @@ mod tests {
     use hpt_core::{Frequency, SourceId, stats::Histogram};
 
     use super::{Data, Waits, page, row, waits};
-    use crate::{golden, render::Document};
+    use crate::{golden, output::Document};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

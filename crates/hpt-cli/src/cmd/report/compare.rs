@@ -6,16 +6,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    document::Report,
-    keep::Keeping,
+    data_file::Report,
+    files::Keeping,
     page::{Gallery, WAKES},
 };
 use crate::{
     context::Context,
     exit::{Failure, causes},
-    picture::{self, Figures, Pair, Unreadable},
-    render::{
+    output::{
         Align, Block, Cell, Column, Document, Table, Tone,
+        chart::{self, Figures, Pair, Unreadable},
         html::{self, Page, Piece, Section},
         rounded, short_time,
     },
@@ -433,7 +433,7 @@ fn blocks(data: &Data) -> Vec<Block> {
         side(&data.first),
         side(&data.second)
     )));
-    blocks.extend(crate::render::remarks(false, &data.notes));
+    blocks.extend(crate::output::remarks(false, &data.notes));
     blocks
 }
 
@@ -499,21 +499,15 @@ fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(Stri
         let provenance = both.iter().filter_map(|(name, report, _)| {
             Some((format!("{name}: {}", report.command(part)), report.document(part)?))
         });
-        let provenance = picture::about_all(&provenance.collect::<Vec<_>>());
+        let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
         if let Some((_, name)) = WAKES.iter().find(|(wake, _)| *wake == part) {
             let labels = (format!("{}, {name}", names.0), format!("{}, {name}", names.1));
             let documents = [(labels.0.as_str(), first.document(part)), (labels.1.as_str(), second.document(part))];
             let documents: Vec<_> =
                 documents.into_iter().filter_map(|(label, document)| Some((label, document?))).collect();
-            pieces.extend(gallery.show(picture::distribution(&documents))?);
+            pieces.extend(gallery.show(chart::distribution(&documents))?);
         } else if !pairs.is_empty() {
-            pieces.extend(gallery.show(Ok(picture::pairs_of(
-                names,
-                &pairs,
-                table.clone(),
-                says.clone(),
-                provenance,
-            )))?);
+            pieces.extend(gallery.show(Ok(chart::pairs_of(names, &pairs, table.clone(), says.clone(), provenance)))?);
         } else {
             pieces.extend([Piece::Text(says.clone()), Piece::Provenance(provenance)]);
         }
@@ -530,7 +524,7 @@ fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(Stri
         lead: format!("Two reports of hpt side by side: {} of {} figures differ.", data.differing, data.results.len()),
         first: Vec::new(),
         sections,
-        style: picture::style(),
+        style: chart::style(),
     };
     Ok((page, gallery.files))
 }

@@ -2,8 +2,8 @@
 //! Measures nothing itself: it is given what runs a command line.
 
 mod compare;
-mod document;
-mod keep;
+mod data_file;
+mod files;
 mod page;
 mod plan;
 
@@ -17,17 +17,18 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::plan::PLANS;
 use self::{
-    document::{KIND, Part, Report, SCHEMA, State},
-    keep::Keeping,
+    data_file::{KIND, Part, Report, SCHEMA, State},
+    files::Keeping,
     plan::Plan,
 };
 use crate::{
     arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
+    document_head::Machine,
     exit::{Failure, causes},
-    machine::Machine,
-    progress::say_on_a_terminal,
-    render::{Align, Answer, Block, Cell, Column, Document, Table, Tone, html, remarks, rounded},
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::say_on_a_terminal, remarks, rounded,
+    },
 };
 
 const EXAMPLES: &str = "  \

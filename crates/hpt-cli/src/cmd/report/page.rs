@@ -5,15 +5,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    document::{Report, State},
+    data_file::{Report, State},
     took,
 };
-use crate::{
-    picture::{self, Picture, Unreadable, Width},
-    render::{
-        html::{Figure, Finding, Page, Piece, Section, Table},
-        short_time,
-    },
+use crate::output::{
+    chart::{self, Picture, Unreadable, Width},
+    html::{Figure, Finding, Page, Piece, Section, Table},
+    short_time,
 };
 
 /// A page, and its pictures as files: name and content.
@@ -32,29 +30,29 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     sections.extend(report.document("doctor").map(findings).transpose()?);
     sections.extend(report.document("probe").map(sources).transpose()?);
     if let Some(document) = report.document("bench") {
-        let pieces = gallery.show(picture::of(document))?;
+        let pieces = gallery.show(chart::of(document))?;
         sections.push(Section { id: "cost", title: "Cost of a read".to_owned(), pieces });
     }
     sections.extend(wakes(report, &mut gallery)?);
     if let Some(document) = report.document("stall") {
-        let mut pieces = gallery.show(picture::of(document))?;
+        let mut pieces = gallery.show(chart::of(document))?;
         if pieces.is_empty() {
             pieces.push(Piece::Text("The thread was never kept from its CPU for longer than the limit.".to_owned()));
-            pieces.push(Piece::Provenance(picture::about(document, &report.command("stall"))));
+            pieces.push(Piece::Provenance(chart::about(document, &report.command("stall"))));
         }
         sections.push(Section { id: "stalls", title: "What takes the CPU away".to_owned(), pieces });
     }
     if let Some(document) = report.document("sleep") {
-        let pieces = gallery.show(picture::of(document))?;
+        let pieces = gallery.show(chart::of(document))?;
         sections.push(Section { id: "sleeps", title: "Sleeps".to_owned(), pieces });
     }
     if let Some(document) = report.document("watch") {
-        let pieces = gallery.show(picture::of(document))?;
+        let pieces = gallery.show(chart::of(document))?;
         sections.push(Section { id: "offsets", title: "Clocks in the course of time".to_owned(), pieces });
     }
     if let Some(document) = report.document("experiment") {
         let mut pieces = Vec::new();
-        for one in picture::of_experiments(document)? {
+        for one in chart::of_experiments(document)? {
             pieces.extend(gallery.show(Ok(one))?);
         }
         sections.push(Section { id: "published", title: "Published beside measured".to_owned(), pieces });
@@ -62,7 +60,7 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     sections.push(made(report));
     sections.retain(|section| !section.pieces.is_empty());
     let page =
-        Page { title: report.title(), lead: report.lead(), first: first(report), sections, style: picture::style() };
+        Page { title: report.title(), lead: report.lead(), first: first(report), sections, style: chart::style() };
     Ok(Made { page, pictures: gallery.files })
 }
 
@@ -134,7 +132,7 @@ impl Report {
         parts.extend(of("kernel_release").map(|release| format!("Linux {release}")));
         match &self.emulated_by {
             Some(emulator) => parts.push(format!("emulated by {emulator}: its figures are the emulator's")),
-            None => parts.extend(picture::runs_it(None, of("hypervisor"), of("board"))),
+            None => parts.extend(chart::runs_it(None, of("hypervisor"), of("board"))),
         }
         parts.push(self.began.clone());
         parts.push(format!("hpt {}", self.hpt));
@@ -188,7 +186,7 @@ fn machine(report: &Report) -> Result<Section, Unreadable> {
     let mut facts =
         vec![("CPU".to_owned(), format!("{} ({})", machine.cpu.as_deref().unwrap_or("unnamed"), machine.architecture))];
     if report.emulated_by.is_none() && machine.hypervisor.is_none() {
-        let runs_it = picture::runs_it(None, None, machine.board.as_deref());
+        let runs_it = chart::runs_it(None, None, machine.board.as_deref());
         facts.extend(runs_it.map(|runs_it| ("Machine".to_owned(), runs_it)));
     }
     facts.extend(machine.board.map(|board| ("Board".to_owned(), board)));
@@ -252,8 +250,7 @@ fn findings(document: &Value) -> Result<Section, Unreadable> {
             remedies: rule.remedies.into_iter().map(|remedy| (remedy.text, remedy.commands)).collect(),
         })
     }));
-    pieces
-        .push(Piece::Provenance(picture::about(document, "hpt doctor, from the kernel's files; nothing was changed")));
+    pieces.push(Piece::Provenance(chart::about(document, "hpt doctor, from the kernel's files; nothing was changed")));
     Ok(Section { id: "findings", title: "What is in the way".to_owned(), pieces })
 }
 
@@ -313,7 +310,7 @@ fn sources(document: &Value) -> Result<Section, Unreadable> {
             shut,
         )));
     }
-    pieces.push(Piece::Provenance(picture::about(
+    pieces.push(Piece::Provenance(chart::about(
         document,
         "hpt probe, 64 timed reads of each; cost and steps are the medians and the smallest of those",
     )));
@@ -326,8 +323,8 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     if there.is_empty() {
         return Ok(None);
     }
-    let mut pieces = gallery.show(picture::distribution(&there))?;
-    pieces.extend(gallery.show(picture::course(&there))?);
+    let mut pieces = gallery.show(chart::distribution(&there))?;
+    pieces.extend(gallery.show(chart::course(&there))?);
     Ok(Some(Section { id: "latency", title: "Latency".to_owned(), pieces }))
 }
 
@@ -364,11 +361,11 @@ fn made(report: &Report) -> Section {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::{
-        super::document::{Part, Report, State},
-        page,
+    use super::page;
+    use crate::{
+        cmd::report::data_file::{Part, Report, State},
+        output::html,
     };
-    use crate::render::html;
 
     /// Wake-ups on so many CPUs: each of ten thousand whole microseconds was counted, more often the earlier it was.
     fn wakes(cpus: u64, samples: u64, kind: &str) -> Value {

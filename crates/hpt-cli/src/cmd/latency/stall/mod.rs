@@ -26,20 +26,21 @@ use hpt_core::{
 use serde_json::json;
 
 use self::told::{Data, cause_rows, chosen, counter_rows, page, row, so_far};
-use super::{keeping::Keeping, threads::Threads};
 use crate::{
     arguments::after_help,
-    away::{self, Away},
     context::Context,
-    crew::{self, Member},
+    document_head::Head,
     exit::Failure,
-    lateness::OfThread,
-    long_run::{BACKLOG, Extent, Raw, RawSample, Shared, long, watch_without_disturbing},
-    machine::Head,
-    picture_option::PictureOption,
-    rates::rate,
-    realtime::Settings,
-    render::{Answer, Document, rounded},
+    output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
+    sampling::{
+        absences::{self, Away},
+        cpu_options::Threads,
+        realtime::Settings,
+        result_files::Keeping,
+        run::{BACKLOG, Extent, Raw, RawSample, Shared, long, watch_without_disturbing},
+        threads::{self, Member},
+    },
+    source_rate::rate,
 };
 
 const EXAMPLES: &str = "  \
@@ -254,7 +255,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 outcome
             }
         });
-        let threads = crew::begin_together(scope, works)?;
+        let threads = threads::begin_together(scope, works)?;
         drop(tell);
         let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
         let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
@@ -285,7 +286,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
     let away: Vec<Away> = ended.iter().flat_map(Ended::away).collect();
     let stalls: u64 = ended.iter().map(|one| one.elsewhere.stalls).sum();
-    notes.extend(away::notes(
+    notes.extend(absences::notes(
         &away,
         &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
     ));
@@ -509,7 +510,7 @@ mod tests {
     };
 
     use super::{Copied, Elsewhere, OfThread, RawStall, copies_of_all, elsewhere, limit};
-    use crate::long_run::RawSample;
+    use crate::sampling::run::RawSample;
 
     const MS: u64 = 1_000_000;
 

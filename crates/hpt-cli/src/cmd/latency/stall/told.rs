@@ -8,16 +8,20 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use super::{
-    super::{keeping::ended_by, threads::name_of},
-    Account, Beside, Ended, KEPT,
-};
+use super::{Account, Beside, Ended, KEPT};
 use crate::{
-    away::{self, Away},
-    lateness::{OfThread, bars, tail},
-    machine::Head,
-    realtime::Settings,
-    render::{Align, Block, Cell, Column, Table, remarks, rounded, short_time},
+    document_head::Head,
+    output::{
+        Align, Block, Cell, Column, Table,
+        latency_files::{OfThread, bars, tail},
+        remarks, rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away},
+        cpu_options::name_of,
+        realtime::Settings,
+        result_files::ended_by,
+    },
 };
 
 /// So many of the longest, and of the counters, are shown to people.
@@ -379,7 +383,7 @@ pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = data.thread.words_of_threads(&cpus) + &away::except(&data.away);
+    let thread = data.thread.words_of_threads(&cpus) + &absences::except(&data.away);
     let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
@@ -458,11 +462,13 @@ mod tests {
         testing::ManualSource,
     };
 
-    use super::{
-        super::{Account, Elsewhere, Ended, notes_of},
-        Data, StallRow, cause_rows, cause_words, chosen, counter_rows, page, row,
+    use super::{Data, StallRow, cause_rows, cause_words, chosen, counter_rows, page, row};
+    use crate::{
+        cmd::latency::stall::{Account, Elsewhere, Ended, notes_of},
+        golden,
+        output::Document,
+        sampling::{absences, realtime::tests::example},
     };
-    use crate::{away, golden, realtime::tests::example, render::Document};
 
     const MS: u64 = 1_000_000;
 
@@ -555,7 +561,7 @@ mod tests {
             elapsed_s: 10.0,
             broke_at_ns: Some(1_103 * MS),
             interrupted: true,
-            away: vec![away::tests::example()],
+            away: vec![absences::tests::example()],
             results: both.iter().map(row).collect(),
             causes: cause_rows(&both),
             counters: both.iter().flat_map(counter_rows).collect(),

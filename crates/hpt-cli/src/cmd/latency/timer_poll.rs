@@ -1,0 +1,588 @@
+//! `hpt latency timer` and `hpt latency poll`: how late a thread knows that a moment has come.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use clap::{Args, ValueEnum};
+use hpt_core::{
+    Instant, SourceId, clock,
+    gpio::LineName,
+    measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
+    realtime::{Absence, Conduct, PinWatch},
+};
+use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    arguments::after_help,
+    context::{Context, DEVICE},
+    document_head::Head,
+    exit::Failure,
+    output::{
+        Align, Answer, Block, Cell, Column, Document, Table,
+        chart_option::{self, PictureOption},
+        latency_files::{Figures, OfThread, bars},
+        remarks, rounded, short_time,
+    },
+    sampling::{
+        absences::{self, Away},
+        cpu_options::{Threads, name_of},
+        gpio_pulse::Pulse,
+        realtime::Settings,
+        result_files::{Keeping, ended_by},
+        run::{Backlog, Extent, Raw, Shared, Stint, watch},
+        threads::{self, Member},
+        time_series::Course,
+    },
+};
+
+const TIMER_EXAMPLES: &str = "  \
+  hpt latency timer                            one CPU, every millisecond, 10 s
+  hpt latency timer --cpu all --fifo 80 --awake --duration 1h
+  hpt latency timer --at 23:59:50 --interval 1s --duration 20s
+  hpt latency timer --fifo 80 --break-above 100us --write cyclictest=run.hist";
+const POLL_EXAMPLES: &str = "  \
+  hpt latency poll                        one CPU, every millisecond, 10 s
+  hpt latency poll --cpu 3 --fifo 99 --no-throttling --duration 18h --write line=counts";
+/// The kinds of their documents.
+pub(super) const TIMER: &str = "latency-timer";
+pub(super) const POLL: &str = "latency-poll";
+const RAW: &str =
+    "Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds";
+
+/// How late a thread is woken at a deadline
+///
+/// One thread on each CPU that is named sleeps until a deadline, looks at the clock, counts how late it is, and sleeps until the next one, a period after
+/// the last; each in one sleep, however long. What other programs call wake-up latency; beside cyclictest.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(TIMER_EXAMPLES))]
+pub(crate) struct TimerArguments {
+    /// Sleep by the kernel's timer, or by hpt's `Sleeper`, which is woken before the deadline and looks at the clock from then on
+    #[arg(long, value_enum, default_value = "kernel")]
+    by: By,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How late a program that looks at the clock all the time knows that a moment has come
+///
+/// One thread on each CPU that is named does nothing but look. What makes it late is what takes the CPU away from it: interrupts, the kernel's own work, other
+/// programs, a hypervisor.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(POLL_EXAMPLES))]
+pub(crate) struct PollArguments {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    Kernel,
+    Hpt,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("raw", |raw| raw.help(RAW)))]
+struct Common {
+    #[command(flatten)]
+    extent: Extent,
+    /// Begin at this time of day and keep to the wall clock: 12:30, 12:30:15.5, or a date and a time like 2030-01-31T12:30:15Z. Times are the machine's own where
+    /// they name no zone. Where the clock is set, the beginning is that time all the same; --duration is as long as it is
+    #[arg(long, value_name = "TIME", value_parser = time_of_day)]
+    at: Option<TimeOfDay>,
+    /// Tell the time by this source, from the deadline to the end of the wait; a counter, or `monotonic`, the kernel's clock itself [default: `monotonic` for who sleeps by the kernel's timer, else Instant's own: the processor's counter, or the kernel's clock where programs may read none. A device such as bcm-systimer has to be named]
+    #[arg(long, value_name = "NAME", conflicts_with = "at")]
+    source: Option<String>,
+    #[command(flatten)]
+    keeping: Keeping,
+    /// Drive this GPIO line to its other level at each deadline, right after the look at the clock, for a scope; GPIO17, or gpiochip0:17. With one thread only
+    #[arg(long, value_name = "LINE")]
+    pulse: Option<LineName>,
+    #[command(flatten)]
+    threads: Threads,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
+}
+
+/// A time as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TimeOfDay {
+    /// The next one of a day, in the machine's zone.
+    Next(civil::Time),
+    /// The one of a date.
+    Exactly(Timestamp),
+}
+
+fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
+    let of_a_date = || text.parse::<Timestamp>().ok();
+    let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
+    // A time alone would be read as a date's beginning, and a date alone as midnight.
+    if text.contains(['T', 't', ' ']) {
+        of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
+    } else {
+        text.parse::<civil::Time>().ok().filter(|_| text.contains(':')).map(TimeOfDay::Next)
+    }
+    .ok_or_else(|| "a time like 12:30:15, or a date and a time like 2030-01-31T12:30:15Z".to_owned())
+}
+
+impl TimeOfDay {
+    /// The moment that is meant; `None` where it has passed.
+    fn after(&self, now: &Zoned) -> Option<SystemTime> {
+        let timestamp = match self {
+            Self::Exactly(timestamp) => *timestamp,
+            Self::Next(time) => {
+                let today = now.date();
+                let on =
+                    |day: civil::Date| Some(day.to_datetime(*time).to_zoned(now.time_zone().clone()).ok()?.timestamp());
+                let days = [Some(today), today.tomorrow().ok()];
+                days.into_iter().flatten().filter_map(on).find(|&moment| moment > now.timestamp())?
+            }
+        };
+        (timestamp > now.timestamp()).then(|| timestamp.into())
+    }
+}
+
+pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
+    let waiting = match arguments.by {
+        By::Kernel => Waiting::Parked,
+        By::Hpt => Waiting::Precise,
+    };
+    run(TIMER, waiting, &arguments.common, context)
+}
+
+pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Document, Failure> {
+    run(POLL, Waiting::Polling, &arguments.common, context)
+}
+
+impl TimerArguments {
+    /// Where a picture of the result is to be.
+    pub(crate) fn picture(&self) -> Option<chart_option::Wanted<'_>> {
+        self.common.picture.wanted()
+    }
+}
+
+impl PollArguments {
+    /// Where a picture of the result is to be.
+    pub(crate) fn picture(&self) -> Option<chart_option::Wanted<'_>> {
+        self.common.picture.wanted()
+    }
+}
+
+/// One CPU, or all of them, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    cpu: Option<usize>,
+    #[serde(flatten)]
+    figures: Figures,
+    clock_was_set: u64,
+    course_every_ns: u64,
+    /// Of each stretch of time: when it began after the first deadline, samples, mean and worst, all in nanoseconds.
+    course: Vec<(u64, u64, f64, u64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    #[serde(flatten)]
+    head: Head,
+    interval_ns: u64,
+    at: Option<String>,
+    by: &'static str,
+    pulse: Option<String>,
+    thread: Settings,
+    source: SourceId,
+    look_ns: u64,
+    step_ns: Option<u64>,
+    began: String,
+    elapsed_s: f64,
+    broke_at_ns: Option<u64>,
+    interrupted: bool,
+    away: Vec<Away>,
+    results: Vec<Row>,
+    notes: Vec<String>,
+}
+
+/// Whether a thread leaves time to others between deadlines that are so far apart.
+fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
+    // A Sleeper's reserve, or what it takes to be parked and woken: below, there is no time left to wait in.
+    let spins_below = match waiting {
+        Waiting::Polling => Duration::MAX,
+        Waiting::Precise => Duration::from_micros(500),
+        _ => Duration::from_micros(50),
+    };
+    if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
+}
+
+/// One thread's counts. The thread that measures does not wait for the one that reads.
+struct Counts {
+    cpu: Option<usize>,
+    found: Mutex<Found>,
+    /// When the thread was not on its CPU; told at its end.
+    absences: Mutex<Vec<Absence>>,
+}
+
+/// How late each was, and when.
+struct Found {
+    lateness: Lateness,
+    course: Course,
+}
+
+impl Found {
+    fn new() -> Self {
+        Self { lateness: Lateness::new(), course: Course::new() }
+    }
+
+    fn record(&mut self, wake: Wake) {
+        if !wake.clock_was_set {
+            self.course.record(wake.deadline.as_nanoseconds(), wake.late_ns);
+        }
+        self.lateness.record(wake);
+    }
+}
+
+/// Who sleeps by the kernel's timer looks at the kernel's clock when it is woken: the line by which a counter tells the time is a millisecond long at most, and making
+/// the next one would be in every figure.
+const KERNELS_OWN: &str = "monotonic";
+
+/// While it is there, a source tells the time; afterwards the one that did before.
+struct ToldBy<'a> {
+    before: SourceId,
+    context: &'a Context,
+}
+
+impl<'a> ToldBy<'a> {
+    fn source(name: &str, context: &'a Context) -> Result<Self, Failure> {
+        let before = clock::source().0;
+        clock::use_source(context.open(name)?).map_err(|refused| Failure::NotTheClock(name.to_owned(), refused))?;
+        Ok(Self { before, context })
+    }
+}
+
+impl Drop for ToldBy<'_> {
+    fn drop(&mut self) {
+        // What told the time before is there still; should it be refused now, the other one tells it on.
+        if let Ok(opened) = self.context.open(self.before.as_str()) {
+            let _ = clock::use_source(opened);
+        }
+    }
+}
+
+fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
+    // A line that is driven is to be put back.
+    if arguments.pulse.is_some() {
+        context.listen_until_the_end()?;
+    } else {
+        arguments.threads.realtime.listen(context)?;
+    }
+    let conduct = conduct(waiting, arguments.extent.interval);
+    let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
+    let cpus = arguments.threads.one_each(conduct)?;
+    if arguments.pulse.is_some() && cpus.len() > 1 {
+        return Err(Failure::Usage(
+            "one line cannot show what several threads do: --pulse goes with one CPU, or `any`",
+        ));
+    }
+    arguments.keeping.check()?;
+    let told_by = match &arguments.source {
+        Some(name) => Some(ToldBy::source(name, context)?),
+        None if waiting == Waiting::Parked && arguments.at.is_none() => ToldBy::source(KERNELS_OWN, context).ok(),
+        None => None,
+    };
+    let at = match arguments.at.as_ref().map(|at| at.after(&Zoned::now())) {
+        Some(None) => return Err(Failure::Usage("that time has passed")),
+        Some(at) => at,
+        None => None,
+    };
+    let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
+    // After all that may be refused without a thread.
+    let raw = arguments.keeping.raw()?;
+    let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
+    clock::prime();
+    let (look_ns, step_ns) = if at.is_some() { cost_of_looking_at_the_wall() } else { cost_of_looking() };
+
+    let head = Head::of(kind, &context.host);
+    let files = arguments.keeping.files(context);
+    let shared = arguments.keeping.shared(cpus.len());
+    let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
+    let write = || -> Result<(), Failure> {
+        let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
+        let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
+        files.keep_metrics(&head, &json!({ "by": waited_by(waiting), "results": results }))?;
+        files.write(&threads)
+    };
+    let outcome = thread::scope(|scope| {
+        let works = counts.iter().enumerate().map(|(number, counts)| {
+            let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
+            move || {
+                let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
+                // Without one of them the others are not what was asked for.
+                let held = held.inspect_err(|_| shared.end())?;
+                let settings = held.settings();
+                let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse), presence);
+                Ok(settings)
+            }
+        });
+        let threads = threads::begin_together(scope, works)?;
+        watch(
+            (arguments.extent, cpus.len(), "wake-ups"),
+            context,
+            &shared,
+            || threads.iter().all(Member::is_finished),
+            write,
+        );
+        shared.end_all(|| threads.iter().all(Member::is_finished));
+        threads.into_iter().map(Member::join).collect::<Result<Vec<Settings>, Failure>>()
+    });
+    let elapsed = shared.elapsed();
+    let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
+    drop(told_by);
+    let settings = Settings::of_several(&whole.settings(), outcome?);
+    let mut warnings = whole.end();
+    let pulse_name = pulse.as_ref().map(Pulse::name);
+    warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
+    let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
+    warnings.extend(files.finish(raw, &threads));
+    let mut all = Lateness::new();
+    threads.iter().for_each(|thread| all.add(&thread.lateness));
+    let results = counts.iter().filter_map(Counts::row).collect();
+    let broke_at_ns = shared.broke_at_ns();
+    let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
+    if all.clock_was_set() > 0 {
+        notes.push(format!(
+            "the wall clock was set meanwhile; {} wake-ups that saw it are not counted",
+            all.clock_was_set()
+        ));
+    }
+    let away: Vec<Away> = counts.iter().flat_map(Counts::away).collect();
+    notes.extend(absences::notes(&away, "wake-ups that it had there are not counted"));
+    notes.extend(shared.unmarked());
+    let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
+    notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
+    let data = Data {
+        head,
+        interval_ns: u64::try_from(arguments.extent.interval.as_nanos()).unwrap_or(u64::MAX),
+        at: at.map(|at| humantime::format_rfc3339(at).to_string()),
+        by: waited_by(waiting),
+        pulse: pulse_name,
+        thread: settings,
+        source: told_by_name,
+        look_ns,
+        step_ns,
+        began: files.began(),
+        elapsed_s: rounded(elapsed.as_secs_f64()),
+        broke_at_ns,
+        interrupted: context.interrupted(),
+        away,
+        results,
+        notes,
+    };
+    let answer = match (data.results.is_empty() || !warnings.is_empty(), broke_at_ns) {
+        (true, _) => Answer::Unknown,
+        (false, Some(_)) => Answer::No,
+        (false, None) => Answer::Yes,
+    };
+    let blocks = page(&data, &all);
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+}
+
+const fn waited_by(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Polling => "looking",
+        Waiting::Precise => "hpt",
+        _ => "kernel",
+    }
+}
+
+impl Counts {
+    fn of(cpu: Option<usize>) -> Self {
+        Self { cpu, found: Mutex::new(Found::new()), absences: Mutex::new(Vec::new()) }
+    }
+
+    fn away(&self) -> Vec<Away> {
+        let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+    }
+
+    fn copy(&self) -> OfThread {
+        // A thread that panicked left whole counts.
+        let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
+        OfThread { cpu: self.cpu, lateness }
+    }
+
+    fn row(&self) -> Option<Row> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        row(self.cpu, &found.lateness, &found.course)
+    }
+}
+
+/// The thread of one CPU.
+fn measure(
+    counts: &Counts,
+    (waiting, at): (Waiting, Option<SystemTime>),
+    arguments: &Common,
+    (shared, rouser): (&Shared, &Rouser),
+    (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
+    mut presence: Option<PinWatch<'_>>,
+) {
+    let limit_ns = arguments.keeping.limit_ns();
+    let mut backlog = Backlog::new(&counts.found, Found::record);
+    let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
+    // By itself: the thread that watches may not come to run before this one ends.
+    let mut stint = Stint::of(arguments.extent);
+    let go_on = || shared.goes_on();
+    let mut first_deadline = None;
+    let each = |wake: Wake| {
+        if let Some(pulse) = pulse {
+            pulse.toggle();
+        }
+        // Behind the reading that says how late it was, so in no figure; and without another reading of the clock.
+        let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
+        let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
+        let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+        let counts = is_there && !wake.clock_was_set;
+        if wake.late_ns > limit_ns && counts {
+            shared.break_at(wake.deadline);
+        }
+        if let Some(began) = stint.begins(wake, Instant::now) {
+            shared.begin(began);
+        }
+        // What it had on another CPU says nothing of this one.
+        if is_there {
+            backlog.add(wake);
+        }
+        if let Some(lines) = lines.as_mut().filter(|_| counts) {
+            lines.add(wake);
+        }
+        shared.count_one();
+        stint.goes_on_after(wake) && go_on()
+    };
+    let interval = arguments.extent.interval;
+    if let Some(at) = at {
+        wakes_by_wall(at, interval, waiting, rouser, go_on, each);
+    } else {
+        let first = Instant::now() + interval.min(Duration::from_millis(1));
+        wakes(first, interval, waiting, rouser, go_on, each);
+    }
+    if let Some(presence) = presence {
+        *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
+    }
+}
+
+fn row(cpu: Option<usize>, lateness: &Lateness, course: &Course) -> Option<Row> {
+    Some(Row {
+        cpu,
+        figures: Figures::of(lateness)?,
+        clock_was_set: lateness.clock_was_set(),
+        course_every_ns: course.every_ns(),
+        course: course.rows(),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+fn page(data: &Data, all: &Lateness) -> Vec<Block> {
+    let columns = [&["CPU"][..], &Figures::COLUMNS].concat();
+    let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
+    let cells = |name: String, figures: &Figures| [vec![Cell::plain(name)], figures.cells()].concat();
+    let mut rows: Vec<_> = data.results.iter().map(|row| cells(name_of(row.cpu), &row.figures)).collect();
+    if data.results.len() > 1 {
+        rows.extend(Figures::of(all).map(|figures| cells("all".to_owned(), &figures)));
+    }
+    let mut blocks = vec![Block::Table(Table { columns, rows })];
+    blocks.extend(bars(all, ("late by", "samples")));
+    let how = match data.by {
+        "looking" => "a thread that looks at the clock all the time knew of deadlines",
+        "hpt" => "a thread was there at deadlines, by hpt's Sleeper,",
+        _ => "the kernel woke a thread at deadlines",
+    };
+    // Of a run that ended before its first deadline the kernel's word is left.
+    let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
+    if data.results.is_empty() {
+        cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
+    }
+    let thread = data.thread.words_of_threads(&cpus) + &absences::except(&data.away);
+    let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
+    let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
+    blocks.push(Block::Text(format!(
+        "How late {how} {} apart, for {:.1} s from {} on{wall}. {thread}. missed: deadlines that had passed before they were waited for. \
+         Quantiles have ten samples beyond them at least. \
+         Time by {}: a look at it takes {}{step}, and is in every figure. {}",
+        short_time(data.interval_ns as f64),
+        data.elapsed_s,
+        data.at.as_ref().unwrap_or(&data.began),
+        data.source,
+        short_time(data.look_ns as f64),
+        data.head.machine.line()
+    )));
+    if let Some(line) = &data.pulse {
+        blocks.push(Block::Text(format!(
+            "{line} was driven to its other level at each deadline, right after the look at the clock."
+        )));
+    }
+    blocks.extend(ended_by(data.broke_at_ns, "was too late: it was due"));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{SourceId, measure::Lateness};
+    use jiff::{Zoned, civil, tz::TimeZone};
+
+    use super::{Course, Data, TimeOfDay, page, row, time_of_day};
+    use crate::{
+        golden,
+        output::{Document, latency_files},
+        sampling::{absences, realtime::tests::example},
+    };
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let threads = latency_files::tests::threads();
+        let mut all = Lateness::new();
+        threads.iter().for_each(|thread| all.add(&thread.lateness));
+        let mut course = Course::new();
+        [(0, 500), (12_000_000, 25_000_000)].into_iter().for_each(|(at_ns, late_ns)| course.record(at_ns, late_ns));
+        let data = Data {
+            head: golden::head("latency-timer"),
+            interval_ns: 1_000_000,
+            at: None,
+            by: "kernel",
+            pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
+            thread: example(),
+            source: SourceId::new("tsc"),
+            look_ns: 21,
+            step_ns: Some(10),
+            began: "2001-09-09T01:46:40Z".to_owned(),
+            elapsed_s: 60.0,
+            broke_at_ns: Some(1_000_000_000),
+            interrupted: true,
+            away: vec![absences::tests::example()],
+            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("latency-timer", &Document::new(&data, "results", page(&data, &all)));
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_next_one_and_a_date_is_that_date() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let now: Zoned = civil::datetime(2030, 1, 31, 12, 0, 0, 0).to_zoned(zone).expect("a moment");
+        let at =
+            |text| time_of_day(text).map(|time| time.after(&now).map(|at| humantime::format_rfc3339(at).to_string()));
+        let some = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(at("12:00:00.5"), some("2030-01-31T10:00:00.500000000Z"));
+        assert_eq!(at("12:00"), some("2030-02-01T10:00:00Z"));
+        assert_eq!(at("00:00:01"), some("2030-01-31T22:00:01Z"));
+        assert_eq!(at("2030-01-31T10:00:01Z"), some("2030-01-31T10:00:01Z"));
+        assert_eq!(at("2030-01-31T12:00:01+02:00"), some("2030-01-31T10:00:01Z"));
+        assert_eq!(at("2030-01-31T09:59:59Z"), Ok(None));
+        assert!(matches!(time_of_day("2031-05-06 07:08:09"), Ok(TimeOfDay::Exactly(_))));
+        for wrong in ["", "25:00", "noon", "12", "2030-01-31", "12:00Z", "2030-02-30T00:00:00Z"] {
+            assert!(at(wrong).is_err(), "{wrong}: {:?}", at(wrong));
+        }
+    }
+}

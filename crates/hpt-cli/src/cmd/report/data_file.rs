@@ -1,0 +1,159 @@
+//! A report as it is kept: what was measured, by which commands, with each command's own document inside.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::plan::PLANS;
+use crate::{
+    exit::{Failure, causes},
+    output::chart,
+};
+
+pub(super) const KIND: &str = "report";
+pub(super) const SCHEMA: u32 = 1;
+/// A larger file is no report: one of a hundred CPUs has a hundredth of it.
+const LARGEST: u64 = 256 << 20;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) schema: u32,
+    pub(super) kind: String,
+    pub(super) hpt: String,
+    /// What the user called it; nothing else tells whose it is.
+    pub(super) name: Option<String>,
+    pub(super) machine: Value,
+    /// What emulates the machine, where that shows.
+    pub(super) emulated_by: Option<String>,
+    pub(super) began: String,
+    pub(super) elapsed_s: f64,
+    pub(super) interrupted: bool,
+    pub(super) parts: Vec<Part>,
+    /// Each part's own document, by its name.
+    pub(super) documents: Map<String, Value>,
+    pub(super) notes: Vec<String>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) command: String,
+    pub(super) state: State,
+    /// Why there is nothing of it.
+    pub(super) why: Option<String>,
+    pub(super) elapsed_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Measured,
+    Interrupted,
+    NotBegun,
+    Failed,
+}
+
+impl State {
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Interrupted => "ended early",
+            Self::NotBegun => "not begun",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn document(&self, part: &str) -> Option<&Value> {
+        self.documents.get(part)
+    }
+
+    /// Reads a report that was kept, or says what is wrong with it.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
+        let content = content(path).map_err(|cause| not(cause.to_string()))?;
+        Self::of(&content).map_err(not)
+    }
+
+    fn of(content: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(content).map_err(|cause| {
+            if cause.is_eof() { format!("it is cut off: {cause}") } else { format!("it is no JSON: {cause}") }
+        })?;
+        match value.get("kind").and_then(Value::as_str) {
+            Some(KIND) => {}
+            Some(other) => return Err(format!("it is a document of kind {other:?}; a report is made by `hpt report`")),
+            None => return Err("it is no document of hpt's".to_owned()),
+        }
+        match value.get("schema").and_then(Value::as_u64) {
+            Some(schema) if schema == u64::from(SCHEMA) => {}
+            Some(schema) if schema > u64::from(SCHEMA) => {
+                return Err(format!(
+                    "its layout is number {schema}, and this hpt knows number {SCHEMA}; a newer hpt reads it"
+                ));
+            }
+            _ => return Err("it does not say which layout it has".to_owned()),
+        }
+        let report: Self =
+            serde_json::from_value(value).map_err(|cause| format!("it is a report of another shape: {cause}"))?;
+        for (part, document) in &report.documents {
+            let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+            let is_known = PLANS.iter().any(|plan| plan.name == part && plan.kind == kind);
+            if !is_known || document.get("schema").and_then(Value::as_u64) != Some(1) {
+                return Err(format!("its part {part:?} holds no document that this hpt knows"));
+            }
+            chart::says_where(document).map_err(|why| {
+                format!("its part {part:?} does not say on what machine it was measured: {}", causes(&why))
+            })?;
+        }
+        Ok(report)
+    }
+}
+
+fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt};
+    let regular = |what: &std::fs::Metadata| what.is_file();
+    // Before opening: to open a device may have effects.
+    if !regular(&path.metadata()?) {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    // Without waiting for a program that writes into a pipe.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let what = file.metadata()?;
+    let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());
+    if !regular(&what) {
+        return Err(wrong("it is not a regular file"));
+    }
+    if what.len() > LARGEST {
+        return Err(wrong("it is larger than any report"));
+    }
+    let mut content = Vec::new();
+    file.take(LARGEST).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Report;
+
+    #[test]
+    fn what_is_no_report_is_refused_with_a_reason() {
+        for (content, why) in [
+            ("", "cut off"),
+            (r#"{"schema": 1, "kind": "rep"#, "cut off"),
+            ("report", "no JSON"),
+            ("\u{0}\u{1}", "no JSON"),
+            ("[1]", "no document of hpt's"),
+            (r#"{"schema": 1, "kind": "bench"}"#, "kind \"bench\""),
+            (r#"{"kind": "report"}"#, "which layout"),
+            (r#"{"schema": 2, "kind": "report"}"#, "newer hpt"),
+            (r#"{"schema": 18446744073709551615, "kind": "report"}"#, "newer hpt"),
+            (r#"{"schema": 1, "kind": "report"}"#, "another shape: missing field"),
+        ] {
+            let said = Report::of(content.as_bytes()).expect_err(content);
+            assert!(said.contains(why), "{content}: {said}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The files of a report: all of them are written beside their places before any is put there, so that a full disk leaves none half written.
+//! Knows no content.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    exit::Failure,
+    output::{
+        chart,
+        files::{self, Unfinished},
+    },
+};
+
+/// Where what goes.
+#[derive(Debug)]
+pub(super) struct Keeping<'a> {
+    pub(super) page: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
+    /// A folder.
+    pub(super) pictures: Option<&'a Path>,
+    pub(super) force: bool,
+}
+
+/// What was kept.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    pub(super) page: Option<&'a Path>,
+    pub(super) data: Option<&'a Path>,
+    pub(super) pictures: Option<(&'a Path, usize)>,
+}
+
+impl Keeping<'_> {
+    /// Refuses what cannot be written, or is there already, before anything is measured.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        for path in self.page.iter().chain(&self.data) {
+            match fs::symlink_metadata(path) {
+                Ok(what) if what.is_dir() => return Err(nothing(path)(io::ErrorKind::IsADirectory.into())),
+                Ok(_) if !self.force => return Err(Failure::ThereAlready(path.clone())),
+                Ok(_) | Err(_) => {}
+            }
+            // Of a folder that is not there.
+            if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
+            }
+            Unfinished::beside(path).map_err(nothing(path))?;
+        }
+        if let Some(folder) = self.pictures {
+            if let Some(there) = fs::read_dir(folder).ok().and_then(|mut entries| entries.next())
+                && !self.force
+            {
+                let first = there.map_or_else(|_| folder.to_owned(), |entry| entry.path());
+                return Err(Failure::ThereAlready(first));
+            }
+            if let Some(path) = drawings(folder).into_iter().find(|path| path.is_dir()) {
+                return Err(nothing(&path)(io::ErrorKind::IsADirectory.into()));
+            }
+            let _gone_again = MadeFolders::down_to(folder).map_err(nothing(folder))?;
+            Unfinished::beside(&folder.join("any")).map_err(nothing(folder))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to put a page, or data, in the place of a file that is read: those data may be the only ones.
+    pub(super) fn spare(&self, read: &[&Path]) -> Result<(), Failure> {
+        let is_read = |path: &&PathBuf| {
+            let place = fs::canonicalize(path).ok();
+            place.is_some() && read.iter().any(|read| fs::canonicalize(read).ok() == place)
+        };
+        match self.page.iter().chain(&self.data).find(is_read) {
+            Some(path) => Err(Failure::OverItsData(path.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes everything, then puts everything in its place.
+    pub(super) fn keep(&self, page: &str, data: &str, pictures: &[(String, String)]) -> Result<Kept<'_>, Failure> {
+        self.check()?;
+        let made = self.pictures.map(|folder| MadeFolders::down_to(folder).map_err(nothing(folder))).transpose()?;
+        let mut files: Vec<(PathBuf, &str)> = Vec::new();
+        files.extend(self.page.iter().map(|path| (path.clone(), page)));
+        files.extend(self.data.iter().map(|path| (path.clone(), data)));
+        if let Some(folder) = self.pictures {
+            files.extend(pictures.iter().map(|(name, svg)| (folder.join(format!("{name}.svg")), svg.as_str())));
+        }
+        let written: Result<Vec<_>, Failure> =
+            files.iter().map(|(path, content)| beside(path, content).map_err(nothing(path))).collect();
+        let written = written?;
+        if let Some((path, _)) = files.iter().find(|(path, _)| path.is_dir()) {
+            return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
+        }
+        for ((path, _), file) in files.iter().zip(written) {
+            file.put(self.force).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
+        }
+        made.into_iter().for_each(MadeFolders::stay);
+        // Those of an earlier report: beside the new ones they would pass for this machine's.
+        let earlier = self.pictures.map(drawings).unwrap_or_default();
+        for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
+            fs::remove_file(path).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
+        }
+        Ok(Kept {
+            page: self.page.as_deref(),
+            data: self.data.as_deref(),
+            pictures: self.pictures.map(|folder| (folder, pictures.len())),
+        })
+    }
+}
+
+/// Folders that were not there before, the outermost first: they go again, as far as nothing is in them, unless they are to stay.
+#[derive(Debug)]
+struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// Makes `folder`, and those above it that are missing.
+    fn down_to(folder: &Path) -> io::Result<Self> {
+        let mut missing: Vec<PathBuf> = folder
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err())
+            .map(Path::to_owned)
+            .collect();
+        missing.reverse();
+        let made = Self(missing);
+        fs::create_dir_all(folder)?;
+        // After making it, so that a link on the way is seen.
+        files::check_folder(folder)?;
+        Ok(made)
+    }
+
+    fn stay(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Where somebody else put something in it, it stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// What is called in a folder as pictures of a report are: `01-cost.svg`.
+fn drawings(folder: &Path) -> Vec<PathBuf> {
+    let is_called_so = |name: &str| {
+        let numbered = name.strip_suffix(".svg").and_then(|name| name.split_once('-'));
+        numbered.is_some_and(|(number, _)| number.len() >= 2 && number.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_called_so));
+    named.map(|entry| entry.path()).collect()
+}
+
+/// Whether a file is a picture that a report wrote, by how it begins.
+fn is_ours(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let is_file = fs::symlink_metadata(path).is_ok_and(|what| what.is_file());
+    let read = is_file && fs::File::open(path).is_ok_and(|file| file.take(1_000).read_to_end(&mut begin).is_ok());
+    read && String::from_utf8_lossy(&begin).contains(chart::MARK)
+}
+
+fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {
+    let path = path.to_owned();
+    move |cause| Failure::NothingWritten { path: path.clone(), cause }
+}
+
+/// A file with that content that can take the place of `path`, wholly on the disk.
+fn beside(path: &Path, content: &str) -> io::Result<Unfinished> {
+    let mut file = Unfinished::beside(path)?;
+    file.fill(content.as_bytes())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::Keeping;
+    use crate::output::chart;
+
+    #[test]
+    fn pictures_of_an_earlier_report_go_and_nothing_else_does() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        let own = format!("<svg {}/>", chart::MARK);
+        for (name, content) in [
+            ("01-cost.svg", own.as_str()),
+            ("02-old.svg", &own),
+            ("03-mine.svg", "<svg/>"),
+            ("old.svg", &own),
+            ("04-notes.txt", &own),
+        ] {
+            fs::write(path(name), content).expect("ours");
+        }
+        let keeping = Keeping { page: Some(path("a.html")), data: None, pictures: Some(folder.path()), force: true };
+        let drawn = |name: &str| vec![(name.to_owned(), own.clone())];
+        keeping.keep("page", "", &drawn("01-cost")).expect("it may be replaced");
+        let there = || {
+            let mut names: Vec<_> = fs::read_dir(folder.path())
+                .expect("ours")
+                .map(|entry| entry.expect("ours").file_name().into_string().expect("UTF-8"))
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(there(), ["01-cost.svg", "03-mine.svg", "04-notes.txt", "a.html", "old.svg"]);
+
+        // A folder in the place of a picture: nothing is changed, and that is known before anything is measured.
+        fs::create_dir(path("02-latency.svg")).expect("ours");
+        let before = there();
+        for refused in [keeping.check().err(), keeping.keep("other", "", &drawn("02-latency")).err()] {
+            assert!(refused.is_some_and(|why| why.to_string().contains("02-latency.svg")));
+        }
+        assert_eq!((there(), fs::read_to_string(path("a.html")).expect("there").as_str()), (before, "page"));
+    }
+
+    #[test]
+    fn nothing_is_replaced_unasked_and_nothing_is_left_half_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        let pictures = path("pictures");
+        let keeping = |force| Keeping {
+            page: Some(path("a.html")),
+            data: Some(path("a.json")),
+            pictures: Some(&pictures),
+            force,
+        };
+        let drawn = [("one".to_owned(), "<svg/>".to_owned())];
+        keeping(false).keep("page", "{}", &drawn).expect("everything is new");
+        assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "page");
+        assert_eq!(fs::read_to_string(path("pictures/one.svg")).expect("there"), "<svg/>");
+        let refused = keeping(false).keep("other", "{}", &drawn).expect_err("it is there");
+        assert!(refused.to_string().contains("--force"), "{refused}");
+        assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "page");
+        keeping(true).keep("other", "{}", &drawn).expect("it may be replaced");
+        assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
+
+        // Where nothing can be written, no folder is left either that was made for it, also no outer one.
+        let (outer, inner) = (path("outer"), path("outer/inner"));
+        let nowhere =
+            Keeping { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };
+        nowhere.keep("page", "", &drawn).expect_err("the folder is not there");
+        let only_pictures = Keeping { page: None, data: None, pictures: Some(&inner), force: false };
+        only_pictures.check().expect("it can be made");
+        assert!(!outer.exists());
+        let too_long = "x".repeat(300);
+        only_pictures.keep("", "", &[(too_long, "<svg/>".to_owned())]).expect_err("no file is called so");
+        assert!(!outer.exists());
+        only_pictures.keep("", "", &drawn).expect("everything is new");
+        assert!(inner.join("one.svg").is_file());
+
+        // The last of three cannot be written: none of the others is changed.
+        let blocked =
+            Keeping { page: Some(path("a.html")), data: Some(path("not there/a.json")), pictures: None, force: true };
+        blocked.keep("third", "{}", &[]).expect_err("the folder is not there");
+        assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
+        assert_eq!(left.len(), 4, "{left:?}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Ten million reads of the kernel's clocks, under the clock source in use, or under each.
+
+use std::time::Duration;
+
+use super::{Measured, Outlook, Part, Published, Recipe, Run, Ways};
+use crate::{
+    context::Context,
+    exit::Failure,
+    kernel_clocksources::{Cost, Timing, measure as measure_clocks},
+};
+
+const fn published(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "s" }
+}
+
+const fn claims(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "ns" }
+}
+
+/// The kernel's names of the published clock sources, and that of example 15.1, which is the same measurement as CLOCK_MONOTONIC's of 15.5.
+const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
+const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
+/// As many reads as were published.
+const READS: f64 = 1e7;
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "clock-sources",
+    title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and what they claim, by the kernel's clock source",
+    published_in: "chapter, examples 15.1, 15.3 and 15.5",
+    hardware: "a PC with RHEL 8 for Real Time",
+    differs: "here under the clock source that is in use; under the others as well with --all-clock-sources, which takes root. 15.1 there is the time of a whole program, here of the \
+              reads alone, of which user and system are in the kernel's ticks; fewer reads are told as ten million would take",
+    published: &[
+        published("15.1, TSC", 0.601),
+        published("15.1, TSC, user", 0.592),
+        published("15.1, TSC, system", 0.002),
+        published("15.1, HPET", 12.263),
+        published("15.1, HPET, user", 12.197),
+        published("15.1, HPET, system", 0.001),
+        published("15.1, ACPI PM", 24.461),
+        published("15.1, ACPI PM, user", 0.504),
+        published("15.1, ACPI PM, system", 23.776),
+        claims("monotonic claims, tsc", 1.0),
+        claims("monotonic claims, hpet", 1.0),
+        claims("monotonic claims, acpi_pm", 1.0),
+        claims("monotonic-coarse claims, tsc", 999_848.0),
+        claims("monotonic-coarse claims, hpet", 999_848.0),
+        claims("monotonic-coarse claims, acpi_pm", 999_848.0),
+        published("monotonic, tsc", 0.567),
+        published("monotonic, hpet", 12.257),
+        published("monotonic, acpi_pm", 25.524),
+        published("monotonic-coarse, tsc", 0.120),
+        published("monotonic-coarse, hpet", 0.119),
+        published("monotonic-coarse, acpi_pm", 0.119),
+    ],
+    way: Some(outlook),
+    parts: &[Part {
+        name: "reads",
+        count: 10_000_000,
+        short: 100_000,
+        each: Duration::from_nanos(200),
+        continues: false,
+        measure,
+    }],
+};
+
+fn outlook(_: &Context, ways: &Ways) -> Result<Outlook, Failure> {
+    let under = ways.clock_sources.as_ref().map(|comparison| format!("under {}", comparison.names.join(", ")));
+    Ok(Outlook { conditions: under.into_iter().collect(), ..Outlook::default() })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    let sources = run.context.host.clock_sources();
+    let current = sources.current.clone().unwrap_or_else(|| "unknown".to_owned());
+    let under = run.ways.clock_sources.as_ref().map_or(1, |comparison| comparison.names.len());
+    let all = run.count as f64 * (CLOCKS.len() * under) as f64;
+    let progress = |done: u64| (run.progress)(done as f64 / all);
+    let mut not_taken = Vec::new();
+    let (results, by) = if let Some(comparison) = &run.ways.clock_sources {
+        let made = comparison.make(run.context, "hpt experiment", &CLOCKS, run.count, &|_, done| progress(done))?;
+        run.warnings.borrow_mut().extend(made.warnings);
+        not_taken = made.not_taken;
+        (made.results, made.stopwatch)
+    } else {
+        let (timing, mut results) = (Timing::of(run.context)?, Vec::new());
+        measure_clocks(run.context, &timing, &current, &CLOCKS, run.count, &progress, &mut results)?;
+        (results, timing.stopwatch_name())
+    };
+    let mut found: Vec<Measured> = results.iter().flat_map(|cost| figures(cost, &by)).collect();
+    if !run.goes_on() {
+        return Ok(found);
+    }
+    let is_missing = |name: &str| !results.iter().any(|cost| cost.clock_source == name);
+    for (name, _) in SOURCES.into_iter().filter(|(name, _)| is_missing(name)) {
+        let refused = not_taken.iter().find(|not| not.clock_source == name).map(|not| not.reason.as_str());
+        let why = why_not(name, &current, sources.offers(name), refused);
+        let of_it = RECIPE.published.iter().filter(|published| is_of(published.what, name));
+        found.extend(of_it.map(|published| Measured::missing(published.what, published.unit, why.as_str())));
+    }
+    Ok(found)
+}
+
+/// Whether a published figure is of this clock source.
+fn is_of(what: &str, name: &str) -> bool {
+    let example = SOURCES.iter().find(|(other, _)| *other == name).map_or("", |(_, example)| example);
+    what == example || what.starts_with(&format!("{example}, ")) || what.ends_with(&format!(", {name}"))
+}
+
+fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&str>) -> String {
+    match (refused, offered) {
+        (Some(refused), _) => format!("{name} was not taken: {refused}"),
+        (None, Some(true)) => {
+            format!(
+                "{current} is in use; as root, --all-clock-sources measures {name} as well, and puts {current} back"
+            )
+        }
+        (None, Some(false)) => format!(
+            "the kernel of this machine does not offer {name}: it takes a PC that has it, and a kernel that has not dropped it; `hpt clocksource` says why"
+        ),
+        (None, None) => {
+            "the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there; mount /sys"
+                .to_owned()
+        }
+    }
+}
+
+/// What stands beside the examples.
+#[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
+fn figures(cost: &Cost, by: &str) -> Vec<Measured> {
+    let Cost { clock_source, clock, in_a_row, singly, .. } = cost;
+    let how = format!("{clock} ({})", cost.read_path);
+    // What fewer reads take, as ten million would.
+    let as_published = |seconds: f64| seconds * READS / (in_a_row.calls as f64).max(1.0);
+    let figure =
+        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", in_a_row.calls, how.as_str());
+    let mut found = vec![figure(format!("{clock}, {clock_source}"), in_a_row.total_s)];
+    let example = SOURCES.iter().find(|(name, _)| name == clock_source).filter(|_| *clock == "monotonic");
+    if let Some((_, example)) = example {
+        let parts = [("", in_a_row.total_s), (", user", in_a_row.user_s), (", system", in_a_row.system_s)];
+        found.extend(parts.map(|(part, seconds)| figure(format!("{example}{part}"), seconds)));
+    }
+    let claims = format!("{clock} claims, {clock_source}");
+    found.extend(cost.resolution_ns.map(|ns| Measured::figure(&claims, ns as f64, "ns", 1, "clock_getres")));
+    if let Some(p50) = singly.single_p50_ns {
+        let what = format!("{clock}, {clock_source}: a single read");
+        let single = Measured::figure(
+            &what,
+            p50,
+            "ns",
+            singly.single_samples.unwrap_or(0),
+            format!("{how}; p50, timed by {by}"),
+        );
+        let quantiles = (singly.single_p50_ns, singly.single_p99_ns, singly.single_max_ns);
+        found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..single });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RECIPE, SOURCES, is_of, why_not};
+
+    #[test]
+    fn every_published_figure_is_of_one_clock_source() {
+        for published in RECIPE.published {
+            let of = SOURCES.iter().filter(|(name, _)| is_of(published.what, name)).count();
+            assert_eq!(of, 1, "{}", published.what);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_says_what_it_takes() {
+        assert!(why_not("hpet", "tsc", Some(true), None).contains("--all-clock-sources"));
+        assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet: it takes"));
+        assert!(why_not("hpet", "unknown", None, None).contains("mount /sys"));
+        assert!(why_not("hpet", "tsc", Some(true), Some("overridden")).contains("not taken: overridden"));
+    }
+}

@@ -1,0 +1,129 @@
+//! The cost of a clock: the kernel's by system call, and hpt's own.
+
+use std::time::Duration;
+
+use hpt_core::{Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource};
+
+use super::{Bench, Chosen, Measured, Part, Published, Recipe, Run, in_one_line};
+use crate::exit::Failure;
+
+const fn published(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "µs" }
+}
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "cost",
+    title: "the cost of a read: the kernel's clock as the system serves it, by system call, and hpt's clock",
+    published_in: "HighPerTimer (2012 to 2016), Table 1",
+    hardware: "eight machines, each named with its figures; 10^8 calls",
+    differs: "there the library was HighPerTimer in C++, here it is hpt's Instant; this machine's two figures stand beside those of every published machine of its kind, x86 or ARM",
+    published: &[
+        published("i7-2600, system", 0.031),
+        published("i7-2600, library", 0.017),
+        published("i5-3337U, system", 0.044),
+        published("i5-3337U, library", 0.019),
+        published("Opteron 4238, system", 0.061),
+        published("Opteron 4238, library", 0.031),
+        published("Athlon BE-2350, system", 1.117),
+        published("Athlon BE-2350, library", 1.063),
+        published("VIA U4025, system", 0.102),
+        published("VIA U4025, library", 0.038),
+        published("Cortex-A8, system", 1.262),
+        published("Cortex-A8, library", 0.391),
+        published("Cortex-A9, system", 2.0),
+        published("Cortex-A9, library", 0.508),
+        published("Cortex-A5, system", 2.069),
+        published("Cortex-A5, library", 0.636),
+    ],
+    way: None,
+    parts: &[Part {
+        name: "cost",
+        count: 100_000_000,
+        short: 50_000,
+        each: Duration::from_nanos(500),
+        continues: false,
+        measure,
+    }],
+};
+
+/// hpt's clock as a source.
+#[derive(Debug)]
+struct Own(SourceInfo);
+
+impl TimeSource for Own {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        Instant::now_unordered().as_nanoseconds()
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.0
+    }
+}
+
+fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    hpt_core::clock::prime();
+    let bench = Bench::of(run)?;
+    let by_call = PosixClock::open_by_system_call(&run.context.host, PosixId::Monotonic);
+    let by_call = by_call.map(|clock| Chosen::of(Opened::Shared(Box::new(clock))));
+    let by_call = by_call.map_err(|reason| in_one_line(&Failure::Source { name: "monotonic".to_owned(), reason }));
+    let kernel = run.context.open("monotonic").map(Chosen::of)?;
+    let own = Chosen {
+        opened: Opened::Shared(Box::new(Own(SourceInfo::new(SourceId::new("instant"))))),
+        how: format!("hpt's Instant, by {}", hpt_core::clock::source().0),
+    };
+    let mut found = Vec::new();
+    let clocks = [("system", Ok(kernel)), ("library", Ok(own)), ("system call", by_call)];
+    for (place, (what, chosen)) in clocks.into_iter().enumerate() {
+        let what = format!("this machine, {what}");
+        match chosen {
+            Err(why) => found.push(Measured::missing(&what, "µs", why)),
+            Ok(chosen) => {
+                let cost = bench.cost(run, chosen.opened.as_dyn(), (place, 3));
+                found.extend(bench.figures(&what, &cost, 1.0, ("µs", 1e3), &chosen.how));
+            }
+        }
+        if !run.goes_on() {
+            break;
+        }
+    }
+    let architecture = run.context.host.facts().architecture.name();
+    Ok(beside_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
+}
+
+/// This machine's figures under the names of the published machines of its kind.
+fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
+    let is_arm = |name: &str| name.starts_with("Cortex");
+    let here_is_arm = architecture != "x86-64";
+    let beside = RECIPE.published.iter().filter_map(|published| {
+        if is_arm(published.what) != here_is_arm {
+            let why = format!("measured on a machine of another kind; this one is {architecture}");
+            return Some(Measured::elsewhere(published.what, "µs", why));
+        }
+        let (_, which) = published.what.rsplit_once(", ")?;
+        let own = found.iter().find(|figure| figure.what == format!("this machine, {which}"))?;
+        Some(Measured { what: published.what.to_owned(), ..own.clone() })
+    });
+    beside.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Measured, RECIPE, beside_each};
+    use crate::experiments::Standing;
+
+    #[test]
+    fn figures_stand_beside_machines_of_the_same_kind_alone() {
+        let own =
+            |which: &str, value| Measured::figure(&format!("this machine, {which}"), value, "µs", 7, "by a clock");
+        for (architecture, alike) in [("x86-64", "i7-2600"), ("aarch64", "Cortex-A8"), ("armv7", "Cortex-A5")] {
+            let beside = beside_each(&[own("system", 2.0), own("library", 1.0)], architecture);
+            assert_eq!(beside.len(), RECIPE.published.len());
+            let of = |what: String| beside.iter().find(|figure| figure.what == what).expect("it is published");
+            assert_eq!(of(format!("{alike}, system")).value, Some(2.0));
+            assert_eq!(of(format!("{alike}, library")).value, Some(1.0));
+            let other = if architecture == "x86-64" { "Cortex-A9, system" } else { "VIA U4025, system" };
+            assert_eq!(of(other.to_owned()).standing, Standing::Elsewhere);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How late a thread on a core of its own knows that a delay has ended.
+
+use std::time::Duration;
+
+use hpt_core::{
+    Instant,
+    measure::{Lateness, Rouser, Waiting, wakes},
+    realtime::Conduct,
+};
+
+use super::{Measured, Outlook, Part, Published, Recipe, Run, Tally, Ways};
+use crate::{
+    context::Context,
+    exit::Failure,
+    sampling::realtime::{RealtimeOptions, Settings},
+};
+
+/// From one delay's end to the next.
+const PERIOD: Duration = Duration::from_millis(1);
+/// So many follow one another; then the progress is drawn.
+const STRETCH: u64 = 1_000;
+/// What was counted is kept so often.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+const UNDER: &str = "under 3 µs, more than";
+const WORST: &str = "worst";
+/// The post's own line of counts: so many were so many whole microseconds late.
+const COUNTS: [&str; 4] = ["0 µs late", "1 µs late", "2 µs late", "3 µs late"];
+const MISSED: &str = "ended while the thread was kept away";
+/// The kernel's list of CPUs on which it schedules nothing by itself.
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+const BY: &str = "hpt experiment";
+
+const fn counted(what: &'static str, value: f64) -> Published {
+    Published { what, value, unit: "delays" }
+}
+
+pub(super) const RECIPE: Recipe = Recipe {
+    name: "isolated-core",
+    title: "how late a thread on a core of its own knows that a delay has ended, for 18 hours",
+    published_in: "post (2018)",
+    hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
+    differs: "here a delay each millisecond, by SCHED_FIFO 99 where that is allowed, on a core that is isolated only if the machine was started so; as it was done \
+              there with --no-throttling and, for one frequency, --no-turbo on a PC or --governor performance on a Pi, which has no switch for turbo; else with the machine's own \
+              throttling, which takes 50 ms of each second there as well, and its own frequencies; delays that ended while the thread was kept away count as \
+              late in the share, and are in no other figure; of the post's line of counts, which are of more delays than are waited for here, these four are published",
+    published: &[
+        Published { what: UNDER, value: 99.0, unit: "%" },
+        Published { what: WORST, value: 41.0, unit: "µs" },
+        counted(COUNTS[0], 0.0),
+        counted(COUNTS[1], 76_961_522.0),
+        counted(COUNTS[2], 31_486_427.0),
+        counted(COUNTS[3], 9_058.0),
+    ],
+    way: Some(outlook),
+    parts: &[Part { name: "delays", count: 64_800_000, short: 1_000, each: PERIOD, continues: true, measure }],
+};
+
+/// By what it would run, as it is when it does: what is refused for 18 hours is refused before the first of them.
+fn outlook(context: &Context, ways: &Ways) -> Result<Outlook, Failure> {
+    hpt_core::clock::prime();
+    let (mut outlook, warnings) = held(context, ways, |settings| Outlook {
+        conditions: conditions(context, ways, settings),
+        notes: settings.notes().into_iter().map(|note| format!("{}: {note}", RECIPE.name)).collect(),
+        ..Outlook::default()
+    })?;
+    outlook.warnings = warnings;
+    Ok(outlook)
+}
+
+fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
+    hpt_core::clock::prime();
+    let how = |settings: &Settings| conditions(run.context, run.ways, settings).join("; ");
+    let (figures, warnings) = held(run.context, run.ways, |settings| count(run, &how(settings)))?;
+    run.warnings.borrow_mut().extend(warnings);
+    Ok(figures)
+}
+
+/// Does it with the thread and the machine around it as they are to be, and says what could not be put back.
+fn held<T>(context: &Context, ways: &Ways, doing: impl FnOnce(&Settings) -> T) -> Result<(T, Vec<String>), Failure> {
+    let (machine, thread) = RealtimeOptions::of_a_core_of_its_own(&ways.alone, ways.journal.as_deref());
+    let around = machine.hold_around(context, &[ways.cpu], Conduct::Spins, BY)?;
+    let held = thread.hold_thread(context, ways.cpu, Conduct::Spins, BY)?;
+    let done = doing(&Settings::of_several(&around.settings(), [held.settings()]));
+    Ok((done, [held.end(), around.end()].concat()))
+}
+
+/// What it runs by.
+fn conditions(context: &Context, ways: &Ways, settings: &Settings) -> Vec<String> {
+    let isolated = context.host.read(ISOLATED).unwrap_or_default();
+    let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();
+    let isolated = if isolated.is_empty() { "no CPU is isolated".to_owned() } else { format!("isolated: {isolated}") };
+    let by = format!("hpt's clock, by {}. {}", hpt_core::clock::source().0, settings.words(ways.cpu));
+    [vec![by, isolated], settings.notes()].concat()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
+    let missed_before = run.before.iter().find(|figure| figure.what == MISSED).and_then(|figure| figure.value);
+    let so_far = |lateness: &Lateness| figures(run, lateness, missed_before.unwrap_or(0.0), how);
+    let (mut lateness, mut done, mut kept) = (Lateness::new(), 0_u64, std::time::Instant::now());
+    while done < run.count && run.goes_on() {
+        let end = run.count.min(done + STRETCH);
+        wakes(
+            Instant::now() + PERIOD,
+            PERIOD,
+            Waiting::Polling,
+            &Rouser::default(),
+            || run.goes_on(),
+            |wake| {
+                lateness.record(wake);
+                done += 1;
+                done < end && run.goes_on()
+            },
+        );
+        // Between stretches: what is drawn and written there makes nobody late.
+        (run.progress)(done as f64 / run.count as f64);
+        if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
+            (run.keep)(done, so_far(&lateness));
+            kept = std::time::Instant::now();
+        }
+    }
+    so_far(&lateness)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shares")]
+fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) -> Vec<Measured> {
+    let mut late = Tally::default();
+    late.go_on(run.before, WORST, 1e3);
+    late.add_ticks(lateness.counts(), 1.0);
+    let Some(all) = late.figure(WORST, 1e3, "µs", how) else { return Vec::new() };
+    // In whole microseconds, as the post counts.
+    let whole = |us: usize| {
+        let is_so = |late_us: f64| (us as f64..us as f64 + 1.0).contains(&late_us);
+        all.distribution.iter().filter(|(late_us, _)| is_so(*late_us)).map(|(_, samples)| samples).sum::<u64>()
+    };
+    let counts = COUNTS.iter().enumerate();
+    let counts = counts.map(|(us, what)| Measured::figure(what, whole(us) as f64, "delays", all.samples, how));
+    let counts: Vec<_> = counts.collect();
+    let under: u64 = all.distribution.iter().filter(|(late_us, _)| *late_us < 3.0).map(|(_, samples)| samples).sum();
+    let missed = missed_before + lateness.missed() as f64;
+    // A delay that ended while the thread was kept away was late as well.
+    let under = under as f64 / (all.samples as f64 + missed) * 100.0;
+    let under = Measured::figure(UNDER, under, "%", all.samples, how);
+    let missed = Measured::figure(MISSED, missed, "delays", all.samples, how);
+    [vec![under, Measured { value: all.max, ..all }], counts, vec![missed]].concat()
+}

@@ -1,0 +1,282 @@
+//! What the kernel's clocks cost under each of its clock sources: changed one after the other, by consent, with a journal, and put back.
+//! Prints nothing.
+
+use std::{path::Path, time::Duration};
+
+use hpt_core::{
+    Frequency, Opened, SourceId, TimeSource, calibrate,
+    knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
+    measure::{Instruments, read_cost},
+    source::{self, are_one_reading},
+};
+use serde::Serialize;
+
+use crate::{
+    consent::consent,
+    context::Context,
+    exit::{Failure, causes},
+    output::rounded,
+    read_cost::{InARow, Singly},
+    source_granularity::granularity,
+};
+
+/// How long the counter is calibrated that times single reads.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
+
+/// That the reference counts by one of the sources beside it, and so cannot show the rate of that one.
+pub(crate) fn common_counter<'a>(
+    mut sources: impl Iterator<Item = &'a SourceId>,
+    reference: &dyn TimeSource,
+    counter: Option<&str>,
+) -> Option<String> {
+    let (counter, id) = (counter?, &reference.info().id);
+    let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
+    (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
+        format!(
+            "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
+             or jump that both share; a source with a counter of its own would, by --reference"
+        )
+    })
+}
+
+/// What one clock costs under one clock source, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cost {
+    pub(crate) clock_source: String,
+    pub(crate) clock: &'static str,
+    pub(crate) read_path: &'static str,
+    #[serde(flatten)]
+    pub(crate) in_a_row: InARow,
+    pub(crate) ratio_to_first: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) singly: Singly,
+    pub(crate) resolution_ns: Option<u64>,
+    pub(crate) granularity_ns: Option<f64>,
+}
+
+/// A clock source that was to be measured and was not.
+#[derive(Debug, Serialize)]
+pub(crate) struct NotTaken {
+    pub(crate) clock_source: String,
+    pub(crate) reason: String,
+}
+
+/// The machine's clock source, and what may be written there.
+pub(crate) struct Sources {
+    pub(crate) current: String,
+    pub(crate) available: Vec<String>,
+}
+
+pub(crate) fn sources(context: &Context) -> Result<Sources, Failure> {
+    let sources = context.host.clock_sources();
+    match (sources.current, sources.available) {
+        (Some(current), Some(available)) => Ok(Sources { current, available }),
+        (_, _) => Err(Failure::NoClockSources),
+    }
+}
+
+pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Result<(), Failure> {
+    if sources.available.iter().any(|available| available == name) {
+        return Ok(());
+    }
+    let outline = outline_clock_sources(&context.host);
+    let why = outline.absent.iter().find(|absent| absent.name == name).map(|absent| match absent.said.first() {
+        Some(said) => format!("; it was dropped: {}", said.text),
+        None => format!("; {}, see hpt clocksource", absent.had),
+    });
+    Err(Failure::NotOffered {
+        name: name.to_owned(),
+        available: sources.available.join(", "),
+        why: why.unwrap_or_default(),
+    })
+}
+
+/// A comparison that is allowed and meant.
+pub(crate) struct Comparison {
+    pub(crate) before: Sources,
+    /// The one in use first: where nothing else may be set, it is measured all the same.
+    pub(crate) names: Vec<String>,
+    pub(crate) journal: Journal,
+}
+
+/// What came of it.
+pub(crate) struct Compared {
+    pub(crate) results: Vec<Cost>,
+    pub(crate) not_taken: Vec<NotTaken>,
+    /// What timed single reads.
+    pub(crate) stopwatch: String,
+    /// What is in use afterwards, where that is told.
+    pub(crate) after: Option<String>,
+    /// What to say of a clock source that was not put back.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Comparison {
+    /// Of those `wanted`, of all that the kernel offers where none is named. Asks, where something is to be changed.
+    pub(crate) fn asked(
+        context: &Context,
+        wanted: &[String],
+        yes: bool,
+        journal: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let before = sources(context)?;
+        for name in wanted {
+            offered(context, &before, name)?;
+        }
+        let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
+        let mut names: Vec<String> = before.available.iter().filter(is_wanted).cloned().collect();
+        names.sort_by_key(|name| *name != before.current);
+        let journal = context.journal(journal)?;
+        let comparison = Self { before, names, journal };
+        if comparison.changes_something() {
+            Knob::clock_source().may_be_set()?;
+            let current = &comparison.before.current;
+            let others: Vec<_> = comparison.names.iter().filter(|name| *name != current).cloned().collect();
+            let warning = format!(
+                "this makes {} the clock source of the whole machine, one after the other, and then {current} again; meanwhile every program's readings of clocks cost \
+                 what each costs, and the kernel counts as not synchronised until a time daemon speaks again.",
+                others.join(", ")
+            );
+            if !consent(&warning, yes)? {
+                return Err(Failure::NotMeant);
+            }
+        }
+        Ok(comparison)
+    }
+
+    fn changes_something(&self) -> bool {
+        self.names.iter().any(|name| *name != self.before.current)
+    }
+
+    /// Measures these clocks under each clock source, and puts the first one back. `progress` is told the name of the one in use, and how many reads were made
+    /// under all of them.
+    pub(crate) fn make(
+        &self,
+        context: &Context,
+        by: &str,
+        clocks: &[&'static str],
+        calls: u64,
+        progress: &dyn Fn(&str, u64),
+    ) -> Result<Compared, Failure> {
+        let knob = Knob::clock_source();
+        // Before anything is measured: from here on nobody else changes it by hpt.
+        let mut change =
+            if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
+        let timing = Timing::of(context)?;
+        let (mut results, mut not_taken) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            if context.interrupted() {
+                break;
+            }
+            let came_first = knob.value().is_ok_and(|is| is == *name);
+            if let Some(change) = change.as_mut().filter(|_| !came_first) {
+                match change.set(name) {
+                    Ok(()) => {}
+                    Err(error @ (KnobError::Overridden { .. } | KnobError::Refused { .. })) => {
+                        not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let measured_before = results.len();
+            measure(context, &timing, name, clocks, calls, &|done| progress(name, done), &mut results)?;
+            // The kernel, or somebody without hpt, may have set another one: then nobody knows under which of them what was measured.
+            let is = knob.value()?;
+            if is != *name {
+                results.truncate(measured_before);
+                not_taken.push(NotTaken { clock_source: name.clone(), reason: did_not_stay(&is) });
+            }
+        }
+        // Whatever came of the measurement is told, and then what could not be put back.
+        let mut warnings = Vec::new();
+        if let Err(error) = change.map_or(Ok(()), Change::restore) {
+            let told = format!("{} was not put back: {}", self.before.current, causes(&error));
+            let is_left_alone = matches!(error, KnobError::ChangedSince { .. });
+            warnings.push(if is_left_alone { told } else { format!("{told}; try `hpt restore`") });
+        }
+        let (stopwatch, after) = (timing.stopwatch_name(), knob.value().ok());
+        Ok(Compared { results, not_taken, stopwatch, after, warnings })
+    }
+}
+
+/// Why what was measured says nothing of the clock source that was wanted.
+pub(crate) fn did_not_stay(is: &str) -> String {
+    format!("it did not stay: in the middle of the measurement {is} took its place")
+}
+
+/// The right to change it, as long as it is what it was when it was asked for consent.
+pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<Change, Failure> {
+    let change = knob.begin(journal, by)?;
+    if change.before() == sources.current {
+        Ok(change)
+    } else {
+        Err(Failure::ChangedMeanwhile(change.before().to_owned()))
+    }
+}
+
+/// What times single reads: a counter that does not depend on the kernel's clock source, where there is one.
+pub(crate) struct Timing {
+    counter: Option<(Opened, Frequency)>,
+}
+
+impl Timing {
+    pub(crate) fn of(context: &Context) -> Result<Self, Failure> {
+        let reference = context.open("monotonic-raw")?;
+        let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
+            let opened = source::open(&context.host, name).ok()?;
+            let measured = calibrate::calibrate(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
+            Some((opened, measured.frequency))
+        });
+        Ok(Self { counter })
+    }
+
+    pub(crate) fn stopwatch_name(&self) -> String {
+        self.counter
+            .as_ref()
+            .map_or_else(|| "monotonic-raw".to_owned(), |(counter, _)| counter.as_dyn().info().id.to_string())
+    }
+}
+
+/// Measures the clocks under the clock source that is in use now, which is `name`.
+pub(crate) fn measure(
+    context: &Context,
+    timing: &Timing,
+    name: &str,
+    clocks: &[&'static str],
+    calls: u64,
+    progress: &dyn Fn(u64),
+    results: &mut Vec<Cost>,
+) -> Result<(), Failure> {
+    let wall = context.open("monotonic-raw")?;
+    let (stopwatch, stopwatch_frequency) = match &timing.counter {
+        Some((counter, frequency)) => (counter.as_dyn(), *frequency),
+        None => (wall.as_dyn(), Frequency::GIGAHERTZ),
+    };
+    let instruments = Instruments { wall: wall.as_dyn(), stopwatch, stopwatch_frequency, cycles: None };
+    for &clock in clocks {
+        if context.interrupted() {
+            break;
+        }
+        // Opened anew, because whether the vDSO serves it depends on the clock source.
+        let opened = context.open(clock)?;
+        let before = results.len() as u64 * calls;
+        let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
+            progress(before.saturating_add(done));
+            !context.interrupted()
+        });
+        let info = opened.as_dyn().info();
+        let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
+        results.push(Cost {
+            clock_source: name.to_owned(),
+            clock,
+            read_path: info.read_path.name(),
+            in_a_row: InARow::of(&cost),
+            ratio_to_first: None,
+            singly: Singly::of(&cost),
+            resolution_ns: info.claimed_resolution_ns,
+            granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
+        });
+    }
+    Ok(())
+}

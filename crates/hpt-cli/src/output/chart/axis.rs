@@ -1,0 +1,161 @@
+//! Scales of charts: which part of the numbers is shown, where it is marked and how the marks are called.
+//! Draws nothing.
+
+/// Powers of ten that a logarithmic scale may show; what lies outside stands at its end.
+const LEAST_POWER: f64 = -3.0;
+const MOST_POWER: f64 = 15.0;
+
+/// A scale. Positions are what the drawing counts in: the number itself, its logarithm, or the place of a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    /// What it counts, and in what.
+    pub(super) title: String,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Where it is marked, and how the mark is called.
+    pub(super) ticks: Vec<(f64, String)>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Linear,
+    Log,
+    Names,
+}
+
+impl Axis {
+    /// Powers of ten, from the one below the least value to the one above the greatest; what is not positive has no place on it.
+    pub(super) fn log(title: &str, values: impl IntoIterator<Item = f64>, text: impl Fn(f64) -> String) -> Self {
+        let powers = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).map(power);
+        let (least, most) =
+            powers.fold((MOST_POWER, LEAST_POWER), |(least, most), power| (least.min(power), most.max(power)));
+        let (low, high) = if least > most { (0.0, 1.0) } else { (least.floor(), most.ceil()) };
+        let high = if high > low { high } else { low + 1.0 };
+        let every = if high - low > 9.0 { 2.0 } else { 1.0 };
+        let ticks = steps(low, high, every).map(|power| (power, text(10_f64.powf(power)))).collect();
+        Self { title: title.to_owned(), low, high, ticks, kind: Kind::Log }
+    }
+
+    /// Round steps around all values, and around zero where `from_zero`.
+    pub(super) fn linear(
+        title: &str,
+        values: impl IntoIterator<Item = f64>,
+        from_zero: bool,
+        text: impl Fn(f64) -> String,
+    ) -> Self {
+        let begin = if from_zero { (0.0, 0.0) } else { (f64::MAX, f64::MIN) };
+        let sound = values.into_iter().filter(|value| value.abs() < 1e18);
+        let (least, most) = sound.fold(begin, |(least, most): (f64, f64), value| (least.min(value), most.max(value)));
+        let (least, most) = if least > most { (0.0, 1.0) } else { (least, most) };
+        let extent = if most > least { most - least } else { least.abs().max(1.0) };
+        let step = round_step(extent / 5.0);
+        let (low, high) = ((least / step).floor() * step, (most / step).ceil() * step);
+        let high = if high > low { high } else { low + step };
+        let ticks = steps(low, high, step).map(|value| (value, text(value))).collect();
+        Self { title: title.to_owned(), low, high, ticks, kind: Kind::Linear }
+    }
+
+    /// From zero to the last moment of a run, without room behind it.
+    pub(super) fn run(title: &str, seconds: impl IntoIterator<Item = f64>) -> Self {
+        let text = |s: f64| format!("{s:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
+        let seconds: Vec<f64> = seconds.into_iter().filter(|s| s.abs() < 1e18).collect();
+        let last = seconds.iter().copied().fold(0.0, f64::max);
+        let mut axis = Self::linear(title, seconds, true, text);
+        if last > 0.0 {
+            axis.high = last;
+            axis.ticks.retain(|tick| tick.0 <= last);
+        }
+        axis
+    }
+
+    /// A place for each name, the first one on top.
+    #[expect(clippy::cast_precision_loss, reason = "as many names as a page has lines")]
+    pub(super) fn names(names: Vec<String>) -> Self {
+        let high = names.len().max(1) as f64;
+        let ticks = (0_u32..).zip(names).map(|(place, name)| (high - f64::from(place) - 0.5, name)).collect();
+        Self { title: String::new(), low: 0.0, high, ticks, kind: Kind::Names }
+    }
+
+    /// Where a number stands, or the name of that place.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let position = match self.kind {
+            Kind::Linear => value,
+            Kind::Log if value > 0.0 => power(value),
+            Kind::Log => self.low,
+            Kind::Names => self.high - value - 0.5,
+        };
+        if position.is_nan() { self.low } else { position.clamp(self.low, self.high) }
+    }
+
+    /// Whether names stand on it.
+    pub(super) fn is_of_names(&self) -> bool {
+        self.kind == Kind::Names
+    }
+}
+
+fn power(value: f64) -> f64 {
+    value.log10().clamp(LEAST_POWER, MOST_POWER)
+}
+
+/// 1, 2 or 5 times a power of ten, at least this much.
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    let factors = [1.0, 2.0, 5.0];
+    factors.into_iter().map(|factor| factor * power).find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
+}
+
+fn steps(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
+    (0_u32..64).map(move |number| low + f64::from(number) * step).take_while(move |value| *value <= high + step * 1e-6)
+}
+
+/// A time on a scale: `1 µs`.
+pub(super) fn time(ns: f64) -> String {
+    crate::output::short_time(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, time};
+
+    #[test]
+    fn powers_of_ten_hold_every_value_and_have_names() {
+        let axis = Axis::log("late", [150.0, 2e6], time);
+        let names: Vec<_> = axis.ticks.iter().map(|tick| tick.1.as_str()).collect();
+        assert_eq!(names, ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms"]);
+        assert_eq!((axis.low, axis.high, axis.at(1e3), axis.ticks[1].0), (2.0, 7.0, 3.0, 3.0));
+    }
+
+    #[test]
+    fn round_steps_hold_every_value() {
+        let axis = Axis::linear("offset", [-130.0, 410.0], false, |value| value.to_string());
+        assert!(axis.low <= -130.0 && axis.high >= 410.0, "{axis:?}");
+        assert_eq!(axis.ticks.iter().map(|tick| tick.0).collect::<Vec<_>>(), [-200.0, 0.0, 200.0, 400.0, 600.0]);
+    }
+
+    #[test]
+    fn what_is_no_number_breaks_no_scale() {
+        for values in
+            [vec![], vec![f64::NAN, f64::INFINITY], vec![0.0], vec![5.0, 5.0], vec![1e300, 1e-300], vec![-1e300]]
+        {
+            for axis in [
+                Axis::log("", values.clone(), time),
+                Axis::linear("", values.clone(), false, time),
+                Axis::linear("", values.clone(), true, time),
+            ] {
+                assert!(axis.low < axis.high && axis.low.is_finite() && axis.high.is_finite(), "{values:?}: {axis:?}");
+                assert!(axis.ticks.len() < 30, "{values:?}: {axis:?}");
+                for value in [f64::NAN, -1.0, 0.0, 1e300] {
+                    assert!((axis.low..=axis.high).contains(&axis.at(value)), "{values:?}: {value} on {axis:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_name_is_on_top() {
+        let axis = Axis::names(vec!["one".to_owned(), "two".to_owned()]);
+        assert!(axis.at(0.0) > axis.at(1.0));
+        assert_eq!(axis.ticks.iter().find(|tick| tick.1 == "two").map(|tick| tick.0), Some(axis.at(1.0)));
+    }
+}

@@ -1,0 +1,179 @@
+//! Two figures of the same thing side by side: published and measured, or of two reports.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Figures, Picture, Unreadable,
+    axis::{Axis, time},
+    count,
+    provenance::about,
+    read,
+    svg::{Chart, Mark, Panel, Series},
+};
+
+#[derive(Debug, Deserialize)]
+struct Experiment {
+    experiments: Vec<Made>,
+    results: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Made {
+    name: String,
+    title: String,
+    published_in: String,
+    hardware: String,
+    differs: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    experiment: String,
+    what: String,
+    unit: String,
+    published: Option<f64>,
+    measured: Option<f64>,
+    samples: u64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+    how: String,
+}
+
+/// One thing with two figures.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) what: String,
+    pub(crate) first: Option<f64>,
+    pub(crate) second: Option<f64>,
+    /// What stands behind them.
+    pub(crate) words: String,
+}
+
+/// A panel of such pairs on a scale of powers of ten.
+fn panel(title: &str, scale: &str, names: (&str, &str), pairs: &[Pair], text: &dyn Fn(f64) -> String) -> Panel {
+    let values = pairs.iter().flat_map(|pair| [pair.first, pair.second]).flatten();
+    let x = Axis::log(scale, values.flat_map(|value| [value, value * 3.0]), text);
+    let y = Axis::names(pairs.iter().map(|pair| pair.what.clone()).collect());
+    let places = || (0_u32..).map(f64::from).zip(pairs);
+    let points = |figure: fn(&Pair) -> Option<f64>| {
+        Mark::Points(
+            places().filter_map(|(place, pair)| Some((figure(pair).filter(|value| *value > 0.0)?, place))).collect(),
+        )
+    };
+    let mut between = Vec::new();
+    for (place, pair) in places() {
+        if let (Some(first), Some(second)) = (pair.first, pair.second) {
+            between.push(Mark::Across { from: first, to: second, y: place });
+        }
+        let furthest = [pair.first, pair.second].into_iter().flatten().fold(0.0, f64::max);
+        if furthest > 0.0 && !pair.words.is_empty() {
+            between.push(Mark::Words { x: furthest, y: place, words: pair.words.clone() });
+        }
+    }
+    let series = vec![
+        Series { name: None, look: 5, marks: between },
+        Series { name: Some(names.0.to_owned()), look: 3, marks: vec![points(|pair| pair.first)] },
+        Series { name: Some(names.1.to_owned()), look: 0, marks: vec![points(|pair| pair.second)] },
+    ];
+    let height = 24 * i32::try_from(pairs.len()).unwrap_or(1_000).min(1_000) + 8;
+    Panel { title: title.to_owned(), x, y, height, series }
+}
+
+/// Times of two reports side by side.
+pub(crate) fn pairs_of(
+    names: (&str, &str),
+    pairs: &[Pair],
+    figures: Figures,
+    says: String,
+    provenance: String,
+) -> Picture {
+    let chart = Chart { panels: vec![panel("", "p50, powers of ten", names, pairs, &time)], side_by_side: false };
+    Picture { name: "beside".to_owned(), title: "The two side by side".to_owned(), says, chart, figures, provenance }
+}
+
+/// About three figures and the unit.
+fn figure(value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// How many nanoseconds a unit of time has; none where it is another one.
+fn ns_in(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1.0),
+        "µs" => Some(1e3),
+        "ms" => Some(1e6),
+        "s" => Some(1e9),
+        _ => None,
+    }
+}
+
+/// One picture for each experiment, with a panel for each unit.
+pub(super) fn experiments(document: &Value) -> Result<Vec<Picture>, Unreadable> {
+    let read: Experiment = read(document)?;
+    let mut pictures = Vec::new();
+    for made in &read.experiments {
+        let rows: Vec<&Row> = read.results.iter().filter(|row| row.experiment == made.name).collect();
+        let mut units: Vec<&str> = Vec::new();
+        for row in &rows {
+            let is_drawn = row.published.or(row.measured).is_some_and(|value| value > 0.0);
+            if is_drawn && !units.contains(&row.unit.as_str()) {
+                units.push(&row.unit);
+            }
+        }
+        if rows.iter().all(|row| row.measured.is_none()) {
+            continue;
+        }
+        let panels = units.iter().map(|unit| {
+            let text = |value: f64| match ns_in(unit) {
+                Some(ns) => time(value * ns),
+                // Its unit stands at the marks.
+                None => figure(Some(value)),
+            };
+            let of_unit = rows.iter().filter(|row| row.unit == *unit && row.published.or(row.measured).is_some());
+            let pairs: Vec<_> = of_unit
+                .map(|row| Pair {
+                    what: row.what.clone(),
+                    first: row.published,
+                    second: row.measured,
+                    words: row.measured.or(row.published).map(text).unwrap_or_default(),
+                })
+                .collect();
+            let tick = |value: f64| match ns_in(unit) {
+                Some(ns) => time(value * ns),
+                None => format!("{} {unit}", (value * 1e6).round() / 1e6),
+            };
+            panel("", "powers of ten", ("published", "measured here"), &pairs, &tick)
+        });
+        let panels: Vec<_> = panels.collect();
+        let figures = rows.iter().map(|row| {
+            let head =
+                [row.what.clone(), row.unit.clone(), row.published.map_or("-".to_owned(), |value| value.to_string())];
+            let own = [row.measured, row.p50, row.p99, row.max].map(figure);
+            head.into_iter().chain(own).chain([count(row.samples), row.how.clone()]).collect()
+        });
+        let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
+        pictures.push(Picture {
+            name: format!("experiment-{}", made.name),
+            title: format!("Published and measured: {}", made.title),
+            says: format!("Published: {}, on {}. What differs: {}.", made.published_in, made.hardware, made.differs),
+            chart: Chart { panels, side_by_side: false },
+            figures: Figures {
+                head: ["", "unit", "published", "here", "p50", "p99", "max", "samples", "by, or why not"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                rows: figures.collect(),
+            },
+            provenance: about(document, &format!("up to {} samples of each", count(samples))),
+        });
+    }
+    Ok(pictures)
+}

@@ -1,0 +1,467 @@
+//! How often something was how late, or how long: as a histogram, and as the share that was later, both on a scale of powers of ten.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Figures, Picture, Unreadable, about_all,
+    axis::{Axis, time},
+    count, kind,
+    provenance::about,
+    read,
+    svg::{Chart, Mark, Panel, Series},
+};
+
+/// More rows than this are drawn as one curve.
+const MOST_CURVES: usize = 6;
+/// Neighbouring points of a curve are this far apart at least: less is not seen.
+const LEAST_RATIO: f64 = 1.008;
+/// Ends of classes in each power of ten, in nanoseconds from a microsecond on: whole microseconds, as they are counted.
+const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
+
+#[derive(Debug, Deserialize)]
+struct Document {
+    source: String,
+    #[serde(default)]
+    by: Option<String>,
+    #[serde(default)]
+    interval_ns: Option<u64>,
+    results: Vec<Row>,
+}
+
+/// What rows of wake-ups, edges and stalls have in common.
+#[derive(Clone, Debug, Deserialize)]
+struct Row {
+    #[serde(default)]
+    cpu: Option<usize>,
+    #[serde(default)]
+    figure: Option<String>,
+    #[serde(alias = "stalls")]
+    samples: u64,
+    min_ns: Option<f64>,
+    mean_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    p999_ns: Option<f64>,
+    #[serde(default)]
+    p9999_ns: Option<f64>,
+    #[serde(default)]
+    p99999_ns: Option<f64>,
+    max_ns: Option<f64>,
+    microseconds: Vec<(u64, u64)>,
+}
+
+/// A curve's row, and its name.
+struct Curve {
+    name: String,
+    row: Row,
+}
+
+/// Of one document or several of the same quantity, each with a name; a document that is alone needs none.
+pub(crate) fn distribution(documents: &[(&str, &Value)]) -> Result<Picture, Unreadable> {
+    let mut curves = Vec::new();
+    let mut provenances = Vec::new();
+    for (label, document) in documents {
+        let read: Document = read(document)?;
+        let samples = read.results.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+        let every = read.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
+        let colon = if label.is_empty() { "" } else { ": " };
+        let first = format!("{label}{colon}{} samples{every}, timed by {}", count(samples), read.source);
+        provenances.push((first, *document));
+        curves.extend(of_document(label, read));
+    }
+    curves.retain(|curve| curve.row.samples > 0);
+    let Some((first, kind)) = documents.first().map(|(_, document)| (document, kind(document))) else {
+        return Err(Unreadable::Nothing);
+    };
+    if curves.is_empty() {
+        return Err(Unreadable::Nothing);
+    }
+    let (quantity, title) = match kind {
+        "latency-stall" => ("long", "How long a running thread was kept from its CPU"),
+        "latency-gpio" => ("late", "How long an edge took until a program knew"),
+        "latency-poll" if documents.len() == 1 => ("late", "How late a thread that only looks knew of a moment"),
+        _ if documents.len() == 1 && first["by"] == "hpt" => ("late", "How late a thread was there, by hpt's Sleeper"),
+        _ if documents.len() == 1 => ("late", "How late the kernel woke a thread"),
+        _ => ("late", "How late a thread knew that a moment had come"),
+    };
+    let x = || {
+        let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0)]);
+        let mut axis = Axis::log("", ends, time);
+        axis.title = format!("{quantity} by, powers of ten");
+        axis
+    };
+    let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|(_, _, share)| share).fold(0.0, f64::max);
+    let shares = |curve: &Curve| classes(&curve.row).into_iter().map(|(_, _, share)| share);
+    let least = curves.iter().flat_map(shares).filter(|share| *share > 0.0).fold(most, f64::min);
+    let percent = |share: f64| short_percent(share);
+    let mut y = Axis::log("share of samples in each class", [least / 2.0, most], percent);
+    let histogram = Panel {
+        title: "Histogram".to_owned(),
+        x: x(),
+        height: 190,
+        series: curves
+            .iter()
+            .enumerate()
+            .map(|(look, curve)| outline(look, curve, documents.len() * curves.len() > 1, y.low))
+            .collect(),
+        y: y.clone(),
+    };
+    let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(1.0, f64::min);
+    y = Axis::log(
+        &format!("share that was {}", if quantity == "long" { "longer" } else { "later" }),
+        [rarest, 1.0],
+        percent,
+    );
+    let cumulative = Panel {
+        title: "Cumulative".to_owned(),
+        x: x(),
+        y,
+        height: 190,
+        series: curves
+            .iter()
+            .enumerate()
+            .map(|(look, curve)| Series {
+                name: (curves.len() > 1).then(|| curve.name.clone()),
+                look,
+                marks: vec![Mark::Curve(later(&curve.row))],
+            })
+            .collect(),
+    };
+    let says = curves
+        .iter()
+        .map(|curve| {
+            let row = &curve.row;
+            let name = if curve.name.is_empty() { String::new() } else { format!("{}: ", curve.name) };
+            // Of a few samples there is no p99.
+            let within = [("half within", row.p50_ns), ("99 % within", row.p99_ns), ("the worst", row.max_ns)];
+            let within: Vec<_> =
+                within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
+            format!("{name}{}.", within.join(", "))
+        })
+        .collect::<Vec<_>>()
+        .join(" ");
+    Ok(Picture {
+        name: kind.to_owned(),
+        title: title.to_owned(),
+        says,
+        chart: Chart { panels: vec![histogram, cumulative], side_by_side: false },
+        figures: Figures {
+            head: ["", "samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec(),
+            rows: curves.iter().map(|curve| cells(&curve.name, &curve.row)).collect(),
+        },
+        provenance: about_all(&provenances),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
+fn whole(count: u64) -> f64 {
+    count as f64
+}
+
+/// `0.01 %`, or a power of ten where that would be long.
+fn short_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 0.99e-3 {
+        return format!("{} %", (percent * 1e5).round() / 1e5);
+    }
+    let raised = |digit: char| digit.to_digit(10).and_then(|digit| RAISED.get(digit as usize)).copied();
+    let power: String = format!("{:.0}", -percent.log10()).chars().filter_map(raised).collect();
+    format!("10⁻{power} %")
+}
+
+const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+
+fn of_document(label: &str, read: Document) -> Vec<Curve> {
+    let several = read.results.len() > 1;
+    if read.results.len() > MOST_CURVES {
+        let name = format!("{label}{}all {} CPUs", if label.is_empty() { "" } else { ", " }, read.results.len());
+        return vec![Curve { name, row: together(&read.results) }];
+    }
+    let by = read.by.unwrap_or_default();
+    let of_row = |row: Row| {
+        let own = match (&row.figure, row.cpu) {
+            (Some(figure), _) => figure.clone(),
+            (None, Some(cpu)) if several || label.is_empty() => format!("CPU {cpu}"),
+            (None, _) => String::new(),
+        };
+        let parts = [label.to_owned(), own];
+        let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        Curve { name: if name.is_empty() { by.clone() } else { name }, row }
+    };
+    read.results.into_iter().map(of_row).collect()
+}
+
+/// All rows as one: counts add up, quantiles do not.
+fn together(rows: &[Row]) -> Row {
+    let mut counts = std::collections::BTreeMap::<u64, u64>::new();
+    rows.iter().flat_map(|row| &row.microseconds).for_each(|(us, count)| {
+        let sum = counts.entry(*us).or_default();
+        *sum = sum.saturating_add(*count);
+    });
+    let samples = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+    let sum_ns: f64 = rows.iter().filter_map(|row| Some(row.mean_ns? * whole(row.samples))).sum();
+    let end =
+        |figure: fn(&Row) -> Option<f64>, better: fn(f64, f64) -> f64| rows.iter().filter_map(figure).reduce(better);
+    let mut all = Row {
+        cpu: None,
+        figure: None,
+        samples,
+        min_ns: end(|row| row.min_ns, f64::min),
+        mean_ns: (samples > 0).then(|| sum_ns / whole(samples)),
+        p50_ns: None,
+        p99_ns: None,
+        p999_ns: None,
+        p9999_ns: None,
+        p99999_ns: None,
+        max_ns: end(|row| row.max_ns, f64::max),
+        microseconds: counts.into_iter().collect(),
+    };
+    // By whole microseconds, from above.
+    let quantile = |part: f64| {
+        let mut passed = 0.0;
+        let found = all.microseconds.iter().find(|(_, count)| {
+            passed += whole(*count);
+            passed >= part * whole(samples)
+        });
+        found.map_or(all.max_ns, |(us, _)| Some(whole(us.saturating_add(1)) * 1e3))
+    };
+    (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) =
+        (quantile(0.5), quantile(0.99), quantile(0.999), quantile(0.9999));
+    all
+}
+
+/// Where a curve begins: at the least, but far below the middle only where something was counted there: the least of a clock that steps is no time.
+fn least(row: &Row) -> f64 {
+    let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
+    let is_below = |&(us, count): &(u64, u64)| count > 0 && whole(us.saturating_add(1)) * 1e3 <= far_below;
+    let begin = if row.microseconds.iter().any(is_below) { least } else { least.max(far_below) };
+    begin.max(1.0)
+}
+
+/// From, to and the share of all samples, of each class from the first to the last that has any; in nanoseconds.
+fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
+    let mut ends = (1..10).collect::<Vec<u64>>();
+    ends.extend([10, 100, 1_000].into_iter().flat_map(|ten| IN_TEN.map(|part| part * ten / 10)));
+    ends.push(10_000);
+    let mut counts = vec![0_u64; ends.len()];
+    let mut counted = 0_u64;
+    for &(us, count) in &row.microseconds {
+        let class = ends.partition_point(|end| *end <= us);
+        if let Some(sum) = counts.get_mut(class) {
+            *sum = sum.saturating_add(count);
+            counted = counted.saturating_add(count);
+        }
+    }
+    let least_ns = least(row);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let mut classes: Vec<_> = starts
+        .zip(&ends)
+        .zip(counts)
+        .map(|((start, end), count)| {
+            let start_ns =
+                if start == 0 { 10_f64.powf(least_ns.min(999.0).log10().floor()) } else { whole(start) * 1e3 };
+            (start_ns, whole(*end) * 1e3, whole(count) / whole(row.samples.max(1)))
+        })
+        .collect();
+    // What was not counted by microseconds lies beyond, up to the worst.
+    let beyond = row.samples.saturating_sub(counted);
+    if beyond > 0 {
+        let from_ns = 1e7;
+        classes.push((from_ns, row.max_ns.unwrap_or(from_ns).max(from_ns * 1.2), whole(beyond) / whole(row.samples)));
+    }
+    let is_used = |class: &(f64, f64, f64)| class.2 > 0.0;
+    let first = classes.iter().position(is_used).unwrap_or(classes.len());
+    let last = classes.iter().rposition(is_used).map_or(first, |last| last + 1);
+    classes[first..last].to_vec()
+}
+
+fn outline(look: usize, curve: &Curve, has_name: bool, floor_power: f64) -> Series {
+    let floor = 10_f64.powf(floor_power);
+    let mut points = Vec::new();
+    for (from, to, share) in classes(&curve.row) {
+        points.extend([(from, share.max(floor)), (to, share.max(floor))]);
+    }
+    if let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) {
+        points.insert(0, (first.0, floor));
+        points.push((last.0, floor));
+    }
+    Series { name: has_name.then(|| curve.name.clone()), look, marks: vec![Mark::Outline(points)] }
+}
+
+/// The share of samples later than each moment: quantiles to the nanosecond, whole microseconds exactly, the worst last.
+fn later(row: &Row) -> Vec<(f64, f64)> {
+    let all = whole(row.samples.max(1));
+    let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);
+    let mut points = Vec::new();
+    let quantiles =
+        [(row.p50_ns, 0.5), (row.p99_ns, 0.01), (row.p999_ns, 1e-3), (row.p9999_ns, 1e-4), (row.p99999_ns, 1e-5)];
+    points.extend(
+        quantiles.into_iter().filter(|(_, share)| share * all >= 1.0).filter_map(|(ns, share)| Some((ns?, share))),
+    );
+    let mut left = row.samples;
+    for &(us, count) in &row.microseconds {
+        left = left.saturating_sub(count);
+        if left > 0 {
+            points.push((whole(us.saturating_add(1)) * 1e3, whole(left) / all));
+        }
+    }
+    let worst = row.max_ns.unwrap_or(1.0).max(1.0);
+    points.push((worst, 1.0 / all));
+    points.retain(|(ns, _)| ns.is_finite() && *ns <= worst);
+    points.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    let (mut thinned, mut share) = (vec![begin], 1.0_f64);
+    for (ns, own) in points {
+        share = share.min(own);
+        let is_first = thinned.len() == 1;
+        match thinned.last_mut() {
+            Some(last) if !is_first && ns < last.0 * LEAST_RATIO && share > last.1 / 1.05 => last.1 = share,
+            _ => thinned.push((ns, share)),
+        }
+    }
+    thinned
+}
+
+fn cells(name: &str, row: &Row) -> Vec<String> {
+    let times = [row.min_ns, row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.p9999_ns, row.max_ns];
+    let name = if name.is_empty() { "all" } else { name };
+    [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::time)).collect()
+}
+
+#[derive(Debug, Deserialize)]
+struct Pairs {
+    results: Vec<Pair>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pair {
+    id: String,
+    waits_ns: Vec<f64>,
+    samples: u64,
+    mean_ns: Option<f64>,
+    min_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    max_ns: Option<f64>,
+}
+
+/// What two reads in a row differ by: from the least to p99, with p50.
+pub(super) fn ranges(document: &Value) -> Result<Picture, Unreadable> {
+    let read: Pairs = read(document)?;
+    let rows: Vec<&Pair> = read.results.iter().filter(|row| row.p50_ns.is_some()).collect();
+    if rows.is_empty() {
+        return Err(Unreadable::Nothing);
+    }
+    let name = |row: &Pair| {
+        let waits: Vec<_> = row.waits_ns.iter().map(|ns| if *ns > 0.0 { time(*ns) } else { "0".to_owned() }).collect();
+        if waits.iter().all(|wait| wait == "0") {
+            row.id.clone()
+        } else {
+            format!("{}, after {}", row.id, waits.join(" and "))
+        }
+    };
+    let values = rows.iter().flat_map(|row| [row.min_ns, row.p50_ns, row.p99_ns]).flatten();
+    let x = Axis::log("from the least over p50 (marker) to p99", values, time);
+    let marks = (0_u32..).map(f64::from).zip(&rows).flat_map(|(place, row)| {
+        let middle = row.p50_ns.unwrap_or(0.0);
+        let (from, to) = (row.min_ns.unwrap_or(middle), row.p99_ns.unwrap_or(middle));
+        [
+            Mark::Across { from, to, y: place },
+            Mark::Points(vec![(middle, place)]),
+            Mark::Words { x: to, y: place, words: time(middle) },
+        ]
+    });
+    let series = vec![Series { name: None, look: 0, marks: marks.collect() }];
+    let y = Axis::names(rows.iter().map(|row| name(row)).collect());
+    let height = 24 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
+    let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
+    let figures = rows.iter().map(|row| {
+        let times = [row.mean_ns, row.min_ns, row.p50_ns, row.p99_ns, row.max_ns];
+        [name(row), count(row.samples)].into_iter().chain(times.map(super::time)).collect()
+    });
+    Ok(Picture {
+        name: "pairs".to_owned(),
+        title: "What two reads in a row differ by".to_owned(),
+        says: "What a program that times a piece of its work adds to it.".to_owned(),
+        chart: Chart { panels: vec![Panel { title: String::new(), x, y, height, series }], side_by_side: false },
+        figures: Figures {
+            head: ["source, pause", "samples", "mean", "min", "p50", "p99", "max"].map(str::to_owned).to_vec(),
+            rows: figures.collect(),
+        },
+        provenance: about(document, &format!("up to {} pairs of each", count(samples))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, classes, later, least, short_percent, together};
+
+    fn row(counts: &[(u64, u64)], samples: u64) -> Row {
+        Row {
+            cpu: None,
+            figure: None,
+            samples,
+            min_ns: Some(300.0),
+            mean_ns: Some(2e3),
+            p50_ns: Some(1.5e3),
+            p99_ns: None,
+            p999_ns: None,
+            p9999_ns: None,
+            p99999_ns: None,
+            max_ns: Some(3e7),
+            microseconds: counts.to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_sample_is_in_one_class() {
+        let row = row(&[(0, 1), (1, 5), (11, 1), (12, 1), (9_999, 1)], 10);
+        let classes = classes(&row);
+        assert!((classes.iter().map(|class| class.2).sum::<f64>() - 1.0).abs() < 1e-9, "{classes:?}");
+        assert!(classes.windows(2).all(|two| (two[0].1 - two[1].0).abs() < 1e-9), "{classes:?}");
+        assert_eq!(classes[0], (100.0, 1e3, 0.1));
+        assert_eq!(classes.last().map(|class| (class.0, class.1, class.2)), Some((1e7, 3e7, 0.1)));
+        assert!(classes.contains(&(1e4, 1.2e4, 0.1)) && classes.contains(&(1.2e4, 1.5e4, 0.1)), "{classes:?}");
+    }
+
+    #[test]
+    fn the_share_that_is_later_falls_from_all_to_one() {
+        let points = later(&row(&[(0, 1), (1, 5), (11, 1), (12, 1), (9_999, 1)], 10));
+        assert_eq!((points[0], points.last().copied()), ((300.0, 1.0), Some((3e7, 0.1))));
+        assert!(points.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 >= two[1].1), "{points:?}");
+        assert!(points.contains(&(2e3, 0.4)), "{points:?}");
+    }
+
+    #[test]
+    fn rows_together_have_all_samples() {
+        let all = together(&[row(&[(0, 1), (1, 5)], 6), row(&[(1, 4), (70, 1)], 5)]);
+        assert_eq!((all.samples, all.microseconds.as_slice()), (11, &[(0, 1), (1, 9), (70, 1)][..]));
+        assert_eq!((all.p50_ns, all.p99_ns), (Some(2e3), Some(71e3)));
+    }
+
+    #[test]
+    fn both_heaps_of_a_run_are_drawn() {
+        let two_heaps = Row { p50_ns: Some(50_500.0), ..row(&[(0, 2), (1, 1), (50, 6), (51, 1)], 10) };
+        let drawn: Vec<_> = classes(&two_heaps).into_iter().filter(|class| class.2 > 0.0).collect();
+        assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 0.2), "{drawn:?}");
+        let points = later(&two_heaps);
+        assert_eq!(points[..3], [(300.0, 1.0), (1e3, 0.8), (2e3, 0.7)]);
+        // Nothing was counted there: the least of a clock that steps.
+        let stepping = Row { min_ns: Some(1.0), p50_ns: Some(5e3), ..row(&[(0, 1), (5, 9)], 10) };
+        assert_eq!((least(&stepping), later(&stepping)[0]), (500.0, (1.0, 1.0)));
+    }
+
+    #[test]
+    fn counts_beyond_all_times_end_nothing() {
+        let broken = || row(&[(u64::MAX, u64::MAX), (0, 3)], u64::MAX);
+        let all = together(&[broken(), broken()]);
+        assert!(all.p50_ns.is_some_and(|ns| ns > 1e21), "{all:?}");
+        assert!(!later(&all).is_empty() && !classes(&all).is_empty());
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        let shares = [1.0, 0.1, 0.01, 1e-3, 1e-5, 1e-6, 1e-8];
+        assert_eq!(shares.map(short_percent), ["100 %", "10 %", "1 %", "0.1 %", "0.001 %", "10⁻⁴ %", "10⁻⁶ %"]);
+    }
+}

@@ -1,0 +1,127 @@
+//! How late sleeps return against the CPU time that they take: the nearer to the lower left, the better.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Figures, Picture, Unreadable,
+    axis::{Axis, time},
+    count,
+    provenance::about,
+    read,
+    svg::{Chart, MOST_PANELS, Mark, Panel, Series},
+};
+
+#[derive(Debug, Deserialize)]
+struct Sleeps {
+    source: String,
+    results: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    duration_ns: u64,
+    method: String,
+    samples: u64,
+    early: u64,
+    mean_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    p999_ns: Option<f64>,
+    max_ns: Option<f64>,
+    cpu_share: Option<f64>,
+}
+
+/// What takes no measurable CPU time stands here.
+const LEAST_SHARE: f64 = 1e-3;
+
+#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
+pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
+    let read: Sleeps = read(document)?;
+    let drawn = |row: &&Row| row.p50_ns.is_some() && row.cpu_share.is_some();
+    let (mut lengths, mut methods) = (Vec::new(), Vec::new());
+    for row in read.results.iter().filter(drawn) {
+        if !lengths.contains(&row.duration_ns) {
+            lengths.push(row.duration_ns);
+        }
+        if !methods.contains(&row.method) {
+            methods.push(row.method.clone());
+        }
+    }
+    if lengths.is_empty() {
+        return Err(Unreadable::Nothing);
+    }
+    let share = |row: &Row| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
+    let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
+    // The same scales in all panels, so that they can be compared.
+    let all = || read.results.iter().filter(drawn);
+    let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
+        format!("{} %", (share * 1e5).round() / 1e3)
+    });
+    let y = Axis::log(
+        "late, p50 (marker) to p99",
+        all().flat_map(|row| [late(row.p50_ns), late(row.p99_ns)]).flatten(),
+        time,
+    );
+    let panels = lengths.iter().map(|length| {
+        let of = |method: &String| {
+            let rows = all().filter(|row| row.duration_ns == *length && row.method == *method);
+            let marks = rows.flat_map(|row| {
+                let (from, to) = (late(row.p50_ns).unwrap_or(1.0), late(row.p99_ns).unwrap_or(1.0));
+                [Mark::Upright { x: share(row), from, to }, Mark::Points(vec![(share(row), from)])]
+            });
+            marks.collect::<Vec<_>>()
+        };
+        let series = methods.iter().enumerate().map(|(look, method)| Series {
+            name: Some(method.clone()),
+            look,
+            marks: of(method),
+        });
+        Panel {
+            title: format!("of {}", time(*length as f64)),
+            x: x.clone(),
+            y: y.clone(),
+            height: 180,
+            series: series.collect(),
+        }
+    });
+    let panels = panels.collect();
+    let figures = read.results.iter().map(|row| {
+        let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
+        let share = row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
+        head.into_iter().chain(times.map(super::time)).chain([count(row.early), share]).collect()
+    });
+    let longest = lengths.iter().max().copied().unwrap_or(0);
+    let drawn = if lengths.len() > MOST_PANELS {
+        format!(" The first {MOST_PANELS} of {} lengths are drawn; the table has them all.", lengths.len())
+    } else {
+        String::new()
+    };
+    let of_longest = |method: &str| read.results.iter().find(|row| row.duration_ns == longest && row.method == method);
+    let says = match (of_longest("std"), of_longest("hpt")) {
+        (Some(std), Some(hpt)) => format!(
+            "Of {}, the standard library's sleeps end {} late (p50), hpt's {}, for {:.1} % and {:.1} % of a CPU.",
+            time(longest as f64),
+            super::time(std.p50_ns),
+            super::time(hpt.p50_ns),
+            std.cpu_share.unwrap_or(0.0) * 100.0,
+            hpt.cpu_share.unwrap_or(0.0) * 100.0
+        ),
+        _ => "The nearer to the lower left, the better.".to_owned(),
+    };
+    let samples = read.results.iter().map(|row| row.samples).max().unwrap_or(0);
+    Ok(Picture {
+        name: "sleeps".to_owned(),
+        title: "How late sleeps return, against the CPU time they take".to_owned(),
+        says: says + &drawn,
+        chart: Chart { panels, side_by_side: true },
+        figures: Figures {
+            head: ["sleep", "method", "samples", "mean", "p50", "p99", "p99.9", "max", "early", "CPU"]
+                .map(str::to_owned)
+                .to_vec(),
+            rows: figures.collect(),
+        },
+        provenance: about(document, &format!("{} of each, in turn, timed by {}", count(samples), read.source)),
+    })
+}

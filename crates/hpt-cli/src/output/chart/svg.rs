@@ -1,0 +1,654 @@
+//! Charts: panels of curves, points, bars and ranges on two scales, drawn as SVG.
+//! Knows no document: the files beside this one make charts of documents.
+
+use plotters::{
+    coord::{Shift, types::RangedCoordf64},
+    prelude::{
+        Cartesian2d, ChartBuilder, ChartContext, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, Polygon,
+        RGBColor, Rectangle, SVGBackend, Text, TextStyle,
+    },
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+use super::axis::Axis;
+
+/// Coordinates are whole numbers in the drawing: so many to a pixel.
+const FINE: i32 = 10;
+const TEXT: i32 = 12;
+/// How thick a line is, in those.
+const LINE: u32 = 18;
+/// The thicknesses by which dashed lines are known in the drawing, one further for each dash: plotters writes no dashes.
+const DASHED_LINE: u32 = LINE + 1;
+const FONT: &str = "system-ui, sans-serif";
+/// plotters makes text smaller by this.
+const FONT_FACTOR: f64 = 1.24;
+
+/// The colours of a drawing by day. The style sheet of a page, or of a picture that stands alone, puts others in their place by night: [`BY_NIGHT`].
+pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
+const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
+const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
+/// Of words on a bar: as the ground beside it.
+const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
+/// Told apart also by who sees no red, no green or no blue, and each with a dash and a marker of its own.
+const CURVES: [RGBColor; 6] = [
+    RGBColor(0x00, 0x67, 0xa5),
+    RGBColor(0xc2, 0x41, 0x0c),
+    RGBColor(0x00, 0x78, 0x5a),
+    RGBColor(0x8f, 0x3f, 0x8f),
+    RGBColor(0x6e, 0x62, 0x00),
+    RGBColor(0x3b, 0x42, 0x52),
+];
+/// What stands in the place of each colour on dark ground.
+pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
+    (INK, RGBColor(0xe8, 0xea, 0xed)),
+    (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
+    (GRID, RGBColor(0x34, 0x3b, 0x44)),
+    (ON_A_BAR, RGBColor(0x14, 0x17, 0x1b)),
+    (CURVES[0], RGBColor(0x5c, 0xb3, 0xf0)),
+    (CURVES[1], RGBColor(0xf5, 0x95, 0x63)),
+    (CURVES[2], RGBColor(0x3c, 0xcb, 0x9e)),
+    (CURVES[3], RGBColor(0xd9, 0x8f, 0xd9)),
+    (CURVES[4], RGBColor(0xcd, 0xbe, 0x4b)),
+    (CURVES[5], RGBColor(0xc4, 0xcb, 0xd6)),
+];
+/// Lengths of a dash and of the gap behind it, in pixels. The first look is a whole line; the last dash is that of what cannot be passed.
+const DASHES: [(i32, i32); 6] = [(8, 3), (2, 3), (14, 3), (5, 2), (3, 7), (5, 3)];
+const LIMIT_DASH: u32 = 5;
+/// A chart that has more panels than this draws the first ones.
+pub(super) const MOST_PANELS: usize = 24;
+/// Rows beyond these stand on top of each other.
+const MOST_ROWS: usize = 1_000;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
+type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
+
+/// How wide a chart is drawn: a phone's text would be too small to read in a drawing for a desk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Wide,
+    Narrow,
+}
+
+impl Width {
+    pub(crate) const fn pixels(self) -> i32 {
+        match self {
+            Self::Wide => 720,
+            Self::Narrow => 342,
+        }
+    }
+}
+
+/// Panels with one legend.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chart {
+    pub(super) panels: Vec<Panel>,
+    /// Whether panels stand side by side where there is room.
+    pub(super) side_by_side: bool,
+}
+
+/// What has two scales of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    /// Without legend and scales, in pixels.
+    pub(super) height: i32,
+    pub(super) series: Vec<Series>,
+}
+
+/// What belongs together and looks alike.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Series {
+    /// In the legend; none has no entry there.
+    pub(super) name: Option<String>,
+    /// Which colour, dash and marker.
+    pub(super) look: usize,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// In numbers of the scales.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mark {
+    /// A curve, with a marker at some of its points.
+    Curve(Vec<(f64, f64)>),
+    /// Only markers.
+    Points(Vec<(f64, f64)>),
+    /// The outline of bars that stand beside each other, filled faintly.
+    Outline(Vec<(f64, f64)>),
+    /// From the left edge, at a name, with words at its end.
+    Bar { name: f64, to: f64, words: String },
+    /// From one x to another.
+    Across { from: f64, to: f64, y: f64 },
+    /// From one y to another.
+    Upright { x: f64, from: f64, to: f64 },
+    /// The same, thinner: limits around a curve.
+    Within { x: f64, from: f64, to: f64 },
+    /// What cannot be passed, from top to bottom.
+    Limit(f64),
+    /// Beside a point, in the colour of text.
+    Words { x: f64, y: f64, words: String },
+}
+
+impl Chart {
+    /// The drawing as SVG, without a title.
+    pub(super) fn draw(&self, width: Width) -> String {
+        let legend = Legend::of(self, width);
+        let columns = if self.side_by_side && width == Width::Wide { self.panels.len().clamp(1, 3) } else { 1 };
+        let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
+        let rows: Vec<&[Panel]> = panels.chunks(columns).collect();
+        let one = width.pixels() / i32::try_from(columns).unwrap_or(1);
+        let heights: Vec<i32> =
+            rows.iter().map(|row| row.iter().map(|panel| panel.whole_height(one)).max().unwrap_or(0)).collect();
+        let height = legend.height() + heights.iter().sum::<i32>();
+        let mut drawing = String::new();
+        {
+            let size = |pixels: i32| u32::try_from(pixels * FINE).unwrap_or(1);
+            let root = SVGBackend::with_string(&mut drawing, (size(width.pixels()), size(height))).into_drawing_area();
+            legend.draw(&root);
+            let mut top = legend.height();
+            for (row, row_height) in rows.iter().zip(heights) {
+                for (place, panel) in (0_i32..).zip(row.iter()) {
+                    let area = root.clone().shrink((place * one * FINE, top * FINE), (one * FINE, row_height * FINE));
+                    panel.draw(&area, one, row_height);
+                }
+                top += row_height;
+            }
+            root.present().expect(NEVER_FULL);
+        }
+        with_dashes(&drawing)
+    }
+}
+
+const NEVER_FULL: &str = "a string takes every drawing";
+
+/// Names with their looks, in lines.
+struct Legend {
+    lines: Vec<Vec<(i32, usize, String, bool)>>,
+}
+
+const LEGEND_LINE: i32 = 20;
+const BELOW_LEGEND: i32 = 6;
+const SAMPLE: i32 = 34;
+
+impl Legend {
+    fn of(chart: &Chart, width: Width) -> Self {
+        let mut seen: Vec<(&str, usize, bool)> = Vec::new();
+        for series in chart.panels.iter().flat_map(|panel| &panel.series) {
+            if let Some(name) = series.name.as_deref()
+                && !seen.iter().any(|entry| entry.0 == name)
+            {
+                let has_line = series.marks.iter().any(|mark| matches!(mark, Mark::Curve(_) | Mark::Outline(_)));
+                seen.push((name, series.look, has_line));
+            }
+        }
+        let (mut lines, mut x): (Vec<Vec<_>>, i32) = (Vec::new(), i32::MAX);
+        for (name, look, has_line) in seen {
+            let name = shortened(name, width.pixels() - SAMPLE);
+            let wide = SAMPLE + width_of(&name) + 16;
+            if x.saturating_add(wide) > width.pixels() {
+                lines.push(Vec::new());
+                x = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push((x, look, name, has_line));
+            }
+            x += wide;
+        }
+        Self { lines }
+    }
+
+    fn height(&self) -> i32 {
+        i32::try_from(self.lines.len()).unwrap_or(0) * LEGEND_LINE
+            + if self.lines.is_empty() { 0 } else { BELOW_LEGEND }
+    }
+
+    fn draw(&self, root: &Area<'_>) {
+        for (number, line) in (0_i32..).zip(&self.lines) {
+            let y = (number * LEGEND_LINE + LEGEND_LINE / 2) * FINE;
+            for (x, look, name, has_line) in line {
+                let (from, to) = ((x + 2) * FINE, (x + SAMPLE - 8) * FINE);
+                if *has_line {
+                    stroke(root, vec![(from, y), (to, y)], *look);
+                }
+                marker(root, *look, ((from + to) / 2, y));
+                let style = text(&INK, HPos::Left, VPos::Center);
+                root.draw(&Text::new(name.clone(), ((x + SAMPLE) * FINE, y), style)).expect(NEVER_FULL);
+            }
+        }
+    }
+}
+
+impl Panel {
+    const HEAD: i32 = 22;
+    const FOOT: i32 = 42;
+    const RIGHT: i32 = 24;
+    /// A row whose name stands above it.
+    const ROW_WITH_NAME: i32 = 40;
+
+    fn whole_height(&self, width: i32) -> i32 {
+        let rows = i32::try_from(self.y.ticks.len().min(MOST_ROWS)).unwrap_or(0);
+        let height = if self.has_names_above(width) { rows * Self::ROW_WITH_NAME } else { self.height };
+        Self::HEAD + height + Self::FOOT
+    }
+
+    fn width_of_names(&self) -> i32 {
+        self.y.ticks.iter().map(|tick| width_of(&tick.1)).max().unwrap_or(0) + 14
+    }
+
+    /// Whether names stand above their rows, because there is no room beside them.
+    fn has_names_above(&self, width: i32) -> bool {
+        self.y.is_of_names() && self.width_of_names() > width * 45 / 100
+    }
+
+    fn draw(&self, area: &Area<'_>, width: i32, height: i32) {
+        let left = if self.has_names_above(width) { 8 } else { self.width_of_names() };
+        let head = [&self.title, &self.y.title].into_iter().filter(|part| !part.is_empty()).cloned();
+        let head = shortened(&head.collect::<Vec<_>>().join(": "), width - 4);
+        let style = text(&FAINT, HPos::Left, VPos::Top);
+        area.draw(&Text::new(head, (2 * FINE, 2 * FINE), style)).expect(NEVER_FULL);
+        let style = text(&FAINT, HPos::Right, VPos::Top);
+        let right = (width - Self::RIGHT) * FINE;
+        let title = shortened(&self.x.title, width - Self::RIGHT);
+        area.draw(&Text::new(title, (right, (height - 17) * FINE), style)).expect(NEVER_FULL);
+
+        let plot = ChartBuilder::on(area)
+            .margin_top(Self::HEAD * FINE)
+            .margin_right(Self::RIGHT * FINE)
+            .margin_bottom(Self::FOOT * FINE)
+            .margin_left(left * FINE)
+            .build_cartesian_2d(self.x.low..self.x.high, self.y.low..self.y.high)
+            .expect(NEVER_FULL);
+        self.grid(area, &plot, width);
+        for series in &self.series {
+            for mark in &series.marks {
+                self.mark(area, &plot, series.look, mark);
+            }
+        }
+    }
+
+    /// Lines at the marks of both scales, and what the marks are called.
+    fn grid(&self, area: &Area<'_>, plot: &Plot<'_, '_>, width: i32) {
+        let base = area.get_base_pixel();
+        let at = |x: f64, y: f64| {
+            let (x, y) = plot.backend_coord(&(x, y));
+            (x - base.0, y - base.1)
+        };
+        let line = |from, to| area.draw(&PathElement::new(vec![from, to], GRID.stroke_width(FINE.unsigned_abs())));
+        let are_above = self.has_names_above(width);
+        for (position, name) in &self.y.ticks {
+            let (from, to) = (at(self.x.low, *position), at(self.x.high, *position));
+            if !self.y.is_of_names() {
+                line(from, to).expect(NEVER_FULL);
+            }
+            let (place, side, name) = if are_above {
+                ((from.0, from.1 - 16 * FINE), HPos::Left, shortened(name, width - Self::RIGHT))
+            } else {
+                ((from.0 - 7 * FINE, from.1), HPos::Right, name.clone())
+            };
+            area.draw(&Text::new(name, place, text(&FAINT, side, VPos::Center))).expect(NEVER_FULL);
+        }
+        let mut free_from = i32::MIN;
+        for (position, name) in &self.x.ticks {
+            let (bottom, top) = (at(*position, self.y.low), at(*position, self.y.high));
+            line(bottom, top).expect(NEVER_FULL);
+            let half = width_of(name) * FINE / 2;
+            let middle = bottom.0.min(width * FINE - half).max(half);
+            // A name that would stand on another is left out.
+            if middle - half >= free_from {
+                free_from = middle + half + 8 * FINE;
+                let place = (middle, bottom.1 + 7 * FINE);
+                area.draw(&Text::new(name.clone(), place, text(&FAINT, HPos::Center, VPos::Top))).expect(NEVER_FULL);
+            }
+        }
+        if self.y.is_of_names() {
+            line(at(self.x.low, self.y.low), at(self.x.low, self.y.high)).expect(NEVER_FULL);
+        }
+    }
+
+    fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark) {
+        // In the drawing's own numbers, so that dashes and markers are as long on every scale.
+        // On the whole panel: a marker at the edge of the scales is not cut.
+        let base = area.get_base_pixel();
+        let at = |x, y| {
+            let (x, y) = plot.backend_coord(&(self.x.at(x), self.y.at(y)));
+            (x - base.0, y - base.1)
+        };
+        let solid = |points: Vec<(i32, i32)>| {
+            area.draw(&PathElement::new(points, colour(look).stroke_width(LINE))).expect(NEVER_FULL);
+        };
+        let dot = |place| marker(area, look, place);
+        match mark {
+            Mark::Curve(points) => {
+                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                let mut last = i32::MIN / 2;
+                for &place in &places {
+                    if place.0 - last >= 60 * FINE || places.len() <= 12 {
+                        last = place.0;
+                        dot(place);
+                    }
+                }
+                stroke(area, places, look);
+            }
+            Mark::Points(points) => points.iter().for_each(|&(x, y)| dot(at(x, y))),
+            Mark::Outline(points) => {
+                let places: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                let bottom = at(0.0, f64::MIN).1;
+                let ends = places.first().zip(places.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
+                let closed = [places.clone(), ends.into_iter().flatten().collect()].concat();
+                area.draw(&Polygon::new(closed, colour(look).mix(0.12).filled())).expect(NEVER_FULL);
+                stroke(area, places, look);
+            }
+            Mark::Bar { name, to, words } => {
+                let ((x, y), left) = (at(*to, *name), at(f64::MIN, *name).0);
+                let half = 7 * FINE;
+                area.draw(&Rectangle::new([(left, y - half), (x, y + half)], colour(look).filled())).expect(NEVER_FULL);
+                beside(area, words, (x, y), &ON_A_BAR);
+            }
+            Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
+            Mark::Upright { x, from, to } => solid(vec![at(*x, *from), at(*x, *to)]),
+            Mark::Within { x, from, to } => {
+                let style = colour(look).stroke_width(LINE / 2);
+                area.draw(&PathElement::new(vec![at(*x, *from), at(*x, *to)], style)).expect(NEVER_FULL);
+            }
+            Mark::Limit(x) => {
+                let (top, bottom) = (at(*x, f64::MAX), at(*x, f64::MIN));
+                let (top, bottom) = if self.y.is_of_names() { (bottom, top) } else { (top, bottom) };
+                area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
+                    .expect(NEVER_FULL);
+            }
+            Mark::Words { x, y, words } => beside(area, words, at(*x, *y), &INK),
+        }
+    }
+}
+
+/// Words behind a point, and where there is no room, before it: in the colour of what is there.
+fn beside(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
+    let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
+    let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
+    let (x, side, ink) = if is_tight { (x - 8 * FINE, HPos::Right, before) } else { (x + 8 * FINE, HPos::Left, &INK) };
+    area.draw(&Text::new(words.to_owned(), (x, y), text(ink, side, VPos::Center))).expect(NEVER_FULL);
+}
+
+fn colour(look: usize) -> RGBColor {
+    CURVES[look % CURVES.len()]
+}
+
+/// The text, cut off where it would be wider.
+fn shortened(words: &str, width: i32) -> String {
+    if width_of(words) <= width {
+        return words.to_owned();
+    }
+    let room = usize::try_from(width - TEXT).unwrap_or(0) * 1_000 / TEXT.unsigned_abs() as usize;
+    let mut taken = 0;
+    let fits = |letter: &char| {
+        taken += thousandths(*letter);
+        taken <= room
+    };
+    words.chars().take_while(fits).collect::<String>().trim_end().to_owned() + "…"
+}
+
+/// As wide as the text is at most, in pixels: of the fonts that a system shows its own texts in, DejaVu Sans and Verdana are the widest.
+fn width_of(words: &str) -> i32 {
+    let thousandths = words.chars().map(thousandths).fold(0_usize, usize::saturating_add);
+    i32::try_from(thousandths / 1_000)
+        .map_or(i32::MAX / 100, |heights| heights.saturating_mul(TEXT))
+        .saturating_add(i32::try_from(thousandths % 1_000).unwrap_or(0) * TEXT / 1_000)
+}
+
+/// How wide a letter is, in thousandths of its height.
+fn thousandths(letter: char) -> usize {
+    match letter {
+        ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | 'i' | 'j' | 'l' | 'I' | '\u{202f}' => 340,
+        '(' | ')' | '[' | ']' | '-' | '/' | '!' | 'f' | 'r' | 't' => 420,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' | '—' | '×' | '−' | '+' | '=' => 1_000,
+        'A'..='Z' => 790,
+        // Scripts whose letters fill a square.
+        '\u{2e80}'.. => 1_000,
+        _ => 640,
+    }
+}
+
+fn text(ink: &RGBColor, side: HPos, height: VPos) -> TextStyle<'_> {
+    let font = (FONT, f64::from(TEXT * FINE) * FONT_FACTOR).into_font();
+    TextStyle::from(font).color(ink).pos(Pos::new(side, height))
+}
+
+/// The dash of a look: none for a whole line. The colours come again behind the last of them, each with the next dash.
+fn dash(look: usize) -> Option<usize> {
+    (look + look / CURVES.len()).checked_rem(CURVES.len())?.checked_sub(1)
+}
+
+/// A path with the dash of its look.
+fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
+    let dash = dash(look).and_then(|dash| u32::try_from(dash).ok());
+    let thick = dash.map_or(LINE, |dash| DASHED_LINE + dash);
+    area.draw(&PathElement::new(points, colour(look).stroke_width(thick))).expect(NEVER_FULL);
+}
+
+/// Gives dashed lines their dashes. One attribute for a whole line: as strokes of their own, the dashes of a page took a megabyte.
+fn with_dashes(drawing: &str) -> String {
+    (DASHED_LINE..).zip(DASHES).fold(drawing.to_owned(), |drawing, (thick, (dash, gap))| {
+        let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
+        drawing.replace(&format!("stroke-width=\"{thick}\""), &dashed)
+    })
+}
+
+/// A colour as it stands in a drawing.
+pub(crate) fn name(colour: RGBColor) -> String {
+    format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
+}
+
+/// The marker of a look: where the colours come again it is an open one.
+fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
+    let r = 4 * FINE;
+    let is_open = (look / CURVES.len()) % 2 == 1;
+    let at = |corners: &[(i32, i32)]| corners.iter().map(|(right, down)| (x + right, y + down)).collect::<Vec<_>>();
+    let line = |corners: &[(i32, i32)]| {
+        area.draw(&PathElement::new(at(corners), colour(look).stroke_width(LINE))).expect(NEVER_FULL);
+    };
+    let shape = |corners: &[(i32, i32)]| {
+        if is_open {
+            line(&[corners, &corners[..1]].concat());
+        } else {
+            area.draw(&Polygon::new(at(corners), colour(look).filled())).expect(NEVER_FULL);
+        }
+    };
+    match (look % CURVES.len(), is_open) {
+        // A circle by its corners, so that all markers are of one kind.
+        (0, _) => {
+            let round: Vec<_> = (0_u32..16)
+                .map(|corner| {
+                    let angle = f64::from(corner) * std::f64::consts::TAU / 16.0;
+                    #[expect(clippy::cast_possible_truncation, reason = "a few pixels")]
+                    let part = |along: f64| (along * f64::from(r)).round() as i32;
+                    (part(angle.cos()), part(angle.sin()))
+                })
+                .collect();
+            shape(&round);
+        }
+        (1, _) => shape(&[(0, -r - 8), (r + 4, r - 6), (-r - 4, r - 6)]),
+        (2, _) => shape(&[(-r + 6, -r + 6), (r - 6, -r + 6), (r - 6, r - 6), (-r + 6, r - 6)]),
+        (3, _) => shape(&[(0, -r - 8), (r + 8, 0), (0, r + 8), (-r - 8, 0)]),
+        (4, false) => {
+            line(&[(-r, -r), (r, r)]);
+            line(&[(-r, r), (r, -r)]);
+        }
+        (4, true) => shape(&[(-r, -r), (r, -r), (-r, r), (r, r)]),
+        (_, is_open) => {
+            line(&[(0, -r - 6), (0, r + 6)]);
+            if is_open {
+                line(&[(-r, -r - 6), (r, -r - 6)]);
+                line(&[(-r, r + 6), (r, r + 6)]);
+            } else {
+                line(&[(-r - 6, 0), (r + 6, 0)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plotters::style::RGBColor;
+
+    use super::{
+        BY_NIGHT, CURVES, Chart, DASHED_LINE, DASHES, FAINT, FINE, GRID, INK, MOST_PANELS, Mark, ON_A_BAR, Panel,
+        Series, Width, dash, name, shortened, width_of,
+    };
+    use crate::output::chart::axis::{Axis, time};
+
+    /// The ground that drawings stand on by day and by night.
+    const GROUNDS: [RGBColor; 2] = [RGBColor(0xff, 0xff, 0xff), RGBColor(0x14, 0x17, 0x1b)];
+
+    /// WCAG 2.1: relative luminance.
+    fn light(colour: RGBColor) -> f64 {
+        let part = |part: u8| match f64::from(part) / 255.0 {
+            part if part <= 0.03928 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * part(colour.0) + 0.7152 * part(colour.1) + 0.0722 * part(colour.2)
+    }
+
+    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
+        let (one, other) = (light(one), light(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    fn by_night(day: RGBColor) -> RGBColor {
+        BY_NIGHT.iter().find(|pair| pair.0 == day).expect("every colour has one for the night").1
+    }
+
+    #[test]
+    fn every_colour_is_seen_by_day_and_by_night() {
+        for (colour, least) in CURVES.map(|colour| (colour, 3.0)).into_iter().chain([(INK, 4.5), (FAINT, 4.5)]) {
+            for (shown, ground) in [(colour, GROUNDS[0]), (by_night(colour), GROUNDS[1])] {
+                let ratio = contrast(shown, ground);
+                assert!(ratio >= least, "{} on {}: {ratio:.2}", name(shown), name(ground));
+            }
+        }
+        assert_ne!(by_night(GRID), GRID);
+    }
+
+    #[test]
+    fn words_on_a_bar_are_read_by_day_and_by_night() {
+        let bars = |to: f64| Panel {
+            title: String::new(),
+            x: Axis::log("cost", [1.0, 1e4], time),
+            y: Axis::names(vec!["a source".to_owned()]),
+            height: 30,
+            series: vec![Series {
+                name: None,
+                look: 0,
+                marks: vec![Mark::Bar { name: 0.0, to, words: "10000 ns".to_owned() }],
+            }],
+        };
+        for (to, ink) in [(10.0, INK), (1e4, ON_A_BAR)] {
+            let drawing = Chart { panels: vec![bars(to)], side_by_side: false }.draw(Width::Narrow);
+            let end = drawing.split("<text").find(|part| part.contains("10000 ns")).expect("it is drawn");
+            assert!(end.contains(&format!("fill=\"{}\"", name(ink))), "{end}");
+        }
+        for (words, bar) in [(ON_A_BAR, CURVES[0]), (by_night(ON_A_BAR), by_night(CURVES[0]))] {
+            assert!(contrast(words, bar) >= 4.5, "{} on {}", name(words), name(bar));
+        }
+    }
+
+    fn chart(curves: usize) -> Chart {
+        let points = vec![(1e3, 1.0), (1e4, 0.5), (2e6, 0.01)];
+        let series =
+            |look| Series { name: Some(format!("curve {look}")), look, marks: vec![Mark::Curve(points.clone())] };
+        let panel = Panel {
+            title: "a panel".to_owned(),
+            x: Axis::log("late by", [1e3, 2e6], time),
+            y: Axis::linear("share", [0.0, 1.0], true, |share| share.to_string()),
+            height: 100,
+            series: (0..curves).map(series).collect(),
+        };
+        Chart { panels: vec![panel], side_by_side: false }
+    }
+
+    #[test]
+    fn curves_differ_also_without_colour() {
+        let all = CURVES.len() * CURVES.len();
+        // By colour and dash, and by dash and marker.
+        for by in [|look: usize| (look % CURVES.len(), dash(look)), |look| (look % (2 * CURVES.len()), dash(look))] {
+            let mut looks: Vec<_> = (0..all).map(by).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            assert_eq!(looks.len(), all);
+        }
+        for width in [Width::Wide, Width::Narrow] {
+            let drawing = chart(3 * CURVES.len()).draw(width);
+            for (length, gap) in &DASHES[..5] {
+                let own = format!("stroke-width=\"18\" stroke-dasharray=\"{} {}\"", length * FINE, gap * FINE);
+                // In the legend and in the panel.
+                assert_eq!(drawing.matches(&own).count(), 2 * 3, "{own}: {drawing}");
+            }
+            assert!((DASHED_LINE..).take(9).all(|thick| !drawing.contains(&format!("width=\"{thick}\""))), "{drawing}");
+        }
+    }
+
+    #[test]
+    fn a_chart_has_a_height_however_much_is_given() {
+        let mut many = chart(1);
+        many.panels[0].y = Axis::names(vec!["a name that is too long for its row".repeat(3); 2_000]);
+        many.panels = vec![many.panels[0].clone(); 30];
+        many.panels.iter_mut().skip(1).for_each(|panel| panel.y.ticks.truncate(1));
+        for width in [Width::Wide, Width::Narrow] {
+            let drawing = many.draw(width);
+            assert_eq!(drawing.matches("a panel").count(), MOST_PANELS);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_drawn_at_the_edge_and_ends_nothing() {
+        let mut broken = chart(1);
+        let points = vec![(f64::NAN, f64::INFINITY), (-1.0, f64::NEG_INFINITY), (1e300, 1e300)];
+        broken.panels[0].series[0].marks = vec![
+            Mark::Curve(points.clone()),
+            Mark::Outline(points),
+            Mark::Outline(Vec::new()),
+            Mark::Limit(f64::NAN),
+            Mark::Bar { name: 99.0, to: f64::NAN, words: String::new() },
+            Mark::Words { x: f64::MAX, y: f64::MIN, words: "<&>".repeat(100) },
+        ];
+        let drawing = broken.draw(Width::Narrow);
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf") && drawing.contains("&lt;&amp;&gt;"), "{drawing}");
+    }
+
+    #[test]
+    fn a_legend_and_the_names_of_marks_stay_within_the_drawing() {
+        let mut long = chart(1);
+        long.panels[0].series[0].name = Some("a very long name of a source ".repeat(9));
+        let last = "the last mark of all";
+        long.panels[0].x.ticks = vec![(long.panels[0].x.high, last.to_owned())];
+        for width in [Width::Wide, Width::Narrow] {
+            let drawing = long.draw(width);
+            let legend = drawing.split("<text").find(|part| part.contains("a very long")).expect("there is a legend");
+            assert!(legend.contains('…'), "{legend}");
+            let mark = drawing.split("<text").find(|part| part.contains(last)).expect("the mark has a name");
+            let x = mark.split_once(" x=\"").and_then(|(_, rest)| rest.split_once('"')).expect("it has a place").0;
+            let middle: i32 = x.parse().expect("a number");
+            assert!(middle + width_of(last) * FINE / 2 <= width.pixels() * FINE, "{mark}");
+        }
+    }
+
+    #[test]
+    fn a_text_has_room_in_the_widest_font() {
+        // By DejaVu Sans, at twelve pixels.
+        for (text, pixels) in
+            [("10000 ns", 55.8), ("100000 µs", 63.5), ("monotonic-raw", 90.0), ("hpt's Sleeper", 78.9)]
+        {
+            let room = f64::from(width_of(text));
+            assert!((pixels - 1.0..pixels * 1.15).contains(&room), "{text}: {room}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_has_no_room_is_cut_off() {
+        let long = "a very long name of an experiment ".repeat(9);
+        let cut = shortened(&long, 200);
+        assert!(cut.ends_with('…') && width_of(&cut) <= 200 && long.starts_with(cut.trim_end_matches('…')), "{cut}");
+        assert_eq!(shortened("short", 200), "short");
+    }
+}

@@ -1,0 +1,86 @@
+//! How late a thread was in the course of a run: the worst of each stretch of time.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Figures, Picture, Unreadable, about_all,
+    axis::{Axis, time},
+    count, read,
+    svg::{Chart, Mark, Panel, Series},
+};
+
+#[derive(Debug, Deserialize)]
+struct Document {
+    source: String,
+    results: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    cpu: Option<usize>,
+    course: Vec<(u64, u64, f64, u64)>,
+    course_every_ns: u64,
+}
+
+/// Of one document or several, each with a name.
+#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
+pub(crate) fn course(documents: &[(&str, &Value)]) -> Result<Picture, Unreadable> {
+    const MOST_CURVES: usize = 6;
+    let (mut curves, mut rows, mut provenances) = (Vec::new(), Vec::new(), Vec::new());
+    let mut every = 0;
+    for (label, document) in documents {
+        let read: Document = read(document)?;
+        let several = read.results.len() > 1;
+        for row in &read.results {
+            let Some(worst) = row.course.iter().max_by_key(|window| window.3) else { continue };
+            every = every.max(row.course_every_ns);
+            let cpu = row.cpu.filter(|_| several || label.is_empty()).map(|cpu| format!("CPU {cpu}"));
+            let name = [Some((*label).to_owned()).filter(|label| !label.is_empty()), cpu];
+            let name = name.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let samples = row.course.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
+            rows.push(vec![
+                name.clone(),
+                count(row.course.len() as u64),
+                count(samples),
+                time(worst.3 as f64),
+                format!("{:.2} s", worst.0 as f64 / 1e9),
+            ]);
+            if curves.len() < MOST_CURVES {
+                let points = row.course.iter().map(|window| (window.0 as f64 / 1e9, (window.3 as f64).max(1.0)));
+                curves.push((name, points.collect::<Vec<_>>()));
+            }
+        }
+        let colon = if label.is_empty() { "" } else { ": " };
+        provenances.push((format!("{label}{colon}timed by {}", read.source), *document));
+    }
+    if curves.is_empty() {
+        return Err(Unreadable::Nothing);
+    }
+    let drawn = if rows.len() > MOST_CURVES {
+        format!(" The first {MOST_CURVES} of {} are drawn; the table has them all.", rows.len())
+    } else {
+        String::new()
+    };
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    let x = Axis::run("seconds from the first deadline", points().map(|point| point.0));
+    let y = Axis::log(&format!("the latest in each {}", time(every as f64)), points().map(|point| point.1), time);
+    // One below the other, on the same scales: on top of each other they hide each other.
+    let panels = curves.iter().enumerate().map(|(look, (name, points))| Panel {
+        title: name.clone(),
+        x: x.clone(),
+        y: y.clone(),
+        height: 110,
+        series: vec![Series { name: None, look, marks: vec![Mark::Curve(points.clone())] }],
+    });
+    Ok(Picture {
+        name: "course".to_owned(),
+        title: "How late in the course of the run".to_owned(),
+        says: format!(
+            "Each point is the worst of a stretch of time: a fault that comes back shows by its rhythm.{drawn}"
+        ),
+        chart: Chart { panels: panels.collect(), side_by_side: false },
+        figures: Figures { head: ["", "stretches", "samples", "worst", "at"].map(str::to_owned).to_vec(), rows },
+        provenance: about_all(&provenances),
+    })
+}

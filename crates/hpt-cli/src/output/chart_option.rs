@@ -1,0 +1,44 @@
+//! The option that draws a picture of a result.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{chart, files};
+use crate::exit::Failure;
+
+/// Of a subcommand whose result can be drawn.
+#[derive(Debug, Args)]
+pub(crate) struct PictureOption {
+    /// Also draw a picture of the result into this file, as SVG; it is replaced in one step
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Where a picture is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a>(&'a Path);
+
+impl PictureOption {
+    pub(crate) fn wanted(&self) -> Option<Wanted<'_>> {
+        self.svg.as_deref().map(Wanted)
+    }
+}
+
+impl Wanted<'_> {
+    /// Refuses a file that cannot be written before anything is measured.
+    pub(crate) fn check(self) -> Result<(), Failure> {
+        files::check(self.0).map_err(|cause| self.failed(cause))
+    }
+
+    /// Draws the document, and replaces the file.
+    pub(crate) fn draw(self, document: &Value) -> Result<(), Failure> {
+        let drawn = chart::of(document).map_err(|why| Failure::Undrawn { path: self.0.to_owned(), why })?;
+        files::replace(self.0, drawn.file().as_bytes()).map_err(|cause| self.failed(cause))
+    }
+
+    fn failed(self, cause: std::io::Error) -> Failure {
+        Failure::Write { path: self.0.to_owned(), cause }
+    }
+}

@@ -1,0 +1,11 @@
+//! Runs that take samples for seconds or days: their threads, their options, and what they keep during the run.
+//! Measures nothing itself, and knows no subcommand.
+
+pub(crate) mod absences;
+pub(crate) mod cpu_options;
+pub(crate) mod gpio_pulse;
+pub(crate) mod realtime;
+pub(crate) mod result_files;
+pub(crate) mod run;
+pub(crate) mod threads;
+pub(crate) mod time_series;

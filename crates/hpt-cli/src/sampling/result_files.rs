@@ -1,0 +1,120 @@
+//! What the runs of samples have in common on the command line: files that keep what was measured, and a limit that ends it.
+//! Measures nothing.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::run::{Raw, RawSample, Shared, command_line, distinct, long};
+use crate::{
+    context::Context,
+    document_head::Head,
+    exit::{Failure, causes},
+    output::{
+        Block,
+        latency_files::{About, OfThread, Wanted, wanted},
+    },
+};
+
+/// What is said of a run that `--break-above` ended: what the first one was, up to its time.
+pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
+    broke_at_ns.map(|ns| Block::Text(format!("Ended by the first that {what} at {ns} ns of CLOCK_MONOTONIC.")))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Keeping {
+    /// End as soon as one is more than this, leave a mark in the kernel's trace, and switch tracing off there
+    #[arg(long, value_name = "TIME", value_parser = long)]
+    break_above: Option<Duration>,
+    /// Also write the counts to a file: cyclictest, cyclictest-json, hdr, line. While it runs, they are written every minute
+    #[arg(long, value_name = "FORM=FILE", value_parser = wanted)]
+    write: Vec<Wanted>,
+    /// Also write every sample to a file, a line each
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+}
+
+impl Keeping {
+    /// Refuses files that cannot be written, or that are one, before anything is measured.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.write.iter().try_for_each(Wanted::check)?;
+        distinct(self.raw.iter().map(PathBuf::as_path).chain(self.write.iter().map(Wanted::path)))
+    }
+
+    /// The file of all samples.
+    pub(crate) fn raw<S: RawSample>(&self) -> Result<Option<Raw<S>>, Failure> {
+        self.raw.as_ref().map(|path| Raw::create(path)).transpose()
+    }
+
+    /// The files of counts, of a run that begins now.
+    pub(crate) fn files<'a>(&'a self, context: &'a Context) -> Files<'a> {
+        Files { wanted: &self.write, context, command: command_line(), began: SystemTime::now() }
+    }
+
+    /// What the threads of the run share, of which so many sleep.
+    pub(crate) fn shared(&self, sleepers: usize) -> Shared {
+        Shared::new(self.break_above, sleepers)
+    }
+
+    /// What is more ends the run.
+    pub(crate) fn limit_ns(&self) -> u64 {
+        self.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The files of a run's counts.
+pub(crate) struct Files<'a> {
+    wanted: &'a [Wanted],
+    context: &'a Context,
+    command: String,
+    began: SystemTime,
+}
+
+impl Files<'_> {
+    /// Whether nothing is kept while the run goes on.
+    pub(crate) const fn are_none(&self) -> bool {
+        self.wanted.is_empty() && !self.context.keeps_metrics()
+    }
+
+    /// When the run began.
+    pub(crate) fn began(&self) -> String {
+        humantime::format_rfc3339_seconds(self.began).to_string()
+    }
+
+    /// Replaces all of them by what was counted until now.
+    pub(crate) fn write(&self, threads: &[OfThread]) -> Result<(), Failure> {
+        let facts = self.context.host.facts();
+        let about = About {
+            command: &self.command,
+            began: self.began,
+            ended: SystemTime::now(),
+            kernel_release: &facts.kernel_release,
+            kernel_version: &facts.kernel_version,
+        };
+        self.wanted.iter().try_for_each(|wanted| wanted.write(threads, about))
+    }
+
+    /// Keeps the metrics of what is known while the run goes on: some of the keys of its document.
+    pub(crate) fn keep_metrics(&self, head: &Head, so_far: &Value) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct SoFar<'a> {
+            #[serde(flatten)]
+            head: &'a Head,
+            #[serde(flatten)]
+            so_far: &'a Value,
+        }
+        let document = serde_json::to_value(SoFar { head, so_far }).expect("numbers, names and lists");
+        self.context.keep_metrics(&document)
+    }
+
+    /// The last of it; what could not be kept is said, and what was measured is printed all the same.
+    pub(crate) fn finish<S: RawSample>(&self, raw: Option<Raw<S>>, threads: &[OfThread]) -> Vec<String> {
+        let kept = [raw.map_or(Ok(()), Raw::finish), self.write(threads)];
+        kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! How late something was in the course of a run: the worst of each stretch of time, in bounded memory.
+
+/// As many stretches are kept; where a run is longer, two become one.
+const MOST: usize = 400;
+/// The shortest stretch.
+const SHORTEST_NS: u64 = 10_000_000;
+
+/// Stretches of equal length.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    first_ns: Option<u64>,
+    every_ns: u64,
+    stretches: Vec<Stretch>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    samples: u64,
+    sum_ns: u64,
+    max_ns: u64,
+}
+
+impl Course {
+    pub(crate) fn new() -> Self {
+        // All of it at once: what measures does not wait for memory.
+        Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST) }
+    }
+
+    /// Adds what was late by so much at that moment of CLOCK_MONOTONIC.
+    pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
+        let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
+        while passed_ns / self.every_ns >= MOST as u64 {
+            self.halve();
+        }
+        let place = usize::try_from(passed_ns / self.every_ns).unwrap_or(MOST - 1);
+        if place >= self.stretches.len() {
+            self.stretches.resize(place + 1, Stretch::default());
+        }
+        let stretch = &mut self.stretches[place];
+        stretch.samples += 1;
+        stretch.sum_ns = stretch.sum_ns.saturating_add(late_ns);
+        stretch.max_ns = stretch.max_ns.max(late_ns);
+    }
+
+    fn halve(&mut self) {
+        for place in 0..self.stretches.len().div_ceil(2) {
+            let (one, other) =
+                (self.stretches[2 * place], self.stretches.get(2 * place + 1).copied().unwrap_or_default());
+            self.stretches[place] = Stretch {
+                samples: one.samples + other.samples,
+                sum_ns: one.sum_ns.saturating_add(other.sum_ns),
+                max_ns: one.max_ns.max(other.max_ns),
+            };
+        }
+        self.stretches.truncate(self.stretches.len().div_ceil(2));
+        self.every_ns = self.every_ns.saturating_mul(2);
+    }
+
+    /// How long a stretch is.
+    pub(crate) const fn every_ns(&self) -> u64 {
+        self.every_ns
+    }
+
+    /// Of each stretch with samples: when it began after the first deadline, how many, their mean and the worst.
+    #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
+    pub(crate) fn rows(&self) -> Vec<(u64, u64, f64, u64)> {
+        let stretches = (0_u64..).zip(&self.stretches).filter(|(_, stretch)| stretch.samples > 0);
+        stretches
+            .map(|(place, stretch)| {
+                let mean_ns = crate::output::rounded(stretch.sum_ns as f64 / stretch.samples as f64);
+                (place * self.every_ns, stretch.samples, mean_ns, stretch.max_ns)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Course, MOST, SHORTEST_NS};
+
+    #[test]
+    fn a_long_run_keeps_every_sample_and_the_worst_in_its_place() {
+        let mut course = Course::new();
+        let far = SHORTEST_NS * MOST as u64 * 5;
+        for sample in 0..10_000_u64 {
+            course.record(1_000 + sample * (far / 10_000), if sample == 7_500 { 9_999 } else { 5 });
+        }
+        let rows = course.rows();
+        assert!(rows.len() <= MOST && rows.len() > MOST / 2, "{}", rows.len());
+        assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), 10_000);
+        let worst = rows.iter().max_by_key(|row| row.3).expect("there are some");
+        assert!(worst.3 == 9_999 && worst.0 <= far / 4 * 3 && worst.0 + course.every_ns() > far / 4 * 3, "{worst:?}");
+        assert_eq!(course.every_ns(), SHORTEST_NS * 8);
+    }
+
+    #[test]
+    fn nothing_has_no_course_and_a_moment_before_the_first_is_the_first() {
+        let mut course = Course::new();
+        assert!(course.rows().is_empty());
+        course.record(10, 1);
+        course.record(5, 3);
+        assert_eq!(course.rows(), [(0, 2, 2.0, 3)]);
+        course.record(u64::MAX, 7);
+        assert_eq!(course.rows().iter().map(|row| row.1).sum::<u64>(), 3);
+    }
+}
