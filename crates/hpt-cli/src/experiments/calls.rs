@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Bench, Measured, Part, Published, Recipe, Run, outlook_of, register};
+use super::{
+    figure::Measured,
+    instruments::{Bench, outlook_of, register},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const fn published(what: &'static str, value: f64) -> Published {

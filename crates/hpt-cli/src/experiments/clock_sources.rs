@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Measured, Outlook, Part, Published, Recipe, Run, Ways};
+use super::{
+    figure::Measured,
+    recipe::{Outlook, Part, Published, Recipe, Run, Ways},
+};
 use crate::{
     context::Context,
     exit::Failure,

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use hpt_core::{Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource};
 
-use super::{Bench, Chosen, Measured, Part, Published, Recipe, Run, in_one_line};
+use super::{
+    figure::Measured,
+    instruments::{Bench, Chosen, in_one_line},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const fn published(what: &'static str, value: f64) -> Published {
@@ -110,7 +114,7 @@ fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
 #[cfg(test)]
 mod tests {
     use super::{Measured, RECIPE, beside_each};
-    use crate::experiments::Standing;
+    use crate::experiments::figure::Standing;
 
     #[test]
     fn figures_stand_beside_machines_of_the_same_kind_alone() {

@@ -8,7 +8,10 @@ use hpt_core::{
     realtime::Conduct,
 };
 
-use super::{Measured, Outlook, Part, Published, Recipe, Run, Tally, Ways};
+use super::{
+    figure::{Measured, Tally},
+    recipe::{Outlook, Part, Published, Recipe, Run, Ways},
+};
 use crate::{
     context::Context,
     exit::Failure,

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Chosen, Measured, Part, Published, Recipe, Run, beats_of, outlook_of, register};
+use super::{
+    figure::Measured,
+    instruments::{Chosen, beats_of, outlook_of, register},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const PERIOD: Duration = Duration::from_micros(100);

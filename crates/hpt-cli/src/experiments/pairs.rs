@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use hpt_core::{Sleeper, TimeSource, measure::read_pairs, sleep::Strategy};
 
-use super::{Chosen, Measured, Part, Published, Recipe, Run, Tally, cycles, cycles_remark, outlook_of};
+use super::{
+    figure::{Measured, Tally},
+    instruments::{Chosen, cycles, cycles_remark, outlook_of},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const fn published(what: &'static str, value: f64) -> Published {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Chosen, Measured, Part, Published, Recipe, Run, beats_of, cycles, outlook_of};
+use super::{
+    figure::Measured,
+    instruments::{Chosen, beats_of, cycles, outlook_of},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const fn published(what: &'static str, value: f64) -> Published {

@@ -7,7 +7,10 @@ use hpt_core::{
     measure::{SleepMethod, sleep_miss},
 };
 
-use super::{Measured, Part, Published, Recipe, Run};
+use super::{
+    figure::Measured,
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::exit::Failure;
 
 const fn late(what: &'static str, value: f64) -> Published {

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use hpt_core::Frequency;
 
-use super::{Measured, Part, Published, Recipe, Run, Tally};
+use super::{
+    figure::{Measured, Tally},
+    recipe::{Part, Published, Recipe, Run},
+};
 use crate::{exit::Failure, source_granularity::granularity};
 
 pub(super) const RECIPE: Recipe = Recipe {

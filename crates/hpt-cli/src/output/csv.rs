@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Document, without_escapes};
+use super::{printable::Document, text::without_escapes};
 
 pub(super) fn render(document: &Document) -> String {
     let rows = document.data.get(document.rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! One JSON document, ending in a newline: indented, or a line of its own where there are several.
 
-use super::Document;
+use super::printable::Document;
 
 pub(super) fn render(document: &Document) -> String {
     let text = if document.one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };

@@ -11,7 +11,7 @@ use prometheus_client::{
 };
 use serde_json::Value;
 
-use super::metrics::{self, Gauge};
+use super::metrics::{self, gauge::Gauge};
 
 /// OpenMetrics; `None` of a document that has no metrics.
 pub(super) fn render(document: &Value) -> Option<String> {

@@ -111,7 +111,7 @@ fn steps(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
 
 /// A time on a scale: `1 µs`.
 pub(super) fn time(ns: f64) -> String {
-    crate::output::short_time(ns)
+    crate::output::human::short_time(ns)
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable,
     axis::{Axis, time},
-    count,
+    picture::{Figures, Picture, Unreadable, count, read},
     provenance::about,
-    read,
     svg::{Chart, Mark, Panel, Series},
 };
 

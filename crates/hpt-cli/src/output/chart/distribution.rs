@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable, about_all,
     axis::{Axis, time},
-    count, kind,
-    provenance::about,
-    read,
+    picture::{Figures, Picture, Unreadable, count, kind, read},
+    provenance::{about, about_all},
     svg::{Chart, Mark, Panel, Series},
 };
 
@@ -325,7 +323,7 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
 fn cells(name: &str, row: &Row) -> Vec<String> {
     let times = [row.min_ns, row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.p9999_ns, row.max_ns];
     let name = if name.is_empty() { "all" } else { name };
-    [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::time)).collect()
+    [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::picture::time)).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -377,7 +375,7 @@ pub(super) fn ranges(document: &Value) -> Result<Picture, Unreadable> {
     let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
     let figures = rows.iter().map(|row| {
         let times = [row.mean_ns, row.min_ns, row.p50_ns, row.p99_ns, row.max_ns];
-        [name(row), count(row.samples)].into_iter().chain(times.map(super::time)).collect()
+        [name(row), count(row.samples)].into_iter().chain(times.map(super::picture::time)).collect()
     });
     Ok(Picture {
         name: "pairs".to_owned(),

@@ -4,14 +4,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable,
     axis::Axis,
-    count,
+    picture::{Figures, Picture, Unreadable, count, read},
     provenance::about,
-    read,
     svg::{Chart, Mark, Panel, Series},
 };
-use crate::output::rounded;
+use crate::output::text::rounded;
 
 #[derive(Debug, Deserialize)]
 struct Watch {
@@ -68,10 +66,10 @@ pub(super) fn offsets(document: &Value) -> Result<Picture, Unreadable> {
             expected.map_or_else(|| "-".to_owned(), |(hz, by)| format!("{} MHz, {by}", rounded(hz / 1e6))),
             count(source.bursts),
             source.offset_ns.map_or_else(|| "-".to_owned(), signed),
-            super::time(source.offset_bound_ns),
+            super::picture::time(source.offset_bound_ns),
             ppm(source.lowest_ppm),
             ppm(source.highest_ppm),
-            super::time(source.bracket_ns),
+            super::picture::time(source.bracket_ns),
             count(source.faults),
         ]
     });

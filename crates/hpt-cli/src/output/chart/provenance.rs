@@ -4,7 +4,7 @@ use hpt_core::host::Cpu;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Unreadable;
+use super::picture::Unreadable;
 
 /// What most documents say of themselves.
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
 
 /// Whether it says by which hpt and on what machine it was measured.
 pub(crate) fn says_where(document: &Value) -> Result<(), Unreadable> {
-    super::read::<About>(document).map(|_| ())
+    super::picture::read::<About>(document).map(|_| ())
 }
 
 /// The same of several documents, each with what stands before: once, where it is the same of all.
@@ -72,7 +72,7 @@ pub(crate) fn about_all(documents: &[(String, &Value)]) -> String {
 
 /// Settings, machine and version. `first` stands before: source and samples.
 pub(crate) fn about(document: &Value, first: &str) -> String {
-    let Ok(about) = super::read::<About>(document) else { return first.to_owned() };
+    let Ok(about) = super::picture::read::<About>(document) else { return first.to_owned() };
     let mut parts = vec![first.to_owned()];
     parts.extend(about.settings());
     let machine = &about.machine;

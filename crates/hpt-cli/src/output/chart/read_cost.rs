@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable,
     axis::{Axis, time},
-    count,
+    picture::{Figures, Picture, Unreadable, count, read},
     provenance::about,
-    read,
     svg::{Chart, Mark, Panel, Series},
 };
 
@@ -67,7 +65,7 @@ pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
             "The run was disturbed: the bare instruction that reads {id} took {}, and {}, which counts finely as well, {}. No limit is drawn.",
             time(*ns),
             name(row),
-            super::time(cost(row))
+            super::picture::time(cost(row))
         ),
         (Some((id, ns)), None) => {
             let under = rows.iter().filter(|row| cost(row).is_some_and(|cost| cost < 2.0 * ns)).count();
@@ -91,10 +89,10 @@ pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
                     name(row),
                     row.read_path.clone(),
                     count(row.calls),
-                    super::time(cost(row)),
+                    super::picture::time(cost(row)),
                     row.single_samples.map_or("-".to_owned(), count),
                 ];
-                head.into_iter().chain(singles.map(super::time)).collect()
+                head.into_iter().chain(singles.map(super::picture::time)).collect()
             })
             .collect(),
     };

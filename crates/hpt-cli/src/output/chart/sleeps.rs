@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable,
     axis::{Axis, time},
-    count,
+    picture::{Figures, Picture, Unreadable, count, read},
     provenance::about,
-    read,
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
 };
 
@@ -90,7 +88,7 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
         let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
         let share = row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
-        head.into_iter().chain(times.map(super::time)).chain([count(row.early), share]).collect()
+        head.into_iter().chain(times.map(super::picture::time)).chain([count(row.early), share]).collect()
     });
     let longest = lengths.iter().max().copied().unwrap_or(0);
     let drawn = if lengths.len() > MOST_PANELS {
@@ -103,8 +101,8 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
         (Some(std), Some(hpt)) => format!(
             "Of {}, the standard library's sleeps end {} late (p50), hpt's {}, for {:.1} % and {:.1} % of a CPU.",
             time(longest as f64),
-            super::time(std.p50_ns),
-            super::time(hpt.p50_ns),
+            super::picture::time(std.p50_ns),
+            super::picture::time(hpt.p50_ns),
             std.cpu_share.unwrap_or(0.0) * 100.0,
             hpt.cpu_share.unwrap_or(0.0) * 100.0
         ),

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Figures, Picture, Unreadable, about_all,
     axis::{Axis, time},
-    count, read,
+    picture::{Figures, Picture, Unreadable, count, read},
+    provenance::about_all,
     svg::{Chart, Mark, Panel, Series},
 };
 

@@ -13,7 +13,11 @@ use std::{
 use hpt_core::{measure::Lateness, stats::Histogram};
 use serde::Serialize;
 
-use super::{Align, Block, Cell, Column, Table, files, rounded, short_time};
+use super::{
+    files,
+    human::{Align, Block, Cell, Column, Table, short_time},
+    text::rounded,
+};
 use crate::exit::Failure;
 
 /// The latenesses of one thread.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Gauge, of_rows, ratio, rows, yes};
+use super::gauge::{Gauge, of_rows, ratio, rows, yes};
 
 const SOURCE: [(&str, &str); 2] = [("source", "source"), ("reference", "reference")];
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Gauge, Sample, of_rows, rows, single, text, yes};
+use super::gauge::{Gauge, Sample, of_rows, rows, single, text, yes};
 
 pub(super) fn gauges(document: &Value) -> Vec<Gauge> {
     let found = rows(document, "rules").iter().filter(|row| row["severity"].is_string());

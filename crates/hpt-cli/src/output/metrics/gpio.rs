@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Gauge, of_parts, of_rows, rows, seconds, single, timer_poll::PARTS};
+use super::{
+    gauge::{Gauge, of_parts, of_rows, rows, seconds, single},
+    timer_poll::PARTS,
+};
 
 const FIGURE: [(&str, &str); 1] = [("figure", "figure")];
 

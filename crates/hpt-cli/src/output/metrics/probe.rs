@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Gauge, Sample, of_rows, rows, seconds, single, text, yes};
+use super::gauge::{Gauge, Sample, of_rows, rows, seconds, single, text, yes};
 
 const SOURCE: [(&str, &str); 1] = [("source", "id")];
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Gauge, of_parts, of_rows, rows, seconds};
+use super::gauge::{Gauge, of_parts, of_rows, rows, seconds};
 
 const CPU: [(&str, &str); 1] = [("cpu", "cpu")];
 const PARTS: [(&str, &str); 4] = [("0.5", "p50_ns"), ("0.99", "p99_ns"), ("0.999", "p999_ns"), ("1", "max_ns")];
@@ -34,7 +34,7 @@ pub(super) fn gauges(document: &Value) -> Vec<Gauge> {
             |row| part(row, "asking_ns"),
         ),
     ];
-    super::name_any_cpu(&mut gauges);
+    super::gauge::name_any_cpu(&mut gauges);
     gauges.push(of_rows(
         rows(document, "causes"),
         &[("cause", "cause")],

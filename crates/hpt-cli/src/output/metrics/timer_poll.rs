@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Gauge, name_any_cpu, of_parts, of_rows, rows, seconds, text};
+use super::gauge::{Gauge, name_any_cpu, of_parts, of_rows, rows, seconds, text};
 
 const CPU: [(&str, &str); 1] = [("cpu", "cpu")];
 /// The parts of a distribution, and their keys.

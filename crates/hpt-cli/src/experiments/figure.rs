@@ -1,0 +1,231 @@
+//! Figures that an experiment measured on this machine, and distributions that several runs add to.
+
+use std::collections::BTreeMap;
+
+use hpt_core::{Spread, stats::Histogram};
+use serde::{Deserialize, Serialize};
+
+use crate::output::rounded;
+
+/// Whether a figure is there, and why not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Standing {
+    #[default]
+    Measured,
+    /// This machine does not show it, or not to this user.
+    Missing,
+    /// It is of other machines than this one.
+    Elsewhere,
+    /// Nobody got so far.
+    NotMade,
+}
+
+/// A figure of this machine. `what` is that of a published one where there is such.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) what: String,
+    pub(crate) unit: String,
+    pub(crate) standing: Standing,
+    /// `None` where it was not measured: `how` says why.
+    pub(crate) value: Option<f64>,
+    pub(crate) samples: u64,
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+    pub(crate) max: Option<f64>,
+    /// Lengths in the unit, to three digits at least, and how many samples have each.
+    pub(crate) distribution: Vec<(f64, u64)>,
+    /// By which source, or why not, and what it would take.
+    pub(crate) how: String,
+}
+
+/// A figure for programs, of a few digits also where it is small.
+pub(super) fn to_digits(value: f64) -> f64 {
+    let size = value.abs();
+    if size >= 1.0 || size <= f64::MIN_POSITIVE {
+        return rounded(value);
+    }
+    let step = 10_f64.powf(size.log10().floor() - 3.0);
+    // Back from text, where no rest of a division is left.
+    let digits = format!("{:.*}", decimals(step), (value / step).round() * step);
+    digits.parse().unwrap_or(value)
+}
+
+/// How many decimals a step of less than one has.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a step, a few at most")]
+pub(crate) fn decimals(step: f64) -> usize {
+    (-step.log10()).round().clamp(0.0, 15.0) as usize
+}
+
+impl Measured {
+    /// One figure of so many samples.
+    pub(crate) fn figure(what: &str, value: f64, unit: &str, samples: u64, how: impl Into<String>) -> Self {
+        Self {
+            what: what.to_owned(),
+            unit: unit.to_owned(),
+            standing: Standing::Measured,
+            value: Some(to_digits(value)),
+            samples,
+            p50: None,
+            p99: None,
+            max: None,
+            distribution: Vec::new(),
+            how: how.into(),
+        }
+    }
+
+    /// The mean of a distribution, and its quantiles; `scale` makes the unit of nanoseconds.
+    pub(crate) fn mean_of(what: &str, spread: &Spread, scale: f64, unit: &str, how: impl Into<String>) -> Self {
+        let figure = |ns: f64| Some(to_digits(ns * scale));
+        Self {
+            p50: figure(spread.p50_ns),
+            p99: figure(spread.p99_ns),
+            max: figure(spread.max_ns),
+            ..Self::figure(what, spread.mean_ns * scale, unit, spread.samples, how)
+        }
+    }
+
+    /// What this machine does not show, and what it would take.
+    pub(crate) fn missing(what: &str, unit: &str, why: impl Into<String>) -> Self {
+        Self { standing: Standing::Missing, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
+    }
+
+    /// What only other machines can show.
+    pub(crate) fn elsewhere(what: &str, unit: &str, why: impl Into<String>) -> Self {
+        Self { standing: Standing::Elsewhere, ..Self::missing(what, unit, why) }
+    }
+}
+
+/// A distribution that grows, also by what an earlier run counted.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Lengths in picoseconds, to five digits, and how many samples have each.
+    counts: BTreeMap<u64, u64>,
+    /// The longest, in nanoseconds, as it was.
+    longest_ns: f64,
+}
+
+/// To five digits: no source is kept to more, and each one's own steps stay what they are.
+pub(super) fn to_five_digits(mut length: u64) -> u64 {
+    let mut step = 1;
+    while length / step >= 100_000 {
+        step *= 10;
+    }
+    length = (length / step + u64::from(length % step * 2 >= step)) * step;
+    length
+}
+
+impl Tally {
+    /// Adds lengths of `unit_ns` nanoseconds each.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "lengths of time, neither negative nor of years"
+    )]
+    pub(super) fn add(&mut self, classes: impl Iterator<Item = (f64, u64)>, unit_ns: f64) {
+        for (length, samples) in classes {
+            let length_ns = length * unit_ns;
+            *self.counts.entry(to_five_digits((length_ns * 1e3).round() as u64)).or_default() += samples;
+            self.longest_ns = self.longest_ns.max(length_ns);
+        }
+    }
+
+    /// Adds what was counted of a source's ticks, each so long.
+    #[expect(clippy::cast_precision_loss, reason = "lengths of time, below 2^53 ticks")]
+    pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
+        // A class is told by its upper end, and the last one may end beyond the longest of all.
+        let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
+        self.add(ticks.classes().map(|(length, samples)| ((length as f64).min(longest), samples)), tick_ns);
+    }
+
+    /// Adds what an earlier run counted of the same figure.
+    pub(super) fn go_on(&mut self, before: &[Measured], what: &str, unit_ns: f64) {
+        if let Some(before) = before.iter().find(|figure| figure.what == what) {
+            self.add(before.distribution.iter().copied(), unit_ns);
+            self.longest_ns = self.longest_ns.max(before.max.unwrap_or(0.0) * unit_ns);
+        }
+    }
+
+    /// What this part of all samples does not exceed, in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
+    pub(super) fn quantile_ns(&self, part: f64) -> f64 {
+        let wanted = (self.counts.values().sum::<u64>() as f64 * part).ceil().max(1.0);
+        let mut seen = 0;
+        let found = self.counts.iter().find(|&(_, samples)| {
+            seen += samples;
+            seen as f64 >= wanted
+        });
+        found.map_or(0.0, |(&length, _)| length as f64 / 1e3).min(self.longest_ns)
+    }
+
+    /// The smallest of all, in nanoseconds.
+    pub(super) fn smallest_ns(&self) -> Option<f64> {
+        self.counts.first_key_value().map(|_| to_digits(self.quantile_ns(0.0)))
+    }
+
+    /// Its mean, its quantiles and all of it; `None` without samples.
+    #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
+    pub(super) fn figure(&self, what: &str, unit_ns: f64, unit: &str, how: impl Into<String>) -> Option<Measured> {
+        let samples: u64 = self.counts.values().sum();
+        let sum_ns: f64 = self.counts.iter().map(|(&length, &samples)| length as f64 / 1e3 * samples as f64).sum();
+        let spread = Spread {
+            samples,
+            min_ns: self.quantile_ns(0.0),
+            p50_ns: self.quantile_ns(0.5),
+            p99_ns: self.quantile_ns(0.99),
+            p999_ns: self.quantile_ns(0.999),
+            max_ns: self.longest_ns,
+            mean_ns: sum_ns / samples.max(1) as f64,
+        };
+        let length = |&length: &u64| to_digits((length as f64 / 1e3).min(self.longest_ns) / unit_ns);
+        let distribution = self.counts.iter().map(|(one, &samples)| (length(one), samples)).collect();
+        (samples > 0).then(|| Measured { distribution, ..Measured::mean_of(what, &spread, 1.0 / unit_ns, unit, how) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::stats::Histogram;
+
+    use super::{Measured, Standing, Tally, to_digits, to_five_digits};
+
+    #[test]
+    fn what_is_missing_has_no_value() {
+        let missing = Measured::missing("a figure", "ns", "it takes a register");
+        assert_eq!((missing.value, missing.samples, missing.how.as_str()), (None, 0, "it takes a register"));
+        assert_eq!(Measured::elsewhere("a figure", "ns", "").standing, Standing::Elsewhere);
+    }
+
+    #[test]
+    fn small_figures_keep_their_digits() {
+        let given = [0.0, 0.007_426_9, 0.000_012_345_6, 0.806_555, 4.567_89, 123_456.789_4];
+        assert_eq!(given.map(to_digits), [0.0, 0.007_427, 0.000_012_35, 0.8066, 4.568, 123_456.789]);
+    }
+
+    #[test]
+    fn what_an_earlier_run_counted_is_counted_as_if_it_had_not_ended() {
+        let ticks = |counted: &[u64]| {
+            let mut histogram = Histogram::new();
+            counted.iter().for_each(|&one| histogram.record(one));
+            histogram
+        };
+        let figure = |tally: &Tally| tally.figure("a figure", 1.0, "ns", "by a source").expect("it has samples");
+        let (mut first, mut whole) = (Tally::default(), Tally::default());
+        first.add_ticks(&ticks(&[20, 20, 30]), 0.5);
+        let mut second = Tally::default();
+        second.go_on(&[figure(&first)], "a figure", 1.0);
+        second.go_on(&[figure(&first)], "another figure", 1.0);
+        second.add_ticks(&ticks(&[20, 123_457]), 0.5);
+        whole.add_ticks(&ticks(&[20, 20, 20, 30, 123_457]), 0.5);
+        assert_eq!(figure(&second), figure(&whole));
+        let found = figure(&whole);
+        assert_eq!((found.samples, found.p50, found.max), (5, Some(10.0), Some(61_728.5)));
+        assert_eq!(found.distribution.iter().map(|&(_, samples)| samples).sum::<u64>(), 5);
+        let mut waits = Tally::default();
+        waits.add([(2.999, 4), (3.0, 1)].into_iter(), 1_000.0);
+        let found = waits.figure("late", 1_000.0, "µs", "").expect("five");
+        assert_eq!(found.distribution, [(2.999, 4), (3.0, 1)]);
+        assert_eq!([99_999, 100_004, 100_005, 1_234_567].map(to_five_digits), [99_999, 100_000, 100_010, 1_234_600]);
+        assert_eq!(Tally::default().figure("late", 1.0, "ns", ""), None);
+    }
+}

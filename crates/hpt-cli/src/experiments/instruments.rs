@@ -1,0 +1,179 @@
+//! What experiments measure with: sources by what they stand for, their rates, and the instruments of `hpt bench`.
+
+use std::time::Duration;
+
+use hpt_core::{
+    Frequency, Opened, TimeSource,
+    measure::{Instruments, ReadCost, beats, read_cost},
+};
+
+use super::{
+    figure::{Measured, Tally},
+    recipe::{Outlook, Run},
+};
+use crate::{
+    context::Context,
+    cycle_counters::counts_cycles,
+    exit::Failure,
+    source_rate,
+    stopwatch::{Stopwatch, stopwatch},
+};
+
+/// What times many reads, and single ones: as `hpt bench` does.
+pub(super) struct Bench {
+    pub(super) wall: Opened,
+    pub(super) stopwatch: Stopwatch,
+}
+
+impl Bench {
+    pub(super) fn of(run: &Run<'_>) -> Result<Self, Failure> {
+        let wall = run.context.open("monotonic-raw")?;
+        let stopwatch = stopwatch(run.context, wall.as_dyn())?;
+        Ok(Self { wall, stopwatch })
+    }
+
+    /// Reads it as often as asked; `(place, of)`: the how-manieth of how many sources of the part.
+    #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+    pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> ReadCost {
+        let instruments = Instruments {
+            wall: self.wall.as_dyn(),
+            stopwatch: self.stopwatch.source.as_dyn(),
+            stopwatch_frequency: self.stopwatch.frequency,
+            cycles: None,
+        };
+        read_cost(source, instruments, run.count, |done| {
+            (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
+            run.goes_on()
+        })
+    }
+
+    /// What so many reads take, and how single ones are spread.
+    pub(super) fn figures(
+        &self,
+        what: &str,
+        cost: &ReadCost,
+        reads: f64,
+        (unit, unit_ns): (&str, f64),
+        how: &str,
+    ) -> Vec<Measured> {
+        let fewer = if cost.cut_short {
+            "; fewer reads, because one takes 10 µs or more, or does with what times it"
+        } else {
+            ""
+        };
+        let many = cost
+            .per_call_ns()
+            .map(|ns| Measured::figure(what, ns * reads / unit_ns, unit, cost.calls, format!("{how}{fewer}")));
+        let own = cost.empty.map_or(0.0, |empty| empty.p50_ns);
+        let by = self.stopwatch.source.as_dyn().info().id.to_string();
+        let single = cost.singles.map(|spread| {
+            let how = format!("{how}; timed by {by}, whose own {own:.0} ns (p50) are in it");
+            Measured::mean_of(&format!("{what}: a single read"), &spread, 1.0, "ns", how)
+        });
+        many.into_iter().chain(single).collect()
+    }
+}
+
+/// A source, and what to say of it.
+pub(super) struct Chosen {
+    pub(super) opened: Opened,
+    pub(super) how: String,
+}
+
+impl Chosen {
+    /// Stands for what it is, and for nothing else.
+    pub(super) fn of(opened: Opened) -> Self {
+        let info = opened.as_dyn().info();
+        let how = format!("{} ({})", info.id, info.read_path.name());
+        Self { opened, how }
+    }
+}
+
+/// The first of these that can be read here. One that stands in the place of the first says so, and why; where none can be read, that is the answer.
+pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<Chosen, String> {
+    let mut refused = Vec::new();
+    for name in names {
+        match context.open(name) {
+            Ok(opened) => {
+                let mut chosen = Chosen::of(opened);
+                if let Some(why) = refused.first() {
+                    chosen.how.push_str(&format!(", in the place of {first_is}: {why}"));
+                }
+                return Ok(chosen);
+            }
+            Err(failure) => refused.push(in_one_line(&failure)),
+        }
+    }
+    Err(format!("there is no counter that programs may read here: {}", refused.join("; ")))
+}
+
+/// The register that is read without the kernel: the cheapest counter of time that this machine has, by name where it is a Raspberry Pi's.
+pub(super) fn register(context: &Context) -> Result<Chosen, String> {
+    best(context, &["bcm-systimer", "arm-counter", "tsc"], "the System Timer")
+}
+
+/// The counter of cycles, else what comes nearest to it.
+pub(super) fn cycles(context: &Context) -> Result<Chosen, String> {
+    best(context, &["arm-cycles", "tsc", "arm-counter", "bcm-systimer"], "the cycle counter")
+}
+
+/// By what the system's clock and what is measured beside it are read.
+pub(super) fn outlook_of(
+    context: &Context,
+    beside: fn(&Context) -> Result<Chosen, String>,
+) -> Result<Outlook, Failure> {
+    let system = context.open("monotonic").map(Chosen::of)?;
+    let beside = beside(context).map_or_else(|why| why, |chosen| chosen.how);
+    Ok(Outlook { conditions: vec![system.how, beside], ..Outlook::default() })
+}
+
+impl Run<'_> {
+    pub(super) fn goes_on(&self) -> bool {
+        !self.context.interrupted()
+    }
+
+    /// A source of the machine, or what is in its place: a line that says why it is not there.
+    pub(super) fn open(&self, name: &str, what: &str, unit: &str) -> Result<Chosen, Box<Measured>> {
+        let missing = |failure: Failure| Measured::missing(what, unit, in_one_line(&failure));
+        self.context.open(name).map(Chosen::of).map_err(|failure| Box::new(missing(failure)))
+    }
+
+    /// How fast it ticks, or why nobody knows.
+    pub(super) fn rate(&self, source: &dyn TimeSource) -> Result<Frequency, String> {
+        let reference = self.context.open("monotonic-raw").map_err(|failure| in_one_line(&failure))?;
+        source_rate::rate(source, reference.as_dyn())
+            .ok_or_else(|| format!("how fast {} ticks could not be measured", source.info().id))
+    }
+}
+
+/// What happened, why and what helps, in one line.
+pub(crate) fn in_one_line(failure: &Failure) -> String {
+    failure.text().replace("\nhpt: ", "; ")
+}
+
+/// Beats of a loop, `hpt` drawing its progress bar between stretches of them and never in one. `(place, of)`: the how-manieth of how many loops of the part.
+#[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+pub(super) fn beats_of(
+    run: &Run<'_>,
+    chosen: &Chosen,
+    period: Duration,
+    (place, of): (usize, usize),
+) -> Result<(Tally, String), String> {
+    const STRETCH: Duration = Duration::from_millis(500);
+    let source = chosen.opened.as_dyn();
+    let rate = run.rate(source)?;
+    let stretch = u64::try_from(STRETCH.as_nanos() / period.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let (mut longer, mut done) = (Tally::default(), 0);
+    while done < run.count && run.goes_on() {
+        let beats = beats(source, rate, period, stretch.min(run.count - done), |_| run.goes_on());
+        longer.add_ticks(&beats.longer, rate.tick_ns_f64());
+        done += stretch.min(run.count - done);
+        (run.progress)((place as f64 + done as f64 / run.count as f64) / of as f64);
+    }
+    Ok((longer, format!("{}{}", chosen.how, cycles_remark(source))))
+}
+
+/// What counts cycles tells nanoseconds by the rate of a busy core.
+pub(super) fn cycles_remark(source: &dyn TimeSource) -> &'static str {
+    if counts_cycles(source) { "; cycles at the rate of a busy core" } else { "" }
+}

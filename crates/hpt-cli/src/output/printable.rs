@@ -1,0 +1,43 @@
+//! What a subcommand found, ready to be printed in any format.
+//! Prints nothing.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::human::Block;
+
+/// How a document answers a script: `exit` makes a code of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done, or usable.
+    Yes,
+    /// A negative answer.
+    No,
+    /// Could not tell.
+    Unknown,
+}
+
+/// What a subcommand found, ready to be printed in any format.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The whole of it, for programs.
+    pub(crate) data: Value,
+    /// The key in `data` of the rows that CSV prints.
+    pub(crate) rows: &'static str,
+    /// The same for people.
+    pub(crate) blocks: Vec<Block>,
+    /// What to say on standard error after the result.
+    pub(crate) warnings: Vec<String>,
+    /// The answer for scripts.
+    pub(crate) answer: Answer,
+    /// Whether it is one of several, printed one after another: a line of JSON each.
+    pub(crate) one_of_several: bool,
+}
+
+impl Document {
+    /// A document of `data`, whose rows for CSV stand under the key `rows`.
+    pub(crate) fn new(data: &impl Serialize, rows: &'static str, blocks: Vec<Block>) -> Self {
+        let data = serde_json::to_value(data).expect("documents are structs of numbers, names and lists");
+        Self { data, rows, blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
+    }
+}
