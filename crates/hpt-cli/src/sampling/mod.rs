@@ -3,6 +3,7 @@
 
 pub(crate) mod absences;
 pub(crate) mod cpu_options;
+pub(crate) mod distribution;
 pub(crate) mod gpio_pulse;
 pub(crate) mod realtime;
 pub(crate) mod result_files;

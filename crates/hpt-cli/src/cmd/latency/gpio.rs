@@ -24,14 +24,13 @@ use crate::{
     document_head::Head,
     exit::{Failure, causes},
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, Tone,
-        chart_option::PictureOption,
-        latency_files::{Figures, OfThread, bars},
-        remarks, rounded, short_time,
+        Align, Answer, Block, Cell, Column, Document, Table, Tone, chart_option::PictureOption,
+        latency_files::OfThread, remarks, rounded, short_time,
     },
     sampling::{
         absences::{self, Away},
         cpu_options::NOTHING_LEFT,
+        distribution::{Figures, bars},
         realtime::{Settings, ThreadOptions},
         result_files::{Keeping, ended_by},
         run::{Backlog, Extent, Raw, RawSample, Shared, watch},

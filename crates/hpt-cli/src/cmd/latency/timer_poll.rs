@@ -25,12 +25,13 @@ use crate::{
     output::{
         Align, Answer, Block, Cell, Column, Document, Table,
         chart_option::{self, PictureOption},
-        latency_files::{Figures, OfThread, bars},
+        latency_files::OfThread,
         remarks, rounded, short_time,
     },
     sampling::{
         absences::{self, Away},
         cpu_options::{Threads, name_of},
+        distribution::{Figures, bars},
         gpio_pulse::Pulse,
         realtime::Settings,
         result_files::{Keeping, ended_by},
@@ -541,7 +542,7 @@ mod tests {
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        let threads = latency_files::tests::threads();
+        let threads = latency_files::counts::tests::threads();
         let mut all = Lateness::new();
         threads.iter().for_each(|thread| all.add(&thread.lateness));
         let mut course = Course::new();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hpt_core::measure::Lateness;
 use serde_json::{Map, Value, json};
 
-use super::{About, OfThread};
+use super::counts::{About, OfThread};
 
 /// The histogram in text: a line for each microsecond up to the latest, a column for each thread.
 pub(super) fn text(threads: &[OfThread]) -> String {
@@ -90,7 +90,7 @@ fn average_us(lateness: &Lateness) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{json, text};
-    use crate::output::latency_files::tests;
+    use crate::output::latency_files::counts::tests;
 
     #[test]
     fn the_text_is_as_cyclictest_writes_it() {

@@ -10,7 +10,7 @@ use hdrhistogram::{
     },
 };
 
-use super::{About, OfThread};
+use super::counts::{About, OfThread};
 
 /// The longest that HdrHistogram's own tools take by default: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -45,7 +45,7 @@ mod tests {
     };
 
     use super::log;
-    use crate::output::latency_files::tests;
+    use crate::output::latency_files::counts::tests;
 
     #[test]
     fn the_log_is_read_back_as_it_was() {

@@ -1,6 +1,6 @@
 //! All counts in one line: how many were late by 0, 1, 2, … whole microseconds, as a published measurement on a Raspberry Pi 3 B+ shows them.
 
-use super::OfThread;
+use super::counts::OfThread;
 
 /// A line for each thread, which ends with its last microsecond that has samples; what is later than ten milliseconds is added at the end.
 pub(super) fn text(threads: &[OfThread]) -> String {
@@ -20,7 +20,7 @@ pub(super) fn text(threads: &[OfThread]) -> String {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use crate::output::latency_files::tests;
+    use crate::output::latency_files::counts::tests;
 
     #[test]
     fn counts_stand_at_their_microsecond() {

@@ -11,14 +11,11 @@ use serde::Serialize;
 use super::{Account, Beside, Ended, KEPT};
 use crate::{
     document_head::Head,
-    output::{
-        Align, Block, Cell, Column, Table,
-        latency_files::{OfThread, bars, tail},
-        remarks, rounded, short_time,
-    },
+    output::{Align, Block, Cell, Column, Table, latency_files::OfThread, remarks, rounded, short_time},
     sampling::{
         absences::{self, Away},
         cpu_options::name_of,
+        distribution::{bars, tail},
         realtime::Settings,
         result_files::ended_by,
     },

@@ -1,0 +1,58 @@
+//! What a file of latencies is made from: the counts of each thread, and what else the file says.
+
+use hpt_core::measure::Lateness;
+
+/// The latenesses of one thread.
+#[derive(Clone, Debug)]
+pub(crate) struct OfThread {
+    /// The CPU it ran on; `None` when not pinned.
+    pub(crate) cpu: Option<usize>,
+    pub(crate) lateness: Lateness,
+}
+
+/// What a file has to say beside the counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    /// The command line.
+    pub(crate) command: &'a str,
+    pub(crate) began: std::time::SystemTime,
+    pub(crate) ended: std::time::SystemTime,
+    pub(crate) kernel_release: &'a str,
+    pub(crate) kernel_version: &'a str,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use hpt_core::{Instant, measure::Lateness};
+
+    use super::{About, OfThread};
+
+    /// Two threads with a wake-up for each of these latenesses.
+    pub(crate) fn threads() -> Vec<OfThread> {
+        let of = |late_ns: &[u64]| {
+            let mut lateness = Lateness::new();
+            late_ns.iter().for_each(|&late_ns| lateness.record(wake(late_ns)));
+            lateness
+        };
+        vec![
+            OfThread { cpu: Some(0), lateness: of(&[500, 1_500, 1_999, 12_000]) },
+            OfThread { cpu: Some(1), lateness: of(&[3_000, 4_999, 25_000_000]) },
+        ]
+    }
+
+    pub(crate) fn wake(late_ns: u64) -> hpt_core::measure::Wake {
+        hpt_core::measure::Wake::new(Instant::from_nanoseconds(1_000_000_000), late_ns)
+    }
+
+    pub(crate) fn about() -> About<'static> {
+        About {
+            command: "hpt latency timer",
+            began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+            ended: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_060),
+            kernel_release: "6.1.0",
+            kernel_version: "#1 SMP PREEMPT_RT",
+        }
+    }
+}

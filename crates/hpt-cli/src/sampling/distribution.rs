@@ -1,0 +1,219 @@
+//! A distribution of latencies: its figures for programs and for people, and its histogram as bars.
+//! Measures nothing.
+
+use hpt_core::{measure::Lateness, stats::Histogram};
+use serde::Serialize;
+
+use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
+
+/// The figures of a distribution, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) samples: u64,
+    missed: u64,
+    min_ns: u64,
+    mean_ns: f64,
+    p50_ns: u64,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    p9999_ns: Option<u64>,
+    p99999_ns: Option<u64>,
+    max_ns: u64,
+    /// When the latest was due, by CLOCK_MONOTONIC.
+    max_at_ns: u64,
+    /// Whole microseconds and how many were late by so much.
+    microseconds: Vec<(u64, u64)>,
+    beyond: u64,
+}
+
+impl Figures {
+    /// The heads of [`cells`](Self::cells).
+    pub(crate) const COLUMNS: [&'static str; 10] =
+        ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
+
+    /// `None` of no samples.
+    pub(crate) fn of(lateness: &Lateness) -> Option<Self> {
+        let counts = lateness.counts();
+        let latest = lateness.latest()?;
+        let quantile = |part| counts.quantile(part).unwrap_or(0);
+        let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
+        Some(Self {
+            samples: counts.samples(),
+            missed: lateness.missed(),
+            min_ns: quantile(0.0),
+            mean_ns: rounded(lateness.mean_ns()?),
+            p50_ns: quantile(0.5),
+            p99_ns: tail(counts, 0.99),
+            p999_ns: tail(counts, 0.999),
+            p9999_ns: tail(counts, 0.9999),
+            p99999_ns: tail(counts, 0.99999),
+            max_ns: latest.late_ns,
+            max_at_ns: latest.deadline.as_nanoseconds(),
+            microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
+            beyond: lateness.beyond(),
+        })
+    }
+
+    /// The same for people.
+    #[expect(clippy::cast_precision_loss, reason = "for printing")]
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let time = |ns: u64| Cell::plain(short_time(ns as f64));
+        let tail = |ns: Option<u64>| ns.map_or_else(|| Cell::faint("-"), time);
+        vec![
+            Cell::plain(self.samples.to_string()),
+            time(self.min_ns),
+            Cell::plain(short_time(self.mean_ns)),
+            time(self.p50_ns),
+            tail(self.p99_ns),
+            tail(self.p999_ns),
+            tail(self.p9999_ns),
+            tail(self.p99999_ns),
+            time(self.max_ns),
+            Cell::plain(self.missed.to_string()),
+        ]
+    }
+}
+
+/// A quantile near the end; `None` where less than ten samples lie beyond it: a few of them are the longest by another name.
+#[expect(clippy::cast_precision_loss, reason = "a share of samples")]
+pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
+    const BEYOND: f64 = 10.0;
+    // A thousandth of ten thousand is ten also in floating point.
+    let beyond = counts.samples() as f64 * (1.0 - part) + 1e-6;
+    if beyond < BEYOND { None } else { counts.quantile(part) }
+}
+
+/// The upper ends of the classes that people see, in nanoseconds: three to a power of ten at least.
+const CLASSES_NS: [u64; 28] = [
+    1_000,
+    2_000,
+    3_000,
+    5_000,
+    7_000,
+    10_000,
+    15_000,
+    20_000,
+    25_000,
+    30_000,
+    40_000,
+    50_000,
+    70_000,
+    100_000,
+    150_000,
+    200_000,
+    300_000,
+    500_000,
+    700_000,
+    1_000_000,
+    2_000_000,
+    3_000_000,
+    5_000_000,
+    7_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+    u64::MAX,
+];
+
+const LONGEST_BAR: usize = 40;
+
+/// The classes that have samples, with those between them: the upper end and the count.
+fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
+    let mut counts = [0; CLASSES_NS.len()];
+    // Up to ten milliseconds exactly, beyond to three digits.
+    let whole = lateness.microseconds();
+    let whole_ns = whole.len() as u64 * 1_000;
+    let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
+    let rough = lateness.counts().classes().filter(|&(ns, _)| ns >= whole_ns);
+    let mut left = lateness.beyond();
+    for (ns, count) in exact.chain(rough) {
+        // A rough class may begin below.
+        let count = if ns >= whole_ns { count.min(left) } else { count };
+        if ns >= whole_ns {
+            left -= count;
+        }
+        counts[CLASSES_NS.partition_point(|&end| end <= ns).min(CLASSES_NS.len() - 1)] += count;
+    }
+    let used: Vec<_> = counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(class, _)| class).collect();
+    let Some((&first, &last)) = used.first().zip(used.last()) else { return Vec::new() };
+    (first..=last).map(|class| (CLASSES_NS[class], counts[class])).collect()
+}
+
+/// A bar for each class; `what` is what has a length.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for drawing")]
+pub(crate) fn bars(lateness: &Lateness, what: (&'static str, &'static str)) -> Option<Block> {
+    let classes = classes(lateness);
+    let most = classes.iter().map(|&(_, count)| count).max()?;
+    let all = lateness.counts().samples();
+    let rows = classes.into_iter().map(|(end_ns, count)| {
+        let name = if end_ns == u64::MAX { "more".to_owned() } else { format!("< {}", short_time(end_ns as f64)) };
+        let length = (count as f64 / most as f64 * LONGEST_BAR as f64).round() as usize;
+        let bar = if count > 0 { "#".repeat(length.max(1)) } else { String::new() };
+        let share = count as f64 / all as f64 * 100.0;
+        let share = if count == 0 { Cell::faint("-") } else { Cell::plain(format!("{share:.3}")) };
+        vec![Cell::plain(name), Cell::plain(count.to_string()), share, Cell::plain(bar)]
+    });
+    let columns = vec![
+        Column(what.0, Align::Right),
+        Column(what.1, Align::Right),
+        Column("%", Align::Right),
+        Column("", Align::Left),
+    ];
+    Some(Block::Table(Table { columns, rows: rows.collect() }))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{
+        Instant,
+        measure::{Lateness, Rouser, Waiting, wakes},
+    };
+
+    use super::{Figures, classes};
+    use crate::output::latency_files::{
+        OfThread,
+        counts::tests::{threads, wake},
+    };
+
+    #[test]
+    fn every_sample_is_in_one_class() {
+        for OfThread { lateness, .. } in threads() {
+            let classes = classes(&lateness);
+            assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), lateness.counts().samples());
+        }
+        assert_eq!(
+            classes(&threads()[0].lateness),
+            [(1_000, 1), (2_000, 2), (3_000, 0), (5_000, 0), (7_000, 0), (10_000, 0), (15_000, 1)]
+        );
+        assert_eq!(classes(&Lateness::new()), []);
+        let mut live = Lateness::new();
+        let mut left = 50;
+        wakes(
+            Instant::now(),
+            Duration::from_micros(50),
+            Waiting::Parked,
+            &Rouser::default(),
+            || true,
+            |wake| {
+                live.record(wake);
+                left -= 1;
+                left > 0
+            },
+        );
+        assert_eq!(classes(&live).iter().map(|&(_, count)| count).sum::<u64>(), 50);
+    }
+
+    #[test]
+    fn a_quantile_that_few_samples_lie_beyond_is_not_had() {
+        for (samples, had) in [(1, 0), (999, 0), (1_000, 1), (9_999, 1), (10_000, 2), (100_000, 3), (1_000_000, 4)] {
+            let mut lateness = Lateness::new();
+            (0..samples).for_each(|late_ns| lateness.record(wake(late_ns)));
+            let figures = Figures::of(&lateness).expect("some");
+            let tails = [figures.p99_ns, figures.p999_ns, figures.p9999_ns, figures.p99999_ns];
+            assert_eq!(tails.map(|ns| ns.is_some()), [1, 2, 3, 4].map(|place| place <= had), "{samples}");
+            assert_eq!(figures.cells().len(), Figures::COLUMNS.len());
+        }
+    }
+}
