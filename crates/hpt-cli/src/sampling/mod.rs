@@ -4,9 +4,12 @@
 pub(crate) mod absences;
 pub(crate) mod cpu_options;
 pub(crate) mod distribution;
+pub(crate) mod extent;
 pub(crate) mod gpio_pulse;
+pub(crate) mod raw_samples;
 pub(crate) mod realtime;
 pub(crate) mod result_files;
 pub(crate) mod run;
 pub(crate) mod threads;
 pub(crate) mod time_series;
+mod trace_marker;

@@ -10,7 +10,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::run::{Raw, RawSample, Shared, command_line, distinct, long};
+use super::{
+    extent::long,
+    raw_samples::{Raw, RawSample, distinct},
+    run::{Shared, command_line},
+};
 use crate::{
     context::Context,
     document_head::Head,

@@ -31,9 +31,11 @@ use crate::{
         absences::{self, Away},
         cpu_options::NOTHING_LEFT,
         distribution::{Figures, bars},
+        extent::Extent,
+        raw_samples::{Backlog, Raw, RawSample},
         realtime::{Settings, ThreadOptions},
         result_files::{Keeping, ended_by},
-        run::{Backlog, Extent, Raw, RawSample, Shared, watch},
+        run::{Shared, watch},
         threads,
     },
 };
@@ -686,7 +688,7 @@ mod tests {
     use crate::{
         golden,
         output::Document,
-        sampling::{realtime::tests::example, run::RawSample},
+        sampling::{raw_samples::RawSample, realtime::tests::example},
     };
 
     fn place(line: u32) -> Place {

@@ -9,7 +9,7 @@ mod plan;
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use clap::{Args, builder::PossibleValuesParser};
@@ -239,14 +239,6 @@ fn written(report: &Report, keeping: &Keeping<'_>, from: Option<&Path>) -> Resul
         (false, false) => Answer::Yes,
     };
     Ok(Document { answer, ..Document::new(report, "parts", blocks) })
-}
-
-/// Of one that took so long, for people.
-fn took(elapsed_s: f64) -> String {
-    humantime::format_duration(Duration::from_secs(
-        Duration::try_from_secs_f64(elapsed_s).unwrap_or_default().as_secs(),
-    ))
-    .to_string()
 }
 
 #[cfg(test)]

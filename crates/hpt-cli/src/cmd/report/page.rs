@@ -1,13 +1,12 @@
 //! A report as a page: what stands first, what follows, and which pictures.
 
+use std::time::Duration;
+
 use hpt_core::host::Cpu;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    data_file::{Report, State},
-    took,
-};
+use super::data_file::{Report, State};
 use crate::output::{
     chart::{self, Picture, Unreadable, Width},
     html::{Figure, Finding, Page, Piece, Section, Table},
@@ -355,6 +354,14 @@ fn made(report: &Report) -> Section {
         pieces.push(Piece::Facts(own));
     }
     Section { id: "made", title: "How it was made".to_owned(), pieces }
+}
+
+/// Of one that took so long, for people.
+fn took(elapsed_s: f64) -> String {
+    humantime::format_duration(Duration::from_secs(
+        Duration::try_from_secs_f64(elapsed_s).unwrap_or_default().as_secs(),
+    ))
+    .to_string()
 }
 
 #[cfg(test)]

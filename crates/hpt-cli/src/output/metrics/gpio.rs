@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    gauge::{Gauge, of_parts, of_rows, rows, seconds, single},
+    gauge::{Gauge, of_parts, of_rows, rows, seconds, single, text},
     timer_poll::PARTS,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn gauges(document: &Value) -> Vec<Gauge> {
     ];
     // Several pairs of lines may be measured one after the other.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
-        let line = |key: &str| format!("{}:{}", super::text(&document[key]["chip"]), document[key]["line"]);
+        let line = |key: &str| format!("{}:{}", text(&document[key]["chip"]), document[key]["line"]);
         sample.labels.splice(0..0, [("out", line("out")), ("in", line("in"))]);
     }
     gauges

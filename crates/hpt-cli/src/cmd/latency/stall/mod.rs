@@ -1,6 +1,8 @@
 //! `hpt latency stall`: when a thread that does nothing but look at the time is kept from it, for how long, and what moved meanwhile.
 
-mod told;
+mod account;
+mod page;
+mod rows;
 
 use std::{
     sync::{
@@ -9,23 +11,25 @@ use std::{
         mpsc,
     },
     thread,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use clap::Args;
 use hpt_core::{
     Instant, SourceId,
     clock::{self, SystemClock},
-    diagnose::{Cause, Habits, stall_causes},
-    measure::{
-        Counter, CpuCounters, Lateness, Looking, Moved, Stall, Stalls, Told, Watched, Window, looking, watch_for_stalls,
-    },
-    realtime::{Absence, Conduct, PinWatch, Pinned, allowed_cpus},
+    measure::{CpuCounters, Lateness, Stall, Told, Window, looking, watch_for_stalls},
+    realtime::{Conduct, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
+
 use serde_json::json;
 
-use self::told::{Data, cause_rows, chosen, counter_rows, page, row, so_far};
+use self::{
+    account::{Account, Elsewhere, Ended, notes_of},
+    page::page,
+    rows::{Data, cause_rows, chosen, counter_rows, row, so_far},
+};
 use crate::{
     arguments::after_help,
     context::Context,
@@ -35,9 +39,11 @@ use crate::{
     sampling::{
         absences::{self, Away},
         cpu_options::Threads,
+        extent::{Extent, long},
+        raw_samples::{BACKLOG, Raw, RawSample},
         realtime::Settings,
         result_files::Keeping,
-        run::{BACKLOG, Extent, Raw, RawSample, Shared, long, watch_without_disturbing},
+        run::{Shared, watch_without_disturbing},
         threads::{self, Member},
     },
     source_rate::rate,
@@ -59,13 +65,10 @@ const ABOVE: Duration = Duration::from_micros(10);
 /// A limit is so many usual steps of a source, without `--above`, and the least that it takes.
 const STEPS: u64 = 4;
 const LEAST_STEPS: u64 = 2;
-/// Of each thread, the longest and the newest are told one by one.
-const KEPT: usize = 100;
+
 /// All threads have to answer in this time for a file to be written while they go on, and it is looked so often whether they have.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
-/// What is kept of what moved around one stall.
-const MOVERS: usize = 12;
 
 /// What takes a CPU away from a program that never gives it up
 ///
@@ -99,103 +102,6 @@ fn limit(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250ns or 10us"))?;
     let (least, most) = (Duration::from_nanos(100), Duration::from_secs(60));
     if (least..=most).contains(&time) { Ok(time) } else { Err("from 100ns to 1min".to_owned()) }
-}
-
-/// What is known of one stall beside its length.
-#[derive(Clone, Debug)]
-struct Beside {
-    /// By the wall clock, as that was then.
-    began: SystemTime,
-    cause: Cause,
-    moved: Moved,
-    /// So many stalls share what moved.
-    shared: usize,
-}
-
-/// What one thread found.
-#[derive(Clone, Debug)]
-struct Account {
-    stalls: Stalls<Beside>,
-    habits: Habits,
-    /// By the places of [`Cause::NAMES`]: how many, and how long all together.
-    causes: [(u64, u64); Cause::NAMES.len()],
-}
-
-impl Account {
-    fn new() -> Self {
-        Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
-    }
-
-    /// Takes a window, judged by those before it.
-    fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
-        let causes = stall_causes(stalls, moved, &self.habits);
-        for (stall, cause) in stalls.iter().zip(causes) {
-            let place = Cause::NAMES.iter().position(|name| *name == cause.name()).unwrap_or(0);
-            self.causes[place].0 += 1;
-            self.causes[place].1 = self.causes[place].1.saturating_add(stall.length_ns);
-            each(stall, &cause);
-            let mut moved = moved.clone();
-            keep_the_most_unusual(&mut moved, &cause);
-            let beside = Beside { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
-            self.stalls.record(*stall, beside);
-        }
-        self.habits.record(moved, !stalls.is_empty());
-    }
-}
-
-/// First what the cause names, then what counted most.
-fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
-    let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
-    let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
-    if let Some(counts) = &mut moved.counts {
-        counts.sort_by_key(|&(place, by)| (rank(place), std::cmp::Reverse(by)));
-        counts.truncate(MOVERS);
-    }
-}
-
-/// What was seen while the thread was on other CPUs than its own.
-#[derive(Clone, Copy, Debug, Default)]
-struct Elsewhere {
-    /// Whether the last window was one of them.
-    is_now: bool,
-    ns: u64,
-    stalls: u64,
-}
-
-impl Elsewhere {
-    /// Takes a window in which the thread `stayed` on its CPU or did not, and says whether it is one of that CPU. The one in which it was taken away from there is:
-    /// its stall began there.
-    fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
-        let was_elsewhere = std::mem::replace(&mut self.is_now, !stayed);
-        let is_own = stayed || (!was_elsewhere && window.moved.migrated);
-        if !is_own {
-            self.ns = self.ns.saturating_add(window.moved.window_ns);
-            self.stalls += window.stalls.len() as u64;
-        }
-        is_own
-    }
-}
-
-/// What a thread said at its end.
-#[derive(Debug)]
-struct Ended {
-    cpu: Option<usize>,
-    settings: Settings,
-    account: Account,
-    elsewhere: Elsewhere,
-    absences: Vec<Absence>,
-    watched: Watched,
-    looking: Looking,
-    above_ns: u64,
-    counters: Vec<Counter>,
-    unread: Vec<(&'static str, String)>,
-    counts_firmware: bool,
-}
-
-impl Ended {
-    fn away(&self) -> Vec<Away> {
-        self.cpu.map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| Away::of(cpu, absence)).collect())
-    }
 }
 
 /// A stall on its way to a file.
@@ -477,25 +383,6 @@ const fn handed_over(before: u64, now: u64) -> bool {
     before / BACKLOG as u64 != now / BACKLOG as u64
 }
 
-/// What else is to be said.
-fn notes_of(ended: &[Ended], no_cpu_left: bool) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
-    unread.sort();
-    unread.dedup();
-    notes.extend(
-        unread.iter().map(|(path, why)| format!("{path} could not be read ({why}): what it counts is not told")),
-    );
-    if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
-        notes.push("a thread of hpt's own shares a CPU with the measurement: it wakes up once a minute, and more often for a terminal".to_owned());
-    }
-    let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
-    if back > 0 {
-        notes.push(format!("the source went back {back} times, which is no stall"));
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -506,11 +393,11 @@ mod tests {
 
     use hpt_core::{
         Instant,
-        measure::{Lateness, Moved, Stall, Wake, Window},
+        measure::{Lateness, Stall, Wake},
     };
 
-    use super::{Copied, Elsewhere, OfThread, RawStall, copies_of_all, elsewhere, limit};
-    use crate::sampling::run::RawSample;
+    use super::{Copied, OfThread, RawStall, copies_of_all, elsewhere, limit};
+    use crate::sampling::raw_samples::RawSample;
 
     const MS: u64 = 1_000_000;
 
@@ -546,23 +433,6 @@ mod tests {
             (line(false).as_str(), line(true).as_str()),
             ("2000000 30000 0 stopped", "2000000 30000 0 stopped shared")
         );
-    }
-
-    #[test]
-    fn windows_elsewhere_are_not_those_of_the_cpu_but_for_the_one_that_it_was_taken_away_in() {
-        let mut elsewhere = Elsewhere::default();
-        let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
-        let mut is_own = |stayed, migrated| {
-            let mut moved = Moved::default();
-            (moved.window_ns, moved.migrated) = (20 * MS, migrated);
-            elsewhere.is_own(stayed, &Window::of(&stall, &moved))
-        };
-        assert!(is_own(true, false) && is_own(false, true));
-        assert!(!is_own(false, false) && !is_own(false, true));
-        assert!(is_own(true, true));
-        // Its affinity was widened, and it did not move: nobody knows where it was in between.
-        assert!(!is_own(false, false));
-        assert_eq!((elsewhere.ns, elsewhere.stalls), (60 * MS, 3));
     }
 
     #[test]

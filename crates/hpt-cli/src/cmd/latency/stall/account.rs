@@ -1,0 +1,163 @@
+//! What one thread of `hpt latency stall` found: its stalls with their causes, and what is normal on its CPU.
+//! Reads no clock and no file.
+
+use std::time::SystemTime;
+
+use hpt_core::{
+    diagnose::{Cause, Habits, stall_causes},
+    measure::{Counter, Looking, Moved, Stall, Stalls, Watched, Window},
+    realtime::Absence,
+};
+
+use crate::sampling::{absences::Away, realtime::Settings};
+
+/// Of each thread, the longest and the newest are told one by one.
+pub(super) const KEPT: usize = 100;
+
+/// What is kept of what moved around one stall.
+const MOVERS: usize = 12;
+
+/// What is known of one stall beside its length.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    /// By the wall clock, as that was then.
+    pub(super) began: SystemTime,
+    pub(super) cause: Cause,
+    pub(super) moved: Moved,
+    /// So many stalls share what moved.
+    pub(super) shared: usize,
+}
+
+/// What one thread found.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) stalls: Stalls<Beside>,
+    pub(super) habits: Habits,
+    /// By the places of [`Cause::NAMES`]: how many, and how long all together.
+    pub(super) causes: [(u64, u64); Cause::NAMES.len()],
+}
+
+impl Account {
+    pub(super) fn new() -> Self {
+        Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
+    }
+
+    /// Takes a window, judged by those before it.
+    pub(super) fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
+        let causes = stall_causes(stalls, moved, &self.habits);
+        for (stall, cause) in stalls.iter().zip(causes) {
+            let place = Cause::NAMES.iter().position(|name| *name == cause.name()).unwrap_or(0);
+            self.causes[place].0 += 1;
+            self.causes[place].1 = self.causes[place].1.saturating_add(stall.length_ns);
+            each(stall, &cause);
+            let mut moved = moved.clone();
+            keep_the_most_unusual(&mut moved, &cause);
+            let beside = Beside { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
+            self.stalls.record(*stall, beside);
+        }
+        self.habits.record(moved, !stalls.is_empty());
+    }
+}
+
+/// First what the cause names, then what counted most.
+fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
+    let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
+    let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
+    if let Some(counts) = &mut moved.counts {
+        counts.sort_by_key(|&(place, by)| (rank(place), std::cmp::Reverse(by)));
+        counts.truncate(MOVERS);
+    }
+}
+
+/// What was seen while the thread was on other CPUs than its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Elsewhere {
+    /// Whether the last window was one of them.
+    pub(super) is_now: bool,
+    pub(super) ns: u64,
+    pub(super) stalls: u64,
+}
+
+impl Elsewhere {
+    /// Takes a window in which the thread `stayed` on its CPU or did not, and says whether it is one of that CPU. The one in which it was taken away from there is:
+    /// its stall began there.
+    pub(super) fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
+        let was_elsewhere = std::mem::replace(&mut self.is_now, !stayed);
+        let is_own = stayed || (!was_elsewhere && window.moved.migrated);
+        if !is_own {
+            self.ns = self.ns.saturating_add(window.moved.window_ns);
+            self.stalls += window.stalls.len() as u64;
+        }
+        is_own
+    }
+}
+
+/// What a thread said at its end.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) cpu: Option<usize>,
+    pub(super) settings: Settings,
+    pub(super) account: Account,
+    pub(super) elsewhere: Elsewhere,
+    pub(super) absences: Vec<Absence>,
+    pub(super) watched: Watched,
+    pub(super) looking: Looking,
+    pub(super) above_ns: u64,
+    pub(super) counters: Vec<Counter>,
+    pub(super) unread: Vec<(&'static str, String)>,
+    pub(super) counts_firmware: bool,
+}
+
+impl Ended {
+    pub(super) fn away(&self) -> Vec<Away> {
+        self.cpu.map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+    }
+}
+
+/// What else is to be said.
+pub(super) fn notes_of(ended: &[Ended], no_cpu_left: bool) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
+    unread.sort();
+    unread.dedup();
+    notes.extend(
+        unread.iter().map(|(path, why)| format!("{path} could not be read ({why}): what it counts is not told")),
+    );
+    if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
+        notes.push("a thread of hpt's own shares a CPU with the measurement: it wakes up once a minute, and more often for a terminal".to_owned());
+    }
+    let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
+    if back > 0 {
+        notes.push(format!("the source went back {back} times, which is no stall"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{
+        Instant,
+        measure::{Moved, Stall, Window},
+    };
+
+    use super::Elsewhere;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn windows_elsewhere_are_not_those_of_the_cpu_but_for_the_one_that_it_was_taken_away_in() {
+        let mut elsewhere = Elsewhere::default();
+        let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
+        let mut is_own = |stayed, migrated| {
+            let mut moved = Moved::default();
+            (moved.window_ns, moved.migrated) = (20 * MS, migrated);
+            elsewhere.is_own(stayed, &Window::of(&stall, &moved))
+        };
+        assert!(is_own(true, false) && is_own(false, true));
+        assert!(!is_own(false, false) && !is_own(false, true));
+        assert!(is_own(true, true));
+        // Its affinity was widened, and it did not move: nobody knows where it was in between.
+        assert!(!is_own(false, false));
+        assert_eq!((elsewhere.ns, elsewhere.stalls), (60 * MS, 3));
+    }
+}

@@ -1,0 +1,307 @@
+//! What `hpt latency stall` found, for programs: its document and the rows of it.
+//! Measures nothing.
+
+use hpt_core::{
+    SourceId,
+    diagnose::Cause,
+    measure::{Counter, CounterKind, Recurrence, Stall},
+};
+use serde::Serialize;
+
+use super::account::{Account, Beside, Ended, KEPT};
+use crate::{
+    document_head::Head,
+    output::{latency_files::OfThread, rounded, short_time},
+    sampling::{absences::Away, distribution::tail, realtime::Settings},
+};
+
+/// One CPU, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) cpu: Option<usize>,
+    pub(super) stalls: u64,
+    pub(super) stalled_ns: u64,
+    pub(super) elapsed_ns: u64,
+    pub(super) elsewhere_ns: u64,
+    pub(super) stalls_elsewhere: u64,
+    pub(super) above_ns: u64,
+    pub(super) min_ns: Option<u64>,
+    pub(super) mean_ns: Option<f64>,
+    pub(super) p50_ns: Option<u64>,
+    pub(super) p99_ns: Option<u64>,
+    pub(super) p999_ns: Option<u64>,
+    pub(super) max_ns: Option<u64>,
+    /// When the longest began, by CLOCK_MONOTONIC.
+    pub(super) max_at_ns: Option<u64>,
+    pub(super) period_ns: Option<u64>,
+    pub(super) period_p10_ns: Option<u64>,
+    pub(super) period_p90_ns: Option<u64>,
+    pub(super) period_followed: Option<u64>,
+    pub(super) period_of: Option<u64>,
+    pub(super) asking_ns: u64,
+    pub(super) questions: u64,
+    pub(super) longest_question_ns: u64,
+    pub(super) blind_below_ns: u64,
+    pub(super) went_back: u64,
+    pub(super) windows_with: u64,
+    pub(super) windows_without: u64,
+    /// Whole microseconds and how many were as long.
+    pub(super) microseconds: Vec<(u64, u64)>,
+    pub(super) beyond: u64,
+}
+
+/// What is known of one CPU while it runs.
+#[derive(Debug, Serialize)]
+pub(super) struct SoFar {
+    cpu: Option<usize>,
+    stalls: u64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CauseRow {
+    pub(super) cause: &'static str,
+    pub(super) stalls: u64,
+    pub(super) stalled_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CounterRow {
+    pub(super) cpu: Option<usize>,
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    pub(super) label: String,
+    pub(super) windows_with: u64,
+    pub(super) windows_without: u64,
+    pub(super) usual_hz: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct StallRow {
+    pub(super) cpu: Option<usize>,
+    pub(super) start_ns: u64,
+    pub(super) began: String,
+    pub(super) length_ns: u64,
+    pub(super) uncertain_ns: u64,
+    pub(super) cause: &'static str,
+    pub(super) window_ns: u64,
+    pub(super) shared: usize,
+    pub(super) voluntary: Option<u64>,
+    pub(super) involuntary: Option<u64>,
+    pub(super) major_faults: Option<u64>,
+    pub(super) waited_ns: Option<u64>,
+    pub(super) migrated: bool,
+    pub(super) stolen_ns: Option<u64>,
+    pub(super) firmware: Option<u64>,
+    pub(super) moved: Vec<(String, u64)>,
+    #[serde(skip)]
+    pub(super) words: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Data {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    pub(super) thread: Settings,
+    pub(super) source: SourceId,
+    pub(super) read_ns: f64,
+    pub(super) step_ns: Option<u64>,
+    pub(super) began: String,
+    pub(super) elapsed_s: f64,
+    pub(super) broke_at_ns: Option<u64>,
+    pub(super) interrupted: bool,
+    pub(super) away: Vec<Away>,
+    pub(super) results: Vec<Row>,
+    pub(super) causes: Vec<CauseRow>,
+    pub(super) counters: Vec<CounterRow>,
+    pub(super) longest: Vec<StallRow>,
+    pub(super) newest: Vec<StallRow>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn so_far(thread: &OfThread) -> SoFar {
+    let lengths = &thread.lateness;
+    let counts = lengths.counts();
+    SoFar {
+        cpu: thread.cpu,
+        stalls: counts.samples(),
+        p50_ns: counts.quantile(0.5),
+        p99_ns: tail(counts, 0.99),
+        p999_ns: tail(counts, 0.999),
+        max_ns: lengths.latest().map(|longest| longest.late_ns),
+    }
+}
+
+pub(super) fn row(ended: &Ended) -> Row {
+    let Ended { account, watched, .. } = ended;
+    let lengths = account.stalls.lengths();
+    let counts = lengths.counts();
+    let period = account.stalls.recurrence();
+    let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
+    let (windows_with, windows_without) = account.habits.windows();
+    let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
+    Row {
+        cpu: ended.cpu,
+        stalls: counts.samples(),
+        stalled_ns: account.stalls.stalled_ns(),
+        elapsed_ns: watched.elapsed_ns.saturating_sub(ended.elsewhere.ns),
+        elsewhere_ns: ended.elsewhere.ns,
+        stalls_elsewhere: ended.elsewhere.stalls,
+        above_ns: ended.above_ns,
+        min_ns: counts.quantile(0.0),
+        mean_ns: lengths.mean_ns().map(rounded),
+        p50_ns: counts.quantile(0.5),
+        p99_ns: tail(counts, 0.99),
+        p999_ns: tail(counts, 0.999),
+        max_ns: lengths.latest().map(|longest| longest.late_ns),
+        max_at_ns: lengths.latest().map(|longest| longest.deadline.as_nanoseconds()),
+        period_ns: of_period(|period| period.period_ns),
+        period_p10_ns: of_period(|period| period.p10_ns),
+        period_p90_ns: of_period(|period| period.p90_ns),
+        period_followed: of_period(|period| period.followed),
+        period_of: of_period(|period| period.of),
+        asking_ns: watched.asking_ns,
+        questions: watched.questions,
+        longest_question_ns: watched.longest_question_ns,
+        blind_below_ns: watched.blind_below_ns,
+        went_back: watched.went_back,
+        windows_with,
+        windows_without,
+        microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
+        beyond: lengths.beyond(),
+    }
+}
+
+pub(super) fn cause_rows(ended: &[Ended]) -> Vec<CauseRow> {
+    let sum = |place: usize| {
+        ended
+            .iter()
+            .map(|one| one.account.causes[place])
+            .fold((0, 0_u64), |sum, one| (sum.0 + one.0, sum.1.saturating_add(one.1)))
+    };
+    let rows = Cause::NAMES.iter().enumerate().map(|(place, &cause)| {
+        let (stalls, stalled_ns) = sum(place);
+        CauseRow { cause, stalls, stalled_ns }
+    });
+    let mut rows: Vec<_> = rows.filter(|row| row.stalls > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.stalls));
+    rows
+}
+
+const fn kind(counter: &Counter) -> &'static str {
+    match counter.kind {
+        CounterKind::SoftInterrupt => "soft-interrupt",
+        // What later versions add is an interrupt of some kind.
+        _ => "interrupt",
+    }
+}
+
+/// Those that moved in a window with a stall; those that moved with stalls the most often in proportion come first.
+pub(super) fn counter_rows(ended: &Ended) -> Vec<CounterRow> {
+    let habits = &ended.account.habits;
+    let (with, without) = habits.windows();
+    let mut rows: Vec<CounterRow> = (0..ended.counters.len())
+        .map(|place| (&ended.counters[place], habits.of(place)))
+        .filter(|(_, habit)| habit.with > 0)
+        .map(|(counter, habit)| CounterRow {
+            cpu: ended.cpu,
+            kind: kind(counter),
+            name: counter.name.clone(),
+            label: counter.label.clone(),
+            windows_with: habit.with,
+            windows_without: habit.without,
+            usual_hz: habit.usual_hz.map(rounded),
+        })
+        .collect();
+    #[expect(clippy::cast_precision_loss, reason = "shares of windows")]
+    let lift = |row: &CounterRow| {
+        row.windows_with as f64 / with.max(1) as f64 - row.windows_without as f64 / without.max(1) as f64
+    };
+    rows.sort_by(|one, other| lift(other).total_cmp(&lift(one)));
+    rows
+}
+
+/// Some of all threads, in one order, and no more than of one.
+pub(super) fn chosen<'a, I, K>(
+    ended: &'a [Ended],
+    of: impl Fn(&'a Account) -> I,
+    order: impl Fn(&StallRow) -> K,
+) -> Vec<StallRow>
+where
+    I: Iterator<Item = &'a (Stall, Beside)>,
+    K: Ord,
+{
+    let rows = ended.iter().flat_map(|one| of(&one.account).map(|found| stall_row(one, found)));
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(order);
+    rows.truncate(KEPT);
+    rows
+}
+
+fn stall_row(ended: &Ended, (stall, beside): &(Stall, Beside)) -> StallRow {
+    let moved = &beside.moved;
+    let named = moved.counts.iter().flatten();
+    let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
+    StallRow {
+        cpu: ended.cpu,
+        start_ns: stall.start.as_nanoseconds(),
+        began: humantime::format_rfc3339_micros(beside.began).to_string(),
+        length_ns: stall.length_ns,
+        uncertain_ns: stall.uncertain_ns,
+        cause: beside.cause.name(),
+        window_ns: moved.window_ns,
+        shared: beside.shared,
+        voluntary: moved.voluntary,
+        involuntary: moved.involuntary,
+        major_faults: moved.major_faults,
+        waited_ns: moved.waited_ns,
+        migrated: moved.migrated,
+        stolen_ns: moved.stolen_ns,
+        firmware: moved.firmware,
+        moved: named.map(|(counter, by)| (counter.name.clone(), by)).collect(),
+        words: words(beside, &ended.counters, ended.counts_firmware),
+    }
+}
+
+/// What is likely, and by what that shows.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub(super) fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool) -> String {
+    let moved = &beside.moved;
+    let time = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
+    let counted = |(place, by): &(usize, u64)| {
+        let counter = counters.get(*place)?;
+        let named = if counter.name.bytes().all(|byte| byte.is_ascii_digit()) && !counter.label.is_empty() {
+            format!("{} ({})", counter.name, counter.label)
+        } else {
+            counter.name.clone()
+        };
+        Some(format!("{named} +{by}"))
+    };
+    let counts = |most: usize| {
+        let counts = moved.counts.iter().flatten().filter_map(counted).take(most);
+        counts.collect::<Vec<_>>().join(", ")
+    };
+    let words = match &beside.cause {
+        Cause::KeptWaiting => match moved.waited_ns {
+            Some(_) => format!("waited {} for the CPU, which others had", time(moved.waited_ns)),
+            None => "others had the CPU".to_owned(),
+        },
+        Cause::Stopped => "was stopped: by a signal, a debugger or a freezer".to_owned(),
+        Cause::PagedIn => "waited for a page from a disk".to_owned(),
+        Cause::Migrated => "was moved to another CPU".to_owned(),
+        Cause::Stolen => format!("the hypervisor ran others: {} stolen", time(moved.stolen_ns)),
+        Cause::Firmware => format!("the firmware: SMI +{}", moved.firmware.unwrap_or(0)),
+        Cause::Interrupts(named) => counts(named.len().min(3)),
+        Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
+        Cause::Nothing if counts_firmware => "nothing moved: a hypervisor, or the processor itself".to_owned(),
+        Cause::Nothing => "nothing moved: below the kernel (firmware, hypervisor)".to_owned(),
+        Cause::Untold => "nothing could be read".to_owned(),
+        // What later versions add is told by its name.
+        other => other.name().to_owned(),
+    };
+    let shared = if beside.shared > 1 { format!(" (of {} together)", beside.shared) } else { String::new() };
+    format!("{words}{shared}")
+}

@@ -1,0 +1,236 @@
+//! Samples on their way out of the thread that measures: into shared counts, and into a file with a line for each.
+//! The thread that measures waits for neither.
+
+use std::{
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use hpt_core::{Instant, measure::Wake};
+
+use crate::{
+    exit::Failure,
+    output::files::{self, Made, Patient},
+};
+
+/// Samples that are not counted yet, while somebody reads the counts, or that are not written yet.
+pub(crate) const BACKLOG: usize = 4_096;
+
+/// Full vectors on their way to a file. Where more wait, it takes less than is measured.
+const MOST_BATCHES: usize = 64;
+/// Empty ones that a thread has at hand from the beginning.
+const SPARE_VECTORS: usize = 4;
+/// What is still to be written at the end has so long.
+const LONGEST_FINISH: Duration = Duration::from_secs(10);
+
+/// Samples on their way into counts that somebody else reads: the thread that measures does not wait for that.
+#[derive(Debug)]
+pub(crate) struct Backlog<'a, C, S> {
+    counts: &'a Mutex<C>,
+    record: fn(&mut C, S),
+    waiting: Vec<S>,
+}
+
+impl<'a, C, S> Backlog<'a, C, S> {
+    pub(crate) fn new(counts: &'a Mutex<C>, record: fn(&mut C, S)) -> Self {
+        Self { counts, record, waiting: Vec::with_capacity(BACKLOG) }
+    }
+
+    pub(crate) fn add(&mut self, sample: S) {
+        self.waiting.push(sample);
+        // Somebody copies the counts: this one can wait.
+        if let Ok(mut counts) = self.counts.try_lock() {
+            self.waiting.drain(..).for_each(|sample| (self.record)(&mut counts, sample));
+        } else if self.waiting.len() == BACKLOG {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.drain(..).for_each(|sample| (self.record)(&mut counts, sample));
+    }
+}
+
+impl<C, S> Drop for Backlog<'_, C, S> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// Refuses to write two things into one file.
+pub(crate) fn distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut seen = Vec::new();
+    for path in paths {
+        let path =
+            std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
+        let is_device = std::fs::metadata(&path).is_ok_and(|what| !what.is_file());
+        if seen.contains(&path) && !is_device {
+            return Err(Failure::Usage("--raw and --write, or two of --write, name the same file"));
+        }
+        seen.push(path);
+    }
+    Ok(())
+}
+
+/// Every sample, written by a thread of its own: the one that measures hands full vectors over, and gets empty ones back.
+#[derive(Debug)]
+pub(crate) struct Raw<S> {
+    batches: mpsc::SyncSender<Batch<S>>,
+    dropped: Arc<AtomicU64>,
+    writer: thread::JoinHandle<io::Result<()>>,
+    path: PathBuf,
+    made: Made,
+}
+
+/// Samples of one thread, and where to send the empty vector.
+#[derive(Debug)]
+struct Batch<S> {
+    cpu: Option<usize>,
+    samples: Vec<S>,
+    back: mpsc::Sender<Vec<S>>,
+}
+
+/// What is written of a sample, behind the number of the CPU.
+pub(crate) trait RawSample: Send + 'static {
+    fn text(&self) -> String;
+}
+
+impl RawSample for Wake {
+    fn text(&self) -> String {
+        format!("{} {}", self.deadline.as_nanoseconds(), self.late_ns)
+    }
+}
+
+/// The samples of one thread on their way there.
+#[derive(Debug)]
+pub(crate) struct RawLines<S: RawSample> {
+    cpu: Option<usize>,
+    gathered: Vec<S>,
+    batches: mpsc::SyncSender<Batch<S>>,
+    dropped: Arc<AtomicU64>,
+    back: (mpsc::Sender<Vec<S>>, mpsc::Receiver<Vec<S>>),
+}
+
+impl<S: RawSample> Raw<S> {
+    /// Opens the file, and refuses one that takes nothing: a pipe that nobody reads. What stands in it is left alone until samples come.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let failed = |cause| Failure::Write { path: path.to_owned(), cause };
+        // Without waiting: opening a pipe to write would wait for a program that reads it, and no signal would end that.
+        let (file, made) = files::open(path).map_err(failed)?;
+        let mut file = Patient::new(file, Duration::MAX);
+        let (batches, filled) = mpsc::sync_channel::<Batch<S>>(MOST_BATCHES);
+        let writer = thread::Builder::new().spawn(move || {
+            let mut is_empty = false;
+            for Batch { cpu, mut samples, back } in filled {
+                if !std::mem::replace(&mut is_empty, true) && file.file().metadata()?.is_file() {
+                    file.file().set_len(0)?;
+                }
+                let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
+                let text: String = samples.drain(..).map(|sample| format!("{cpu} {}\n", sample.text())).collect();
+                // A thread that has ended takes nothing back.
+                let _ = back.send(samples);
+                file.write_all(text.as_bytes())?;
+            }
+            let about = file.file().metadata()?;
+            if about.is_file() && about.nlink() == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "it was removed during the run, and the samples with it",
+                ));
+            }
+            Ok(())
+        });
+        let writer = writer.map_err(Failure::NoThread)?;
+        Ok(Self { batches, dropped: Arc::default(), writer, path: path.to_owned(), made })
+    }
+
+    pub(crate) fn of_thread(&self, cpu: Option<usize>) -> RawLines<S> {
+        let back = mpsc::channel();
+        for _ in 0..SPARE_VECTORS {
+            let _ = back.0.send(Vec::with_capacity(BACKLOG));
+        }
+        let (batches, dropped) = (self.batches.clone(), Arc::clone(&self.dropped));
+        RawLines { cpu, gathered: Vec::with_capacity(BACKLOG), batches, dropped, back }
+    }
+
+    /// Waits for what is still to be written, but not for ever: the result is to be printed, whoever does not read.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Self { batches, dropped, writer, path, made } = self;
+        made.keep();
+        drop(batches);
+        let begun = Instant::now();
+        while !writer.is_finished() {
+            if begun.elapsed() > LONGEST_FINISH {
+                return Err(Failure::Unwritten { path });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        match (writer.join().expect("the writer does not panic"), dropped.load(Ordering::Relaxed)) {
+            (Err(cause), _) => Err(Failure::Write { path, cause }),
+            (Ok(()), 0) => Ok(()),
+            (Ok(()), samples) => Err(Failure::Dropped { path, samples }),
+        }
+    }
+}
+
+impl<S: RawSample> RawLines<S> {
+    pub(crate) fn add(&mut self, sample: S) {
+        self.gathered.push(sample);
+        if self.gathered.len() == BACKLOG {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let empty = self.back.1.try_recv().unwrap_or_else(|_| Vec::with_capacity(BACKLOG));
+        let samples = std::mem::replace(&mut self.gathered, empty);
+        let count = samples.len() as u64;
+        match self.batches.try_send(Batch { cpu: self.cpu, samples, back: self.back.0.clone() }) {
+            // A writer that failed says so at the end.
+            Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
+            Err(mpsc::TrySendError::Full(batch)) => {
+                self.dropped.fetch_add(count, Ordering::Relaxed);
+                let mut samples = batch.samples;
+                samples.clear();
+                let _ = self.back.0.send(samples);
+            }
+        }
+    }
+}
+
+impl<S: RawSample> Drop for RawLines<S> {
+    fn drop(&mut self) {
+        self.hand_over();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::{BACKLOG, Backlog};
+
+    #[test]
+    fn samples_wait_while_somebody_reads_the_counts_and_none_is_lost() {
+        let counts = Mutex::new(Vec::new());
+        let mut backlog = Backlog::new(&counts, |counts: &mut Vec<usize>, sample| counts.push(sample));
+        backlog.add(0);
+        assert_eq!(*counts.lock().expect("nobody panicked"), [0]);
+        {
+            let reading = counts.lock().expect("nobody panicked");
+            (1..BACKLOG).for_each(|sample| backlog.add(sample));
+            assert_eq!(*reading, [0]);
+        }
+        drop(backlog);
+        assert!(counts.lock().expect("nobody panicked").iter().copied().eq(0..BACKLOG));
+    }
+}

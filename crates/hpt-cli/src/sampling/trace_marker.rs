@@ -1,0 +1,33 @@
+//! A mark in the kernel's trace at the sample that ended a run.
+//! Reads no trace.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use hpt_core::Instant;
+
+/// The kernel's trace, opened before the run: a mark that comes late is behind what was in the way, or that is overwritten.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) marker: File,
+    pub(super) switch: File,
+    pub(super) is_marked: AtomicBool,
+}
+
+impl Trace {
+    pub(super) fn open(folder: &Path) -> Option<Self> {
+        let open = |name: &str| OpenOptions::new().write(true).open(folder.join(name)).ok();
+        Some(Self { marker: open("trace_marker")?, switch: open("tracing_on")?, is_marked: AtomicBool::new(false) })
+    }
+
+    /// A mark where it broke, and no more traces after it.
+    pub(super) fn mark(&self, due: Instant) {
+        let text = format!("hpt latency: too late for {}", due.as_nanoseconds());
+        let marked = (&self.marker).write_all(text.as_bytes()).and_then(|()| (&self.switch).write_all(b"0"));
+        self.is_marked.store(marked.is_ok(), Ordering::Relaxed);
+    }
+}
