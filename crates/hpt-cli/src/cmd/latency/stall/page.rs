@@ -159,7 +159,7 @@ mod tests {
     use super::{cause_words, page};
     use crate::{
         cmd::latency::stall::{
-            Account, Elsewhere, Ended, notes_of,
+            account::{Account, Elsewhere, Ended, notes_of},
             rows::{Data, StallRow, cause_rows, chosen, counter_rows, row},
         },
         golden,
