@@ -1,0 +1,342 @@
+//! What happens to the machine during a watch: suspend, migration, another clocksource, CPUs that go offline.
+//! Judges no source.
+
+use std::{
+    fs::File,
+    time::{Duration, SystemTime},
+};
+
+use hpt_core::{
+    Host, Opened, clock,
+    diagnose::{Suspends, suspended_between},
+    host::{CpuList, NewLogLines},
+    knobs::Knob,
+    source::counter_of_clock_source,
+};
+
+use super::rows::{Event, Offline};
+use crate::{context::Context, exit::Failure, output::rounded};
+
+/// The CPUs that run, and when others did not.
+#[derive(Debug, Default)]
+pub(super) struct Cpus {
+    /// `None` where neither sysfs nor /proc tells.
+    pub(super) running: Option<CpuList>,
+    pub(super) offline: Vec<Offline>,
+}
+
+impl Cpus {
+    pub(super) fn is_running(&self, cpu: usize) -> bool {
+        self.running.as_ref().is_none_or(|running| running.contains(cpu))
+    }
+
+    /// Takes what runs now, and says what changed. What is not told has not changed.
+    pub(super) fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<Event> {
+        let (Some(was), Some(now)) = (self.running.as_ref(), now.as_ref()) else {
+            self.running = now.or(self.running.take());
+            return Vec::new();
+        };
+        if was == now {
+            return Vec::new();
+        }
+        let event = |kind, said| Event { kind, at_s, suspended_ns: None, said };
+        let mut events = Vec::new();
+        for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
+            events.push(event("cpu-offline", format!("CPU {cpu} went offline")));
+            self.offline.push(Offline { cpu, from_s: at_s, to_s: None });
+        }
+        for cpu in now.iter().filter(|&cpu| !was.contains(cpu)) {
+            events.push(event("cpu-online", format!("CPU {cpu} came online")));
+            let open = self.offline.iter_mut().find(|offline| offline.cpu == cpu && offline.to_s.is_none());
+            if let Some(offline) = open {
+                offline.to_s = Some(at_s);
+            }
+        }
+        self.running = Some(now.clone());
+        events
+    }
+}
+
+/// Clocks and files that tell of what interrupts every comparison.
+pub(super) struct Marks {
+    pub(super) monotonic: Opened,
+    pub(super) boottime: Opened,
+    pub(super) told_by: ToldBy,
+    pub(super) begun_s: f64,
+    pub(super) last: Look,
+    pub(super) tick_ppm: f64,
+    pub(super) cpus: Cpus,
+}
+
+/// What tells of the kernel's clock source.
+pub(super) struct ToldBy {
+    log: Option<NewLogLines>,
+    /// The file that it is set by. It stays open: of a file that nobody has open the kernel may forget when it was written to.
+    setting: Option<File>,
+}
+
+/// What they tell at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    suspends: Suspends,
+    disruption: Option<u64>,
+    clock_source: Option<String>,
+    /// The clock sources that the kernel's log says it turned to since the last look.
+    turned_to: Vec<String>,
+    log_is_read: bool,
+    /// When somebody emptied the file that it is set by, as shells do before they write to it; the kernel itself does not.
+    set_at: Option<SystemTime>,
+    /// How far wall time may be off, as the kernel reckons.
+    maximum_error: Option<Duration>,
+}
+
+impl Marks {
+    pub(super) fn of(context: &Context) -> Result<Self, Failure> {
+        let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
+        let setting = File::open(Knob::clock_source().path()).ok();
+        let mut told_by = ToldBy { log: context.host.new_log_lines().ok(), setting };
+        let last = look(&monotonic, &boottime, &mut told_by, &context.host);
+        Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
+    }
+
+    /// From here on it is watched.
+    pub(super) fn begin(&mut self, context: &Context) {
+        self.last = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
+        self.begun_s = self.now_s();
+    }
+
+    /// CLOCK_BOOTTIME in seconds: suspend counts.
+    pub(super) fn now_s(&self) -> f64 {
+        Duration::from_nanos(self.boottime.as_dyn().ticks_end()).as_secs_f64()
+    }
+
+    pub(super) fn at_s(&self) -> f64 {
+        rounded(self.now_s() - self.begun_s)
+    }
+
+    pub(super) fn at(&self) -> Duration {
+        Duration::try_from_secs_f64(self.now_s() - self.begun_s).unwrap_or_default()
+    }
+
+    /// Which CPUs went offline or came online since the last look.
+    pub(super) fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<Event> {
+        let now = context.host.online_cpus();
+        let at_s = self.at_s();
+        self.cpus.follow(now, at_s)
+    }
+
+    /// The source that the kernel counts by now, where that is one of hpt's.
+    pub(super) fn counter(&self, context: &Context) -> Option<&'static str> {
+        self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
+    }
+
+    /// How far the kernel's tick is off the usual one now, or was at the last look.
+    pub(super) fn tick_off_by_ppm(&mut self) -> f64 {
+        let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
+        now_ppm.max(std::mem::replace(&mut self.tick_ppm, now_ppm))
+    }
+
+    /// What happened since the last look.
+    pub(super) fn happened(&mut self, context: &Context) -> Vec<Event> {
+        let mut now = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        let events = between(&self.last, &mut now, self.at_s());
+        self.last = now;
+        events
+    }
+
+    /// What would not be seen.
+    pub(super) fn blind_spot(&self) -> Option<String> {
+        self.told_by.log.is_none().then(|| {
+            "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms may count as a step; run as root to \
+             rule that out"
+                .to_owned()
+        })
+    }
+}
+
+pub(super) fn look(monotonic: &Opened, boottime: &Opened, told_by: &mut ToldBy, host: &Host) -> Look {
+    let suspends = Suspends {
+        before_ns: monotonic.as_dyn().ticks_end(),
+        boottime_ns: boottime.as_dyn().ticks_end(),
+        after_ns: monotonic.as_dyn().ticks_end(),
+    };
+    let disruption = clock::disruption_marker();
+    // Before the log, so that this one is not newer: the kernel writes to its log first.
+    let clock_source = host.clock_sources().current;
+    let log_is_read = told_by.log.is_some();
+    let set_at = told_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
+    let lines = told_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
+    let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
+    let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
+    Look { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
+}
+
+/// What the kernel reckons when it was told nothing, or its clock was set or counts by something else since. Linux, kernel/time/ntp.c, `ntp_clear`.
+const NOTHING_KNOWN: Duration = Duration::from_secs(16);
+
+/// What happened between two looks. What the later one does not tell is taken from the earlier one.
+pub(super) fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut tell = |kind, suspended_ns, said| events.push(Event { kind, at_s, suspended_ns, said });
+    if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
+        let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
+        tell("suspend", Some(suspended_ns), said);
+    }
+    if later.disruption.is_some() && earlier.disruption.is_some() && later.disruption != earlier.disruption {
+        tell(
+            "migration",
+            None,
+            "the machine was moved to another host, or stopped and started again (vmclock)".to_owned(),
+        );
+    }
+    later.disruption = later.disruption.or(earlier.disruption);
+    let turned_to = std::mem::take(&mut later.turned_to);
+    if let Some(last) = turned_to.last() {
+        later.clock_source = Some(last.clone());
+    }
+    later.clock_source = later.clock_source.take().or_else(|| earlier.clock_source.clone());
+    let was_set = later.set_at.zip(earlier.set_at).is_some_and(|(is, was)| is != was);
+    let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
+    if later.clock_source != earlier.clock_source {
+        let (was, is) = (name(&earlier.clock_source), name(&later.clock_source));
+        tell("clock-source", None, format!("the kernel's clock source was {was}, and is {is}"));
+    } else if !turned_to.is_empty() {
+        let turns = turned_to.join(", then to ");
+        let said =
+            format!("the kernel's clock source was {}, and turned to {turns} (its log)", name(&earlier.clock_source));
+        tell("clock-source", None, said);
+    } else if was_set && !later.log_is_read {
+        let said = format!(
+            "the kernel's clock source was {0}, was set, and is {0}: another one may have come and gone",
+            name(&earlier.clock_source)
+        );
+        tell("clock-source", None, said);
+    }
+    let all_is_forgotten =
+        |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
+    // The log would tell which of the two it was, and setting wall time is no reason to begin anew.
+    let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
+    if forgot && !later.log_is_read && events.is_empty() {
+        let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
+        events.push(Event { kind: "desynchronised", at_s, suspended_ns: None, said: said.to_owned() });
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use hpt_core::{diagnose::Suspends, host::CpuList};
+
+    use super::{Cpus, Look, between};
+    use crate::cmd::watch::rows::{Event, Offline};
+
+    fn list(text: &str) -> CpuList {
+        CpuList::parse(text).expect("a list")
+    }
+
+    #[test]
+    fn cpus_that_go_and_come_are_told_with_their_times() {
+        let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
+        let kinds = |events: Vec<Event>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
+        assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
+        let went = ("cpu-offline", "CPU 1 went offline".to_owned());
+        assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
+        assert!(!cpus.is_running(1) && cpus.is_running(0));
+        let came = ("cpu-online", "CPU 1 came online".to_owned());
+        assert_eq!(kinds(cpus.follow(Some(list("0-3")), 4.5)), [came]);
+        cpus.follow(Some(list("1-3")), 5.0);
+        let off = |cpu, from_s, to_s| Offline { cpu, from_s, to_s };
+        assert_eq!(cpus.offline, [off(1, 2.0, Some(4.5)), off(0, 5.0, None)]);
+    }
+
+    /// A look at a machine on which nothing happens, so many seconds after it was started.
+    fn look(at_s: u64) -> Look {
+        let ns = at_s * 1_000_000_000;
+        Look {
+            suspends: Suspends { before_ns: ns, boottime_ns: ns + 20, after_ns: ns + 40 },
+            disruption: Some(1),
+            clock_source: Some("tsc".to_owned()),
+            turned_to: Vec::new(),
+            log_is_read: true,
+            set_at: Some(SystemTime::UNIX_EPOCH),
+            maximum_error: Some(Duration::from_millis(30)),
+        }
+    }
+
+    fn told(earlier: &Look, mut later: Look) -> (Vec<&'static str>, Option<String>) {
+        let events = between(earlier, &mut later, 1.0);
+        (events.iter().map(|event| event.kind).collect(), later.clock_source)
+    }
+
+    #[test]
+    fn where_nothing_happens_nothing_is_told() {
+        assert!(told(&look(1), look(2)).0.is_empty());
+        let nothing =
+            |at_s| Look { disruption: None, clock_source: None, maximum_error: None, log_is_read: false, ..look(at_s) };
+        assert!(told(&look(1), nothing(2)).0.is_empty() && told(&nothing(1), nothing(2)).0.is_empty());
+        assert_eq!(told(&look(1), nothing(2)).1.as_deref(), Some("tsc"), "what is not told has not changed");
+    }
+
+    #[test]
+    fn a_suspend_and_a_move_of_the_machine_are_told() {
+        let mut slept = look(2);
+        slept.suspends.boottime_ns += 6_000_000_000;
+        assert_eq!(told(&look(1), slept).0, ["suspend"]);
+        let moved = Look { disruption: Some(2), ..look(2) };
+        assert_eq!(told(&look(1), moved.clone()).0, ["migration"]);
+        // A marker that is being changed is none, and is held against the last one that was.
+        let mut changing = Look { disruption: None, ..look(2) };
+        assert!(between(&look(1), &mut changing, 1.0).is_empty());
+        assert_eq!(told(&changing, moved).0, ["migration"]);
+    }
+
+    #[test]
+    fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
+        let hpet = || Some("hpet".to_owned());
+        let by_sysfs = Look { clock_source: hpet(), log_is_read: false, ..look(2) };
+        assert_eq!(told(&look(1), by_sysfs), (vec!["clock-source"], hpet()));
+        // The file was read before the change, and the log after it.
+        let mut by_log = Look { turned_to: vec!["hpet".to_owned()], ..look(2) };
+        let events = between(&look(1), &mut by_log, 1.0);
+        assert_eq!((events.len(), &by_log.clock_source), (1, &hpet()));
+        assert!(told(&by_log, Look { clock_source: hpet(), ..look(3) }).0.is_empty());
+    }
+
+    #[test]
+    fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
+        let turned = Look { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..look(2) };
+        assert_eq!(told(&look(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
+    }
+
+    #[test]
+    fn where_the_log_is_closed_a_clock_source_that_was_set_to_what_it_was_is_told() {
+        let set = |log_is_read| Look {
+            set_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(9)),
+            log_is_read,
+            ..look(2)
+        };
+        assert_eq!(told(&look(1), set(false)), (vec!["clock-source"], Some("tsc".to_owned())));
+        // The log would tell if the kernel had turned to another one.
+        assert!(told(&look(1), set(true)).0.is_empty());
+        // It is told once, also where the kernel forgot its synchronisation by it.
+        let forgot = Look { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
+        assert_eq!(told(&look(1), forgot).0, ["clock-source"]);
+        let other = Look { clock_source: Some("hpet".to_owned()), ..set(false) };
+        assert_eq!(told(&look(1), other).0, ["clock-source"]);
+    }
+
+    #[test]
+    fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
+        let forgot = |log_is_read| Look { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..look(2) };
+        assert_eq!(told(&look(1), forgot(false)).0, ["desynchronised"]);
+        // The log would have told of another clock source: wall time was set, which is no reason to begin anew.
+        assert!(told(&look(1), forgot(true)).0.is_empty());
+        // It was so before, and with no daemon the error grows until it is so.
+        assert!(told(&forgot(false), forgot(false)).0.is_empty());
+        let grown = Look { maximum_error: Some(Duration::from_micros(15_999_500)), ..look(1) };
+        assert!(told(&grown, forgot(false)).0.is_empty());
+    }
+}

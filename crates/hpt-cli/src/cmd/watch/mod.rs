@@ -1,0 +1,214 @@
+//! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
+
+mod machine_events;
+mod page;
+mod rows;
+mod sources;
+mod totals;
+
+use std::{thread, time::Duration};
+
+use clap::Args;
+use hpt_core::{
+    diagnose::{Limits, Round, Surroundings, Watch},
+    measure::{Burst, Bursts},
+    realtime::{PinWatch, Pinned, allowed_cpus},
+};
+
+use self::{
+    machine_events::Marks,
+    page::{print_interval, summary_page},
+    sources::{Turns, common_counters, expected_of, fit_for_reference, hand_over, has_a_counter_on_each_core, sources},
+    totals::SoFar,
+};
+use crate::{
+    arguments::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
+    context::Context,
+    exit::Failure,
+    output::{Answer, Document, chart_option::PictureOption},
+};
+
+const EXAMPLES: &str = "  \
+  hpt watch --duration 10m                     ten minutes, a line a second
+  hpt watch --source tsc --reference boottime  one source, beside another clock
+  hpt watch --format json | jq .sources        a document a line, for programs";
+
+/// Sources are read so often: a jump shows as far as it is larger than what their rates may explain in that time.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// Follow sources beside a reference, and say when one misbehaves
+///
+/// Every 10 ms each source is read between two readings of the reference. What is said of it lies outside of the brackets' widths: how far it is ahead, how far its
+/// rate is off, whether it jumped, went back or stood still, and whether the counters of two CPUs are apart. Suspend and moves of a virtual machine are told, and
+/// so is what a time daemon makes the kernel do.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES).replace("1  a negative answer: not usable, or not all could be calibrated", "1  a negative answer: a source misbehaved"))]
+pub(crate) struct Arguments {
+    /// Watch this source; may be given several times, or with commas [default: hpt's choice, all steady ones, and the kernel's clocks]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Vec<String>,
+    /// Watch beside this source
+    #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
+    reference: String,
+    /// Watch for so long, suspend included [default: until Ctrl-C]
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    duration: Option<Duration>,
+    /// Say what was seen so often
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Accept rates that are so many parts per million off, or change by so many [default: 50, and what the one who states the rate may be wrong]
+    #[arg(long, value_name = "PPM", value_parser = parts_per_million)]
+    limit_ppm: Option<f64>,
+    /// Accept jumps of so much
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = apart)]
+    limit_step: Duration,
+    /// Accept so much between the counters of two CPUs
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = apart)]
+    limit_cores: Duration,
+    /// Do not compare the counters of CPUs, which takes two of them for some milliseconds in each interval
+    #[arg(long)]
+    no_cores: bool,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    context.listen()?;
+    // Before this thread is pinned: then it may run on one only.
+    let cpus = allowed_cpus();
+    let pinned = context.pin(arguments.cpu)?;
+    let reference = context.open(&arguments.reference)?;
+    fit_for_reference(reference.as_dyn())?;
+    let limits = Limits {
+        rate_ppm: arguments.limit_ppm.unwrap_or(Limits::default().rate_ppm),
+        statements_may_be_wrong: arguments.limit_ppm.is_none(),
+        step: arguments.limit_step,
+        core_offset: arguments.limit_cores,
+    };
+    let (sources, mut notes) = sources(arguments, context, reference.as_dyn())?;
+    let mut machine = Marks::of(context)?;
+    let mut bursts = Bursts::against(reference.as_dyn());
+    let around = Surroundings::of(&context.host);
+    let (mut kept, mut expected) = (Vec::new(), Vec::new());
+    for opened in sources {
+        match expected_of(opened.as_dyn(), reference.as_dyn(), &bursts, &around) {
+            Some(expectation) => {
+                if !expectation.is_stated() {
+                    let id = &opened.as_dyn().info().id;
+                    notes.push(format!(
+                        "nobody states the rate of {id}: it is held against what it was in the beginning"
+                    ));
+                }
+                expected.push(expectation);
+                kept.push(opened);
+            }
+            None => notes
+                .push(format!("{} has no rate beside the reference, and is not watched", opened.as_dyn().info().id)),
+        }
+    }
+    if kept.is_empty() {
+        return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
+    }
+    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_cores);
+    let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
+    let mut presence = pinned.as_ref().map(|pinned| PinWatch::of(pinned.cpu(), &context.host));
+    let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
+    let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
+    let mut counted_by = vec![(0.0, machine.counter(context))];
+    let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
+
+    // What was done until now takes its time on a busy machine, which is not time that was watched.
+    machine.begin(context);
+    so_far.watch.expect(&expectations(machine.counter(context)));
+    loop {
+        let synchronisation = so_far.synchronisation(context);
+        let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
+        let over_s = arguments.duration.map(|duration| machine.begun_s + duration.as_secs_f64());
+        let mut events = Vec::new();
+        let (mut rounds, mut elsewhere) = (0_u64, 0_u64);
+        loop {
+            let taken: Vec<Burst> = kept.iter().map(|opened| bursts.take(opened.as_dyn())).collect();
+            let happened = machine.happened(context);
+            so_far.watch.set_tick_off_by(machine.tick_off_by_ppm());
+            so_far.watch.take(Round { bursts: &taken, interrupted: !happened.is_empty() });
+            if !happened.is_empty() {
+                let counter = machine.counter(context);
+                so_far.watch.expect(&expectations(counter));
+                if counted_by.last().is_none_or(|&(_, before)| before != counter) {
+                    counted_by.push((machine.at_s(), counter));
+                }
+            }
+            events.extend(happened);
+            // A round in which a CPU goes or comes is as good as any other: sources are of the whole machine.
+            events.extend(machine.cpus_that_went_or_came(context));
+            // Once a round, between the readings of two rounds: a system call, which is in no bracket.
+            if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
+                elsewhere += 1;
+            }
+            rounds += 1;
+            let now_s = machine.now_s();
+            let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
+            // One round alone is held against nothing: that is for who asked for less time than lies between two.
+            if is_one_round || (is_over && rounds > 1) || context.interrupted() {
+                break;
+            }
+            thread::sleep(ROUND);
+        }
+        let offsets = match cores {
+            Some(opened) if !context.interrupted() => {
+                let mut found = Vec::new();
+                for pair in turns.next(machine.cpus.running.as_ref()) {
+                    match hand_over(opened, pair) {
+                        Ok(offset) => found.extend(offset),
+                        Err(refused) => {
+                            let at_s = machine.at_s();
+                            events.extend(machine.cpus_that_went_or_came(context));
+                            // That one of them is offline is told with its time.
+                            if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
+                                so_far.note_refusal(pair, &refused, at_s);
+                            }
+                        }
+                    }
+                }
+                found
+            }
+            Some(_) | None => Vec::new(),
+        };
+        so_far.follow(presence.as_ref(), &machine.cpus);
+        let interval = (offsets, events, elsewhere);
+        let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronisation, &limits, context);
+        let is_read = context.is_of_a_part() || print_interval(&data, context)?;
+        if context.keeps_metrics() {
+            let so_far = so_far.summary(
+                &machine,
+                reference.as_dyn(),
+                pinned.as_ref().map(Pinned::cpu),
+                &limits,
+                Vec::new(),
+                context,
+            );
+            // The last one tells of it where it cannot be kept.
+            let _ = context.keep_metrics(&serde_json::to_value(&so_far).expect("numbers, names and lists"));
+        }
+        let now_s = machine.now_s();
+        if !is_read || is_one_round || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
+            break;
+        }
+    }
+    notes.extend(so_far.notes_of_cpus(cores.is_some()));
+    notes.extend(common_counters(&kept, reference.as_dyn(), &counted_by, machine.at_s()));
+    notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
+    notes.extend(context.notes());
+    let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
+    let answer = match (data.misbehaved, data.was_compared()) {
+        (true, _) => Answer::No,
+        (false, false) => Answer::Unknown,
+        (false, true) => Answer::Yes,
+    };
+    let blocks = summary_page(&data);
+    // CSV has the rows of the intervals, and no other ones.
+    Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
+}

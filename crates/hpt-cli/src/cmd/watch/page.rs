@@ -1,0 +1,289 @@
+//! What `hpt watch` found, for people: a line for each source and interval, and the summary.
+//! Measures nothing.
+
+use super::rows::{IntervalData, SummaryData, Synchronisation};
+use crate::{
+    context::Context,
+    exit::Failure,
+    output::{Align, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, short_time},
+    sampling::{absences, realtime::pinned_to},
+};
+
+pub(super) fn print_interval(data: &IntervalData, context: &Context) -> Result<bool, Failure> {
+    let blocks = vec![Block::Text(lines(data))];
+    let document = Document { one_of_several: true, ..Document::new(data, "sources", blocks) };
+    print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
+}
+
+/// A line for each source, and one for everything that happened.
+pub(super) fn lines(data: &IntervalData) -> String {
+    let mut lines = Vec::new();
+    if data.interval == 1 {
+        lines.push(format!(
+            "{:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
+            "after", "source", "offset", "±", "off ppm", "±", "bracket"
+        ));
+    }
+    let after = format!("{:.1} s", data.at_s);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), signed_time);
+    let ppm = |ppm: Option<f64>| ppm.map_or_else(|| "-".to_owned(), |ppm| format!("{ppm:.3}"));
+    for row in &data.sources {
+        #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
+        let bracket = row.bracket_ns.map(|ns| ns as f64);
+        lines.push(format!(
+            "{after:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
+            row.source.as_str(),
+            time(row.offset_ns),
+            time(row.offset_bound_ns),
+            ppm(row.frequency_error_ppm),
+            ppm(row.frequency_bound_ppm),
+            time(bracket)
+        ));
+        lines.extend(row.said.iter().map(|said| format!("{after:>9} {} {said}", row.source)));
+    }
+    for cores in &data.cores {
+        let between = format!("{} CPU {}-{}", cores.source, cores.first_cpu, cores.second_cpu);
+        let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+        lines.push(format!("{after:>9} {between:17} {least:>12} to {most}"));
+        lines.extend(cores.fault.iter().map(|fault| format!("{after:>9} {} {fault}", cores.source)));
+    }
+    lines.extend(data.shared_faults.iter().map(|said| format!("{after:>9} {said}")));
+    lines.extend(data.events.iter().map(|event| format!("{after:>9} {}", event.said)));
+    lines.join("\n")
+}
+
+pub(super) fn signed_time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", short_time(ns.abs()))
+}
+
+pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
+    let columns = [
+        Column("source", Align::Left),
+        Column("offset", Align::Right),
+        Column("±", Align::Right),
+        Column("ppm from", Align::Right),
+        Column("±", Align::Right),
+        Column("to", Align::Right),
+        Column("±", Align::Right),
+        Column("steps", Align::Right),
+        Column("back", Align::Right),
+        Column("set", Align::Right),
+        Column("faults", Align::Right),
+    ];
+    let ppm = |ppm: f64| format!("{ppm:.3}");
+    let rows = data.sources.iter().map(|row| {
+        vec![
+            Cell::plain(row.source.as_str()),
+            Cell::or_dash(row.offset_ns.map(signed_time)),
+            Cell::or_dash(row.offset_bound_ns.map(signed_time)),
+            Cell::or_dash(row.lowest_ppm.map(ppm)),
+            Cell::or_dash(row.lowest_bound_ppm.map(ppm)),
+            Cell::or_dash(row.highest_ppm.map(ppm)),
+            Cell::or_dash(row.highest_bound_ppm.map(ppm)),
+            Cell::plain(row.steps.to_string()),
+            Cell::plain(row.backwards.to_string()),
+            Cell::plain(row.set.to_string()),
+            Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }),
+        ]
+    });
+    let mut blocks = vec![
+        Block::Section("In all".to_owned(), Vec::new()),
+        Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }),
+    ];
+    let first = data.sources.iter().filter_map(|row| {
+        row.first_fault.as_ref().map(|fault| vec![Cell(row.source.to_string(), Tone::Bad), Cell::plain(fault)])
+    });
+    let of_cores = data.cores.iter().filter_map(|cores| {
+        cores.fault.as_ref().map(|fault| vec![Cell(cores.source.to_string(), Tone::Bad), Cell::plain(fault)])
+    });
+    let shared = data.shared_faults.first().map(|fault| vec![Cell("all".to_owned(), Tone::Bad), Cell::plain(fault)]);
+    let faults: Vec<Vec<Cell>> = first.chain(of_cores).chain(shared).collect();
+    if !faults.is_empty() {
+        blocks.push(Block::Section("Misbehaved, at first".to_owned(), faults));
+    }
+    if !data.cores.is_empty() {
+        let lines = data.cores.iter().map(|cores| {
+            let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+            let number =
+                if cores.handovers == 1 { "1 hand-over".to_owned() } else { format!("{} hand-overs", cores.handovers) };
+            let text = format!("{least} to {most} ahead of CPU {}, by {number}", cores.first_cpu);
+            vec![Cell::plain(format!("CPU {}", cores.second_cpu)), Cell::plain(text)]
+        });
+        let title = format!("{} on other CPUs", data.cores[0].source);
+        blocks.push(Block::Section(title, lines.collect()));
+    }
+    if !data.events.is_empty() {
+        let lines =
+            data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.said)]);
+        blocks.push(Block::Section("What happened to the machine".to_owned(), lines.collect()));
+    }
+    blocks.push(Block::Text(synchronised(&data.synchronisation)));
+    let verdict = match (data.misbehaved, data.was_compared()) {
+        (true, _) => "Misbehaviour was seen.",
+        (false, true) => "No misbehaviour was seen.",
+        (false, false) => "Nothing can be told: there was too little to compare; watch for longer.",
+    };
+    let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
+    #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
+    let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
+    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
+    blocks.push(Block::Text(format!(
+        "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
+         CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
+        data.intervals,
+        data.rounds,
+        data.watched_s,
+        data.reference,
+        data.limits.rate_ppm,
+        data.head.machine.line()
+    )));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+pub(super) fn synchronised(is: &Synchronisation) -> String {
+    let daemons = match &is.daemons {
+        None => "which time daemon runs is not known: /proc shows no processes".to_owned(),
+        Some(daemons) if daemons.is_empty() => "no time daemon is seen".to_owned(),
+        Some(daemons) => format!("running: {}", daemons.join(", ")),
+    };
+    match (is.synchronised, is.frequency_ppm, is.tick_ppm) {
+        (Some(synchronised), Some(frequency_ppm), Some(tick_ppm)) => {
+            let word = if synchronised { "synchronised" } else { "not synchronised" };
+            #[expect(clippy::cast_precision_loss, reason = "for printing")]
+            let error = is.maximum_error_ns.map_or_else(|| "not told".to_owned(), |ns| short_time(ns as f64));
+            format!(
+                "The kernel counts as {word}, at most {error} off; its clocks are bent by {frequency_ppm:.3} ppm, its tick by {tick_ppm:.1} ppm; {daemons}."
+            )
+        }
+        (_, _, _) => format!("Whether the kernel is synchronised is not known: adjtimex is refused; {daemons}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{
+        SourceId,
+        diagnose::{Fault, Interval, Limits, SourceEvent},
+        measure::CoreOffset,
+    };
+
+    use super::{lines, signed_time, summary_page};
+    use crate::{
+        cmd::watch::{
+            rows::{AcceptedLimits, Event, IntervalData, Offline, SummaryData, SummaryRow, Synchronisation},
+            totals::{cores, row},
+        },
+        golden,
+        output::{Block, Document},
+        sampling::absences,
+    };
+
+    fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {
+        Interval {
+            bursts: 97,
+            bracket_ns: Some(40),
+            offset_ns: Some((offset_ns, 63.5)),
+            rate_ppm: Some(rate_ppm),
+            steps: faults.len() as u64,
+            backwards: 0,
+            set: 0,
+            faults,
+            events: vec![SourceEvent::SmallStep { least_ns: 900.0, most_ns: 1_100.0 }],
+        }
+    }
+
+    fn synchronisation() -> Synchronisation {
+        Synchronisation {
+            readable: true,
+            synchronised: Some(true),
+            status: Some(0x2001),
+            frequency_ppm: Some(-12.345),
+            tick_ppm: Some(0.0),
+            maximum_error_ns: Some(1_500_000),
+            estimated_error_ns: Some(20_000),
+            daemons: Some(vec!["chronyd"]),
+        }
+    }
+
+    fn seen() -> (IntervalData, SummaryData) {
+        let (tsc, monotonic) = (SourceId::new("tsc"), SourceId::new("monotonic"));
+        let stepped = Fault::Stepped { least_ns: -20_100.0, most_ns: -20_300.0 };
+        let intervals =
+            [interval(-1_481.5, (1.426, 1.552), vec![stepped]), interval(11.0, (-0.075, 0.073), Vec::new())];
+        let rows: Vec<_> =
+            [&tsc, &monotonic].into_iter().zip(&intervals).map(|(id, interval)| row(1, 1.006, id, interval)).collect();
+        let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
+        let apart = vec![cores(tsc.clone(), &offset(4_900.0, 5_100.0), &Limits::default())];
+        let said = "the machine was suspended for 5.999 s".to_owned();
+        let events = vec![Event { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+        let mut summary: Vec<SummaryRow> =
+            rows.iter().map(|row| SummaryRow::beginning(row.source.clone(), 1e9, "definition")).collect();
+        for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
+            sum.add(row, interval);
+        }
+        let interval = IntervalData {
+            schema: 1,
+            kind: "watch",
+            hpt: "0.0.0",
+            interval: 1,
+            at_s: 1.006,
+            reference: SourceId::new("monotonic-raw"),
+            clock_source: Some("tsc".to_owned()),
+            rounds_elsewhere: 0,
+            sources: rows,
+            cores: apart.clone(),
+            events: events.clone(),
+            shared_faults: Vec::new(),
+            synchronisation: synchronisation(),
+        };
+        let all = SummaryData {
+            head: golden::head("watch-summary"),
+            cpu: Some(1),
+            reference: SourceId::new("monotonic-raw"),
+            limits: AcceptedLimits {
+                rate_ppm: 50.0,
+                statements_may_be_wrong: true,
+                step_ns: 5_000,
+                core_offset_ns: 1_000,
+            },
+            watched_s: 1.006,
+            intervals: 1,
+            rounds: 97,
+            away: vec![absences::tests::example()],
+            misbehaved: true,
+            sources: summary,
+            cores: apart,
+            events,
+            offline: vec![Offline { cpu: 3, from_s: 0.25, to_s: None }],
+            shared_faults: Vec::new(),
+            synchronisation: synchronisation(),
+            interrupted: true,
+            notes: vec!["a note".to_owned()],
+        };
+        (interval, all)
+    }
+
+    #[test]
+    fn an_interval_is_printed_to_the_letter() {
+        let (data, _) = seen();
+        let document = Document::new(&data, "sources", vec![Block::Text(lines(&data))]);
+        golden::assert("watch", &Document { one_of_several: true, ..document });
+        assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
+    }
+
+    #[test]
+    fn a_summary_is_printed_to_the_letter() {
+        let (_, data) = seen();
+        golden::assert(
+            "watch-summary",
+            &Document { one_of_several: true, ..Document::new(&data, "", summary_page(&data)) },
+        );
+    }
+
+    #[test]
+    fn times_have_a_sign() {
+        assert_eq!((signed_time(-1_500.0), signed_time(63.5)), ("-1.5 µs".to_owned(), "63.5 ns".to_owned()));
+    }
+}

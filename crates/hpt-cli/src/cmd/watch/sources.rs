@@ -1,0 +1,236 @@
+//! Which sources and which pairs of CPUs `hpt watch` compares, and what it expects of each source.
+
+use std::{io, time::Duration};
+
+use hpt_core::{
+    Instant, Opened, SourceId, SourceInfo, TimeSource, calibrate,
+    diagnose::{Expected, Surroundings},
+    host::CpuList,
+    measure::{Bursts, CoreOffset, core_offset},
+    source::{self, ReadPath, Scope, are_one_reading},
+};
+
+use super::Arguments;
+use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter};
+
+/// Timestamps that are handed over between two CPUs, in so much time at most.
+const HANDOVERS: u32 = 400;
+const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
+/// Pairs of CPUs that are looked at in one interval.
+const PAIRS_IN_AN_INTERVAL: usize = 4;
+/// How long a source is calibrated that nobody states a rate of.
+const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
+/// What was measured without a bound says nothing of the rate.
+const ANY_PPM: f64 = 1e6;
+/// Coarser ones are watched on request only.
+const COARSEST_NS: f64 = 1_000.0;
+
+pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failure> {
+    let info = reference.info();
+    match (info.scope, info.nominal) {
+        (Scope::System, Some(_)) => Ok(()),
+        (Scope::System, None) => {
+            Err(Failure::Usage("the reference has no stated rate; choose one of the kernel's clocks"))
+        }
+        (Scope::Core | Scope::Process | Scope::Thread, _) => {
+            Err(Failure::Usage("the reference counts no time of the whole machine; choose one of the kernel's clocks"))
+        }
+    }
+}
+
+/// The sources asked for; without any, hpt's choice, all fine ones that are steady, and wall time.
+pub(super) fn sources(
+    arguments: &Arguments,
+    context: &Context,
+    reference: &dyn TimeSource,
+) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+    let mut notes = Vec::new();
+    let beside = &reference.info().id;
+    if !arguments.source.is_empty() {
+        if let Some(same) = arguments.source.iter().find(|name| are_one_reading(name, beside.as_str())) {
+            return Err(Failure::BesideItself { watched: same.clone(), reference: beside.to_string() });
+        }
+        let opened = context.open_all(&arguments.source)?;
+        let (time, other): (Vec<_>, Vec<_>) =
+            opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
+        notes.extend(other.iter().map(|opened| {
+            let info = opened.as_dyn().info();
+            format!("{} counts per {}, not time, and is not watched", info.id, info.scope.name())
+        }));
+        return Ok((time, notes));
+    }
+    let worth_it = |info: &SourceInfo| {
+        let fine = info.resolution_ns().is_none_or(|resolution_ns| resolution_ns <= COARSEST_NS);
+        let wall_time = info.id.as_str() == "realtime";
+        info.scope == Scope::System && !info.revocable && fine && (info.steady || wall_time)
+    };
+    let names = source::outline(&context.host)
+        .into_iter()
+        .filter(|report| !are_one_reading(report.id.as_str(), beside.as_str()))
+        .filter(|report| report.availability.as_ref().is_ok_and(worth_it));
+    Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
+}
+
+/// What may be expected of a source; one whose rate nobody states is measured.
+pub(super) fn expected_of(
+    source: &dyn TimeSource,
+    reference: &dyn TimeSource,
+    bursts: &Bursts<'_>,
+    around: &Surroundings,
+) -> Option<Expected> {
+    let (granules, info) = (bursts.granules(source), source.info());
+    Expected::by_statements(info.clone(), reference.info(), granules, around).or_else(|| {
+        let measured = calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok()?;
+        let rate = (measured.frequency, measured.bound_ppm().unwrap_or(ANY_PPM));
+        Expected::by_measurement(info.clone(), rate, reference.info(), granules, around)
+    })
+}
+
+/// That the reference counted by what is watched, and from when to when where that changed.
+pub(super) fn common_counters(
+    watched: &[Opened],
+    reference: &dyn TimeSource,
+    counted_by: &[(f64, Option<&str>)],
+    end_s: f64,
+) -> Vec<String> {
+    let ends_s = counted_by.iter().skip(1).map(|(from_s, _)| *from_s).chain([end_s]);
+    let spans = counted_by.iter().zip(ends_s);
+    let notes = spans.filter_map(|((from_s, counter), to_s)| {
+        let note = common_counter(watched.iter().map(|opened| &opened.as_dyn().info().id), reference, *counter)?;
+        Some(if counted_by.len() == 1 { note } else { format!("from {from_s} s to {to_s} s, {note}") })
+    });
+    notes.collect()
+}
+
+/// The first CPU with each of the others.
+pub(super) fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
+    match cpus.split_first() {
+        Some((&first, others)) => others.iter().map(|&other| (first, other)).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Which CPUs are compared, a few pairs in each interval.
+pub(super) struct Turns {
+    /// Those that hpt may use.
+    allowed: Vec<usize>,
+    /// Whether it may use all there are: then one that comes online later is compared as well.
+    are_all: bool,
+    place: usize,
+}
+
+impl Turns {
+    pub(super) fn among(allowed: Vec<usize>, online: Option<&CpuList>) -> Self {
+        let are_all = online.is_some_and(|online| online.iter().all(|cpu| allowed.contains(&cpu)));
+        Self { allowed, are_all, place: 0 }
+    }
+
+    /// The next pairs: the first CPU that runs is compared with the others that run.
+    pub(super) fn next(&mut self, running: Option<&CpuList>) -> Vec<(usize, usize)> {
+        let cpus: Vec<usize> = match running {
+            Some(running) if self.are_all => running.iter().collect(),
+            Some(running) => self.allowed.iter().copied().filter(|&cpu| running.contains(cpu)).collect(),
+            None => self.allowed.clone(),
+        };
+        let pairs = pairs(&cpus);
+        let now = pairs.iter().cycle().skip(self.place % pairs.len().max(1));
+        let now: Vec<_> = now.take(PAIRS_IN_AN_INTERVAL.min(pairs.len())).copied().collect();
+        self.place = self.place.wrapping_add(now.len());
+        now
+    }
+}
+
+pub(super) fn has_a_counter_on_each_core(opened: &Opened) -> bool {
+    let info = opened.as_dyn().info();
+    matches!(opened, Opened::Shared(_)) && info.steady && info.read_path == ReadPath::Register
+}
+
+pub(super) fn hand_over(opened: &Opened, cpus: (usize, usize)) -> io::Result<Option<(SourceId, CoreOffset)>> {
+    let Opened::Shared(source) = opened else { return Ok(None) };
+    let info = source.info();
+    let Some(nominal) = &info.nominal else { return Ok(None) };
+    let begun = Instant::now();
+    let in_time = || begun.elapsed() < LONGEST_HANDOVER;
+    let offset = core_offset(source.as_ref(), nominal.frequency, cpus, HANDOVERS, &in_time)?;
+    Ok(offset.map(|offset| (info.id.clone(), offset)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hpt_core::{
+        Frequency, SourceId, SourceInfo,
+        calibrate::Granules,
+        diagnose::{Expected, Surroundings},
+        host::CpuList,
+        source::{self, Nominal, StatedBy},
+    };
+
+    use super::{Turns, pairs};
+    use crate::context::Context;
+
+    #[test]
+    fn the_first_cpu_is_compared_with_each_other() {
+        assert_eq!(pairs(&[0, 2, 3]), [(0, 2), (0, 3)]);
+        assert!(pairs(&[4]).is_empty() && pairs(&[]).is_empty());
+    }
+
+    fn list(text: &str) -> CpuList {
+        CpuList::parse(text).expect("a list")
+    }
+
+    #[test]
+    fn the_first_cpu_that_runs_is_compared_with_the_others_that_run() {
+        let mut turns = Turns::among(vec![0, 1, 2, 3], Some(&list("0-3")));
+        assert_eq!(turns.next(Some(&list("0-3"))), [(0, 1), (0, 2), (0, 3)]);
+        assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turn goes on");
+        assert_eq!(turns.next(Some(&list("2"))), []);
+        assert_eq!(turns.next(None).len(), 3, "where it is not told, all are tried");
+        // One that comes later, where hpt may use all of them; and where it may not.
+        assert!(turns.next(Some(&list("0-4"))).contains(&(0, 4)));
+        let mut some = Turns::among(vec![1, 3], Some(&list("0-3")));
+        assert_eq!((some.next(Some(&list("0-3"))), some.next(Some(&list("0-2")))), (vec![(1, 3)], vec![]));
+    }
+
+    #[test]
+    fn many_cpus_take_turns() {
+        let cpus: Vec<usize> = (0..8).collect();
+        let mut turns = Turns::among(cpus, Some(&list("0-7")));
+        let mut seen: Vec<_> = (0..2).flat_map(|_| turns.next(Some(&list("0-7")))).map(|(_, second)| second).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    /// What the TSC of a captured machine is held against beside the kernel's clock.
+    fn tsc_on(folder: &Path) -> Option<Expected> {
+        let host = Context::captured(folder).expect("it is there");
+        let mut reports = source::outline(&host).into_iter();
+        let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
+        let mut reference = SourceInfo::new(SourceId::new("monotonic-raw"));
+        reference.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
+        reference.steady = true;
+        let granules = Granules { source_ticks: 1, reference_ns: 1 };
+        let tsc = tsc.availability.expect("it has one");
+        Expected::by_statements(tsc, &reference, granules, &Surroundings::of(&host))
+    }
+
+    #[test]
+    fn the_rate_that_the_kernel_goes_by_is_found_where_it_says_so() {
+        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+        // By BogoMIPS of a kernel that was told the rate, by what another said in its log; and one that tells its log to nobody.
+        let closed = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(closed.path().join("proc")).expect("ours");
+        for file in ["facts.json", "proc/cpuinfo"] {
+            std::fs::copy(hosts.join("qemu-q35").join(file), closed.path().join(file)).expect("it is there");
+        }
+        for (host, is_known) in
+            [(hosts.join("amd-epyc-zen3-kvm"), true), (hosts.join("qemu-q35"), true), (closed.path().to_owned(), false)]
+        {
+            let tsc = tsc_on(&host).expect("its rate is stated");
+            assert_eq!(tsc.beside(Some("tsc")) != tsc.beside(None), is_known, "{}", host.display());
+        }
+        assert!(tsc_on(&hosts.join("derived-no-tsc-flags")).is_none(), "nobody states it: it is measured");
+    }
+}

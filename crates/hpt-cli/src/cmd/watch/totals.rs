@@ -1,0 +1,361 @@
+//! What `hpt watch` has seen until now: intervals added up to the summary.
+//! Prints nothing.
+
+use std::{io, time::Duration};
+
+use hpt_core::{
+    SourceId, TimeSource, clock,
+    diagnose::{Expected, Fault, Interval, Limits, SourceEvent, Watch, core_fault},
+    measure::CoreOffset,
+    realtime::PinWatch,
+};
+
+use super::{
+    machine_events::{Cpus, Marks},
+    rows::{AcceptedLimits, Cores, Event, IntervalData, Offline, Row, SummaryData, SummaryRow, Synchronisation},
+};
+use crate::{
+    context::Context,
+    document_head::Head,
+    output::rounded,
+    sampling::absences::{self, Away},
+};
+
+/// The course of a source has so many points at most, however long the watch is.
+const LONGEST_COURSE: usize = 500;
+/// A daemon that was started is found after so many intervals.
+const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
+
+pub(super) struct SoFar {
+    pub(super) watch: Watch,
+    pub(super) rows: Vec<SummaryRow>,
+    pub(super) worst_cores: Vec<Cores>,
+    pub(super) events: Vec<Event>,
+    pub(super) away: Vec<Away>,
+    pub(super) offline: Vec<Offline>,
+    pub(super) refusals: Vec<Refusal>,
+    pub(super) shared_faults: Vec<String>,
+    pub(super) daemons: Option<Vec<&'static str>>,
+    pub(super) intervals: u64,
+    pub(super) synchronisation: Option<Synchronisation>,
+}
+
+/// Two CPUs that could not be compared, although both run.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    cpus: (usize, usize),
+    reason: String,
+    first_s: f64,
+    last_s: f64,
+    times: u64,
+}
+
+impl SoFar {
+    pub(super) fn beginning(expected: &[Expected], watch: Watch) -> Self {
+        let row = |expected: &Expected| {
+            let by = if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" };
+            SummaryRow::beginning(expected.id.clone(), expected.nominal().frequency.hertz_f64(), by)
+        };
+        Self {
+            watch,
+            rows: expected.iter().map(row).collect(),
+            worst_cores: Vec::new(),
+            events: Vec::new(),
+            away: Vec::new(),
+            offline: Vec::new(),
+            refusals: Vec::new(),
+            shared_faults: Vec::new(),
+            daemons: None,
+            intervals: 0,
+            synchronisation: None,
+        }
+    }
+
+    pub(super) fn has_seen_a_step(&self) -> bool {
+        !self.shared_faults.is_empty() || self.rows.iter().any(|row| row.steps > 0)
+    }
+
+    /// Takes where the thread and the other CPUs were until now.
+    pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
+        self.away = presence.map_or_else(Vec::new, Away::all_of);
+        self.offline.clone_from(&cpus.offline);
+    }
+
+    pub(super) fn note_refusal(&mut self, cpus: (usize, usize), refused: &io::Error, at_s: f64) {
+        let reason = refused.to_string();
+        match self.refusals.iter_mut().find(|known| known.cpus == cpus && known.reason == reason) {
+            Some(known) => {
+                known.last_s = at_s;
+                known.times += 1;
+            }
+            None => self.refusals.push(Refusal { cpus, reason, first_s: at_s, last_s: at_s, times: 1 }),
+        }
+    }
+
+    /// Returns notes on CPUs that were offline.
+    pub(super) fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
+        let away = absences::notes(&self.away, "rounds of readings were made there");
+        let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
+        // That the thread's own CPU was offline has been said.
+        let is_new = |offline: &&Offline| !self.away.iter().any(|away| away.is_of_offline(offline.cpu));
+        let offline = self.offline.iter().filter(is_new).map(|offline| {
+            format!("CPU {} was offline {}{then}", offline.cpu, absences::span(offline.from_s, offline.to_s))
+        });
+        let refused = self.refusals.iter().map(|refusal| {
+            let Refusal { cpus: (first, second), reason, first_s, last_s, times } = refusal;
+            let when = if *times == 1 {
+                format!("at {first_s} s")
+            } else {
+                format!("in {times} intervals from {first_s} s to {last_s} s")
+            };
+            format!("CPU {first} and CPU {second} could not be compared {when}, although both were online: {reason}")
+        });
+        away.into_iter().chain(offline).chain(refused).collect()
+    }
+
+    pub(super) fn synchronisation(&mut self, context: &Context) -> Synchronisation {
+        if self.intervals.is_multiple_of(INTERVALS_TO_LOOK_FOR_DAEMONS) {
+            self.daemons = context.host.time_daemons();
+        }
+        let is = clock::discipline().ok();
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Synchronisation {
+            readable: is.is_some(),
+            synchronised: is.map(|is| is.synchronised),
+            status: is.map(|is| is.status),
+            frequency_ppm: is.map(|is| rounded(is.frequency_ppm)),
+            tick_ppm: is.map(|is| rounded(is.tick_ppm)),
+            maximum_error_ns: is.map(|is| ns(is.maximum_error)),
+            estimated_error_ns: is.map(|is| ns(is.estimated_error)),
+            daemons: self.daemons.clone(),
+        }
+    }
+
+    pub(super) fn end_interval(
+        &mut self,
+        machine: &Marks,
+        reference: &dyn TimeSource,
+        (offsets, events, rounds_elsewhere): (Vec<(SourceId, CoreOffset)>, Vec<Event>, u64),
+        synchronisation: Synchronisation,
+        limits: &Limits,
+        context: &Context,
+    ) -> IntervalData {
+        let (intervals, all) = self.watch.end_interval();
+        self.intervals += 1;
+        let at_s = machine.at_s();
+        let rows: Vec<Row> = self
+            .rows
+            .iter()
+            .zip(&intervals)
+            .map(|(sum, interval)| row(self.intervals, at_s, &sum.source, interval))
+            .collect();
+        for ((sum, row), interval) in self.rows.iter_mut().zip(&rows).zip(&intervals) {
+            sum.add(row, interval);
+        }
+        let cores: Vec<Cores> = offsets.into_iter().map(|(source, offset)| cores(source, &offset, limits)).collect();
+        for found in &cores {
+            let is_of_both =
+                |kept: &&mut Cores| (kept.first_cpu, kept.second_cpu) == (found.first_cpu, found.second_cpu);
+            match self.worst_cores.iter_mut().find(is_of_both) {
+                Some(kept) if is_worse(found, kept) => kept.clone_from(found),
+                Some(_) => {}
+                None => self.worst_cores.push(found.clone()),
+            }
+        }
+        let shared_faults: Vec<String> = all.iter().map(Fault::to_string).collect();
+        self.shared_faults.extend_from_slice(&shared_faults);
+        self.events.extend_from_slice(&events);
+        self.synchronisation = Some(synchronisation.clone());
+        IntervalData {
+            schema: 1,
+            kind: "watch",
+            hpt: env!("CARGO_PKG_VERSION"),
+            interval: self.intervals,
+            at_s,
+            reference: reference.info().id.clone(),
+            clock_source: context.host.clock_sources().current,
+            rounds_elsewhere,
+            sources: rows,
+            cores,
+            events,
+            shared_faults,
+            synchronisation,
+        }
+    }
+
+    pub(super) fn summary(
+        &mut self,
+        machine: &Marks,
+        reference: &dyn TimeSource,
+        cpu: Option<usize>,
+        limits: &Limits,
+        notes: Vec<String>,
+        context: &Context,
+    ) -> SummaryData {
+        let synchronisation = self.synchronisation(context);
+        let misbehaved = self.rows.iter().any(|row| row.faults > 0)
+            || !self.shared_faults.is_empty()
+            || self.worst_cores.iter().any(|cores| cores.fault.is_some());
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        SummaryData {
+            head: Head::of("watch-summary", &context.host),
+            cpu,
+            reference: reference.info().id.clone(),
+            limits: AcceptedLimits {
+                rate_ppm: limits.rate_ppm,
+                statements_may_be_wrong: limits.statements_may_be_wrong,
+                step_ns: ns(limits.step),
+                core_offset_ns: ns(limits.core_offset),
+            },
+            watched_s: machine.at_s(),
+            intervals: self.intervals,
+            rounds: self.watch.summary().rounds,
+            away: self.away.clone(),
+            misbehaved,
+            sources: self.rows.clone(),
+            cores: self.worst_cores.clone(),
+            events: self.events.clone(),
+            offline: self.offline.clone(),
+            shared_faults: self.shared_faults.clone(),
+            synchronisation,
+            interrupted: context.interrupted(),
+            notes,
+        }
+    }
+}
+
+impl SummaryRow {
+    /// Of a source of which nothing was seen yet.
+    pub(super) fn beginning(source: SourceId, expected_hz: f64, expected_by: &'static str) -> Self {
+        Self {
+            source,
+            expected_hz,
+            expected_by,
+            bursts: 0,
+            bracket_ns: None,
+            offset_ns: None,
+            offset_bound_ns: None,
+            lowest_ppm: None,
+            lowest_bound_ppm: None,
+            highest_ppm: None,
+            highest_bound_ppm: None,
+            steps: 0,
+            backwards: 0,
+            set: 0,
+            faults: 0,
+            first_fault: None,
+            course: Vec::new(),
+            course_every: 1,
+        }
+    }
+
+    pub(super) fn add(&mut self, row: &Row, interval: &Interval) {
+        self.bursts += interval.bursts;
+        self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
+        (self.offset_ns, self.offset_bound_ns) =
+            (row.offset_ns.or(self.offset_ns), row.offset_bound_ns.or(self.offset_bound_ns));
+        if let Some((off_ppm, bound_ppm)) = row.frequency_error_ppm.zip(row.frequency_bound_ppm) {
+            if self.lowest_ppm.is_none_or(|lowest| off_ppm < lowest) {
+                (self.lowest_ppm, self.lowest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            }
+            if self.highest_ppm.is_none_or(|highest| off_ppm > highest) {
+                (self.highest_ppm, self.highest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            }
+        }
+        self.steps += interval.steps;
+        self.backwards += interval.backwards;
+        self.set += interval.set;
+        self.faults += interval.faults.len() as u64;
+        if self.first_fault.is_none() {
+            self.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
+        }
+        if (row.interval - 1).is_multiple_of(self.course_every)
+            && let Some((offset_ns, bound_ns)) = row.offset_ns.zip(row.offset_bound_ns)
+        {
+            self.course.push((row.at_s, offset_ns, bound_ns));
+        }
+        if self.course.len() > LONGEST_COURSE {
+            self.course_every *= 2;
+            let mut place = 0_usize;
+            self.course.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+        }
+    }
+}
+
+pub(super) fn row(number: u64, at_s: f64, source: &SourceId, interval: &Interval) -> Row {
+    let said = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
+    Row {
+        interval: number,
+        at_s,
+        source: source.clone(),
+        bursts: interval.bursts,
+        bracket_ns: interval.bracket_ns,
+        offset_ns: interval.offset_ns.map(|(offset_ns, _)| rounded(offset_ns)),
+        offset_bound_ns: interval.offset_ns.map(|(_, bound_ns)| rounded(bound_ns)),
+        frequency_error_ppm: interval.rate_ppm.map(|(low, high)| rounded(f64::midpoint(low, high))),
+        frequency_bound_ppm: interval.rate_ppm.map(|(low, high)| rounded((high - low) / 2.0)),
+        steps: interval.steps,
+        backwards: interval.backwards,
+        set: interval.set,
+        faults: interval.faults.iter().map(Fault::name).collect(),
+        said: said.collect(),
+    }
+}
+
+pub(super) fn happening(event: &SourceEvent) -> String {
+    match event {
+        SourceEvent::WasSet { least_ns, most_ns } => {
+            format!("was set, by {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
+        }
+        SourceEvent::SmallStep { least_ns, most_ns } => {
+            format!("stepped by {least_ns:.0} to {most_ns:.0} ns, which is accepted")
+        }
+        SourceEvent::Lost => "may have wrapped unseen: the comparison began anew".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(super) fn cores(source: SourceId, offset: &CoreOffset, limits: &Limits) -> Cores {
+    Cores {
+        source,
+        first_cpu: offset.cpus.0,
+        second_cpu: offset.cpus.1,
+        least_ns: rounded(offset.least_ns),
+        most_ns: rounded(offset.most_ns),
+        handovers: offset.handovers,
+        fault: core_fault(offset, limits).map(|fault| fault.to_string()),
+    }
+}
+
+/// A fault is worse than none; else the tighter one tells more.
+pub(super) fn is_worse(one: &Cores, other: &Cores) -> bool {
+    let width = |cores: &Cores| cores.most_ns - cores.least_ns;
+    match (one.fault.is_some(), other.fault.is_some()) {
+        (true, false) => true,
+        (false, true) => false,
+        (_, _) => width(one) < width(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hpt_core::{SourceId, diagnose::Limits, measure::CoreOffset};
+
+    use super::{cores, is_worse};
+
+    #[test]
+    fn a_fault_of_two_cores_is_kept_before_the_tightest_limits() {
+        let found = |least_ns, most_ns| {
+            cores(
+                SourceId::new("tsc"),
+                &CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 1 },
+                &Limits::default(),
+            )
+        };
+        let (tight, wide, apart) = (found(-10.0, 10.0), found(-1e6, 1e6), found(2_000.0, 9_000.0));
+        assert!(is_worse(&tight, &wide) && is_worse(&apart, &tight) && !is_worse(&tight, &apart));
+    }
+}
