@@ -14,7 +14,7 @@ use hpt_core::{
     source::counter_of_clock_source,
 };
 
-use super::rows::{Event, Offline};
+use super::rows::{MachineEvent, Offline};
 use crate::{context::Context, exit::Failure, output::rounded};
 
 /// The CPUs that run, and when others did not.
@@ -31,7 +31,7 @@ impl Cpus {
     }
 
     /// Takes what runs now, and says what changed. What is not told has not changed.
-    pub(super) fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<Event> {
+    pub(super) fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<MachineEvent> {
         let (Some(was), Some(now)) = (self.running.as_ref(), now.as_ref()) else {
             self.running = now.or(self.running.take());
             return Vec::new();
@@ -39,7 +39,7 @@ impl Cpus {
         if was == now {
             return Vec::new();
         }
-        let event = |kind, said| Event { kind, at_s, suspended_ns: None, said };
+        let event = |kind, said| MachineEvent { kind, at_s, suspended_ns: None, said };
         let mut events = Vec::new();
         for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
             events.push(event("cpu-offline", format!("CPU {cpu} went offline")));
@@ -58,18 +58,18 @@ impl Cpus {
 }
 
 /// Clocks and files that tell of what interrupts every comparison.
-pub(super) struct Marks {
+pub(super) struct MachineWatch {
     pub(super) monotonic: Opened,
     pub(super) boottime: Opened,
-    pub(super) told_by: ToldBy,
+    pub(super) told_by: ClocksourceNotices,
     pub(super) begun_s: f64,
-    pub(super) last: Look,
+    pub(super) last: Snapshot,
     pub(super) tick_ppm: f64,
     pub(super) cpus: Cpus,
 }
 
 /// What tells of the kernel's clock source.
-pub(super) struct ToldBy {
+pub(super) struct ClocksourceNotices {
     log: Option<NewLogLines>,
     /// The file that it is set by. It stays open: of a file that nobody has open the kernel may forget when it was written to.
     setting: Option<File>,
@@ -77,7 +77,7 @@ pub(super) struct ToldBy {
 
 /// What they tell at one moment.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct Snapshot {
     suspends: Suspends,
     disruption: Option<u64>,
     clock_source: Option<String>,
@@ -90,18 +90,18 @@ pub(super) struct Look {
     maximum_error: Option<Duration>,
 }
 
-impl Marks {
+impl MachineWatch {
     pub(super) fn of(context: &Context) -> Result<Self, Failure> {
         let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
         let setting = File::open(Knob::clock_source().path()).ok();
-        let mut told_by = ToldBy { log: context.host.new_log_lines().ok(), setting };
-        let last = look(&monotonic, &boottime, &mut told_by, &context.host);
+        let mut told_by = ClocksourceNotices { log: context.host.new_log_lines().ok(), setting };
+        let last = snapshot(&monotonic, &boottime, &mut told_by, &context.host);
         Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
     }
 
     /// From here on it is watched.
     pub(super) fn begin(&mut self, context: &Context) {
-        self.last = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        self.last = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
         self.begun_s = self.now_s();
     }
@@ -120,7 +120,7 @@ impl Marks {
     }
 
     /// Which CPUs went offline or came online since the last look.
-    pub(super) fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<Event> {
+    pub(super) fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<MachineEvent> {
         let now = context.host.online_cpus();
         let at_s = self.at_s();
         self.cpus.follow(now, at_s)
@@ -138,8 +138,8 @@ impl Marks {
     }
 
     /// What happened since the last look.
-    pub(super) fn happened(&mut self, context: &Context) -> Vec<Event> {
-        let mut now = look(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+    pub(super) fn happened(&mut self, context: &Context) -> Vec<MachineEvent> {
+        let mut now = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         let events = between(&self.last, &mut now, self.at_s());
         self.last = now;
         events
@@ -155,7 +155,12 @@ impl Marks {
     }
 }
 
-pub(super) fn look(monotonic: &Opened, boottime: &Opened, told_by: &mut ToldBy, host: &Host) -> Look {
+pub(super) fn snapshot(
+    monotonic: &Opened,
+    boottime: &Opened,
+    told_by: &mut ClocksourceNotices,
+    host: &Host,
+) -> Snapshot {
     let suspends = Suspends {
         before_ns: monotonic.as_dyn().ticks_end(),
         boottime_ns: boottime.as_dyn().ticks_end(),
@@ -169,16 +174,16 @@ pub(super) fn look(monotonic: &Opened, boottime: &Opened, told_by: &mut ToldBy, 
     let lines = told_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
     let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
     let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
-    Look { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
+    Snapshot { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
 }
 
 /// What the kernel reckons when it was told nothing, or its clock was set or counts by something else since. Linux, kernel/time/ntp.c, `ntp_clear`.
 const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 
 /// What happened between two looks. What the later one does not tell is taken from the earlier one.
-pub(super) fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event> {
+pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
-    let mut tell = |kind, suspended_ns, said| events.push(Event { kind, at_s, suspended_ns, said });
+    let mut tell = |kind, suspended_ns, said| events.push(MachineEvent { kind, at_s, suspended_ns, said });
     if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
         let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
         tell("suspend", Some(suspended_ns), said);
@@ -219,7 +224,7 @@ pub(super) fn between(earlier: &Look, later: &mut Look, at_s: f64) -> Vec<Event>
     let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
     if forgot && !later.log_is_read && events.is_empty() {
         let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
-        events.push(Event { kind: "desynchronised", at_s, suspended_ns: None, said: said.to_owned() });
+        events.push(MachineEvent { kind: "desynchronised", at_s, suspended_ns: None, said: said.to_owned() });
     }
     events
 }
@@ -230,8 +235,8 @@ mod tests {
 
     use hpt_core::{diagnose::Suspends, host::CpuList};
 
-    use super::{Cpus, Look, between};
-    use crate::cmd::watch::rows::{Event, Offline};
+    use super::{Cpus, Snapshot, between};
+    use crate::cmd::watch::rows::{MachineEvent, Offline};
 
     fn list(text: &str) -> CpuList {
         CpuList::parse(text).expect("a list")
@@ -240,7 +245,8 @@ mod tests {
     #[test]
     fn cpus_that_go_and_come_are_told_with_their_times() {
         let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
-        let kinds = |events: Vec<Event>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
+        let kinds =
+            |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
         assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
         let went = ("cpu-offline", "CPU 1 went offline".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
@@ -253,9 +259,9 @@ mod tests {
     }
 
     /// A look at a machine on which nothing happens, so many seconds after it was started.
-    fn look(at_s: u64) -> Look {
+    fn snapshot(at_s: u64) -> Snapshot {
         let ns = at_s * 1_000_000_000;
-        Look {
+        Snapshot {
             suspends: Suspends { before_ns: ns, boottime_ns: ns + 20, after_ns: ns + 40 },
             disruption: Some(1),
             clock_source: Some("tsc".to_owned()),
@@ -266,77 +272,83 @@ mod tests {
         }
     }
 
-    fn told(earlier: &Look, mut later: Look) -> (Vec<&'static str>, Option<String>) {
+    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<&'static str>, Option<String>) {
         let events = between(earlier, &mut later, 1.0);
         (events.iter().map(|event| event.kind).collect(), later.clock_source)
     }
 
     #[test]
     fn where_nothing_happens_nothing_is_told() {
-        assert!(told(&look(1), look(2)).0.is_empty());
-        let nothing =
-            |at_s| Look { disruption: None, clock_source: None, maximum_error: None, log_is_read: false, ..look(at_s) };
-        assert!(told(&look(1), nothing(2)).0.is_empty() && told(&nothing(1), nothing(2)).0.is_empty());
-        assert_eq!(told(&look(1), nothing(2)).1.as_deref(), Some("tsc"), "what is not told has not changed");
+        assert!(told(&snapshot(1), snapshot(2)).0.is_empty());
+        let nothing = |at_s| Snapshot {
+            disruption: None,
+            clock_source: None,
+            maximum_error: None,
+            log_is_read: false,
+            ..snapshot(at_s)
+        };
+        assert!(told(&snapshot(1), nothing(2)).0.is_empty() && told(&nothing(1), nothing(2)).0.is_empty());
+        assert_eq!(told(&snapshot(1), nothing(2)).1.as_deref(), Some("tsc"), "what is not told has not changed");
     }
 
     #[test]
     fn a_suspend_and_a_move_of_the_machine_are_told() {
-        let mut slept = look(2);
+        let mut slept = snapshot(2);
         slept.suspends.boottime_ns += 6_000_000_000;
-        assert_eq!(told(&look(1), slept).0, ["suspend"]);
-        let moved = Look { disruption: Some(2), ..look(2) };
-        assert_eq!(told(&look(1), moved.clone()).0, ["migration"]);
+        assert_eq!(told(&snapshot(1), slept).0, ["suspend"]);
+        let moved = Snapshot { disruption: Some(2), ..snapshot(2) };
+        assert_eq!(told(&snapshot(1), moved.clone()).0, ["migration"]);
         // A marker that is being changed is none, and is held against the last one that was.
-        let mut changing = Look { disruption: None, ..look(2) };
-        assert!(between(&look(1), &mut changing, 1.0).is_empty());
+        let mut changing = Snapshot { disruption: None, ..snapshot(2) };
+        assert!(between(&snapshot(1), &mut changing, 1.0).is_empty());
         assert_eq!(told(&changing, moved).0, ["migration"]);
     }
 
     #[test]
     fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
         let hpet = || Some("hpet".to_owned());
-        let by_sysfs = Look { clock_source: hpet(), log_is_read: false, ..look(2) };
-        assert_eq!(told(&look(1), by_sysfs), (vec!["clock-source"], hpet()));
+        let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
+        assert_eq!(told(&snapshot(1), by_sysfs), (vec!["clock-source"], hpet()));
         // The file was read before the change, and the log after it.
-        let mut by_log = Look { turned_to: vec!["hpet".to_owned()], ..look(2) };
-        let events = between(&look(1), &mut by_log, 1.0);
+        let mut by_log = Snapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
+        let events = between(&snapshot(1), &mut by_log, 1.0);
         assert_eq!((events.len(), &by_log.clock_source), (1, &hpet()));
-        assert!(told(&by_log, Look { clock_source: hpet(), ..look(3) }).0.is_empty());
+        assert!(told(&by_log, Snapshot { clock_source: hpet(), ..snapshot(3) }).0.is_empty());
     }
 
     #[test]
     fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
-        let turned = Look { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..look(2) };
-        assert_eq!(told(&look(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
+        let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
+        assert_eq!(told(&snapshot(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
     }
 
     #[test]
     fn where_the_log_is_closed_a_clock_source_that_was_set_to_what_it_was_is_told() {
-        let set = |log_is_read| Look {
+        let set = |log_is_read| Snapshot {
             set_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(9)),
             log_is_read,
-            ..look(2)
+            ..snapshot(2)
         };
-        assert_eq!(told(&look(1), set(false)), (vec!["clock-source"], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), set(false)), (vec!["clock-source"], Some("tsc".to_owned())));
         // The log would tell if the kernel had turned to another one.
-        assert!(told(&look(1), set(true)).0.is_empty());
+        assert!(told(&snapshot(1), set(true)).0.is_empty());
         // It is told once, also where the kernel forgot its synchronisation by it.
-        let forgot = Look { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
-        assert_eq!(told(&look(1), forgot).0, ["clock-source"]);
-        let other = Look { clock_source: Some("hpet".to_owned()), ..set(false) };
-        assert_eq!(told(&look(1), other).0, ["clock-source"]);
+        let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
+        assert_eq!(told(&snapshot(1), forgot).0, ["clock-source"]);
+        let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
+        assert_eq!(told(&snapshot(1), other).0, ["clock-source"]);
     }
 
     #[test]
     fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
-        let forgot = |log_is_read| Look { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..look(2) };
-        assert_eq!(told(&look(1), forgot(false)).0, ["desynchronised"]);
+        let forgot =
+            |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
+        assert_eq!(told(&snapshot(1), forgot(false)).0, ["desynchronised"]);
         // The log would have told of another clock source: wall time was set, which is no reason to begin anew.
-        assert!(told(&look(1), forgot(true)).0.is_empty());
+        assert!(told(&snapshot(1), forgot(true)).0.is_empty());
         // It was so before, and with no daemon the error grows until it is so.
         assert!(told(&forgot(false), forgot(false)).0.is_empty());
-        let grown = Look { maximum_error: Some(Duration::from_micros(15_999_500)), ..look(1) };
+        let grown = Snapshot { maximum_error: Some(Duration::from_micros(15_999_500)), ..snapshot(1) };
         assert!(told(&grown, forgot(false)).0.is_empty());
     }
 }

@@ -16,10 +16,10 @@ use hpt_core::{
 };
 
 use self::{
-    machine_events::Marks,
+    machine_events::MachineWatch,
     page::{print_interval, summary_page},
     sources::{Turns, common_counters, expected_of, fit_for_reference, hand_over, has_a_counter_on_each_core, sources},
-    totals::SoFar,
+    totals::Totals,
 };
 use crate::{
     arguments::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         step: arguments.limit_step,
         core_offset: arguments.limit_cores,
     };
-    let (sources, mut notes) = sources(arguments, context, reference.as_dyn())?;
-    let mut machine = Marks::of(context)?;
+    let (sources, mut notes) = sources(&arguments.source, context, reference.as_dyn())?;
+    let mut machine = MachineWatch::of(context)?;
     let mut bursts = Bursts::against(reference.as_dyn());
     let around = Surroundings::of(&context.host);
     let (mut kept, mut expected) = (Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
     let mut presence = pinned.as_ref().map(|pinned| PinWatch::of(pinned.cpu(), &context.host));
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();
-    let mut so_far = SoFar::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
+    let mut so_far = Totals::beginning(&expected, Watch::over(&expectations(machine.counter(context)), limits));
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 

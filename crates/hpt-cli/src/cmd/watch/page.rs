@@ -172,7 +172,7 @@ mod tests {
     use super::{lines, signed_time, summary_page};
     use crate::{
         cmd::watch::{
-            rows::{AcceptedLimits, Event, IntervalData, Offline, SummaryData, SummaryRow, Synchronisation},
+            rows::{AcceptedLimits, IntervalData, MachineEvent, Offline, SummaryData, SummaryRow, Synchronisation},
             totals::{cores, row},
         },
         golden,
@@ -217,7 +217,7 @@ mod tests {
         let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
         let apart = vec![cores(tsc.clone(), &offset(4_900.0, 5_100.0), &Limits::default())];
         let said = "the machine was suspended for 5.999 s".to_owned();
-        let events = vec![Event { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+        let events = vec![MachineEvent { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
         let mut summary: Vec<SummaryRow> =
             rows.iter().map(|row| SummaryRow::beginning(row.source.clone(), 1e9, "definition")).collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {

@@ -7,7 +7,7 @@ use crate::{document_head::Head, sampling::absences::Away};
 
 /// One source in one interval, for programs.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct IntervalRow {
     pub(super) interval: u64,
     pub(super) at_s: f64,
     pub(super) source: SourceId,
@@ -38,7 +38,7 @@ pub(super) struct Cores {
 
 /// Something that happened to the machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Event {
+pub(super) struct MachineEvent {
     pub(super) kind: &'static str,
     pub(super) at_s: f64,
     pub(super) suspended_ns: Option<u64>,
@@ -77,9 +77,9 @@ pub(super) struct IntervalData {
     pub(super) reference: SourceId,
     pub(super) clock_source: Option<String>,
     pub(super) rounds_elsewhere: u64,
-    pub(super) sources: Vec<Row>,
+    pub(super) sources: Vec<IntervalRow>,
     pub(super) cores: Vec<Cores>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<MachineEvent>,
     pub(super) shared_faults: Vec<String>,
     pub(super) synchronisation: Synchronisation,
 }
@@ -132,7 +132,7 @@ pub(super) struct SummaryData {
     pub(super) misbehaved: bool,
     pub(super) sources: Vec<SummaryRow>,
     pub(super) cores: Vec<Cores>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<MachineEvent>,
     pub(super) offline: Vec<Offline>,
     pub(super) shared_faults: Vec<String>,
     pub(super) synchronisation: Synchronisation,

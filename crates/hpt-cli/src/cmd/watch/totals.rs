@@ -11,8 +11,11 @@ use hpt_core::{
 };
 
 use super::{
-    machine_events::{Cpus, Marks},
-    rows::{AcceptedLimits, Cores, Event, IntervalData, Offline, Row, SummaryData, SummaryRow, Synchronisation},
+    machine_events::{Cpus, MachineWatch},
+    rows::{
+        AcceptedLimits, Cores, IntervalData, IntervalRow, MachineEvent, Offline, SummaryData, SummaryRow,
+        Synchronisation,
+    },
 };
 use crate::{
     context::Context,
@@ -26,11 +29,11 @@ const LONGEST_COURSE: usize = 500;
 /// A daemon that was started is found after so many intervals.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
-pub(super) struct SoFar {
+pub(super) struct Totals {
     pub(super) watch: Watch,
     pub(super) rows: Vec<SummaryRow>,
     pub(super) worst_cores: Vec<Cores>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<MachineEvent>,
     pub(super) away: Vec<Away>,
     pub(super) offline: Vec<Offline>,
     pub(super) refusals: Vec<Refusal>,
@@ -50,7 +53,7 @@ pub(super) struct Refusal {
     times: u64,
 }
 
-impl SoFar {
+impl Totals {
     pub(super) fn beginning(expected: &[Expected], watch: Watch) -> Self {
         let row = |expected: &Expected| {
             let by = if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" };
@@ -133,9 +136,9 @@ impl SoFar {
 
     pub(super) fn end_interval(
         &mut self,
-        machine: &Marks,
+        machine: &MachineWatch,
         reference: &dyn TimeSource,
-        (offsets, events, rounds_elsewhere): (Vec<(SourceId, CoreOffset)>, Vec<Event>, u64),
+        (offsets, events, rounds_elsewhere): (Vec<(SourceId, CoreOffset)>, Vec<MachineEvent>, u64),
         synchronisation: Synchronisation,
         limits: &Limits,
         context: &Context,
@@ -143,7 +146,7 @@ impl SoFar {
         let (intervals, all) = self.watch.end_interval();
         self.intervals += 1;
         let at_s = machine.at_s();
-        let rows: Vec<Row> = self
+        let rows: Vec<IntervalRow> = self
             .rows
             .iter()
             .zip(&intervals)
@@ -185,7 +188,7 @@ impl SoFar {
 
     pub(super) fn summary(
         &mut self,
-        machine: &Marks,
+        machine: &MachineWatch,
         reference: &dyn TimeSource,
         cpu: Option<usize>,
         limits: &Limits,
@@ -249,7 +252,7 @@ impl SummaryRow {
         }
     }
 
-    pub(super) fn add(&mut self, row: &Row, interval: &Interval) {
+    pub(super) fn add(&mut self, row: &IntervalRow, interval: &Interval) {
         self.bursts += interval.bursts;
         self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
         (self.offset_ns, self.offset_bound_ns) =
@@ -285,9 +288,9 @@ impl SummaryRow {
     }
 }
 
-pub(super) fn row(number: u64, at_s: f64, source: &SourceId, interval: &Interval) -> Row {
+pub(super) fn row(number: u64, at_s: f64, source: &SourceId, interval: &Interval) -> IntervalRow {
     let said = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
-    Row {
+    IntervalRow {
         interval: number,
         at_s,
         source: source.clone(),
