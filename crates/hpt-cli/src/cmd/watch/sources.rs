@@ -39,17 +39,17 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
 
 /// The sources asked for; without any, hpt's choice, all fine ones that are steady, and wall time.
 pub(super) fn sources(
-    names: &[String],
+    wanted: &[String],
     context: &Context,
     reference: &dyn TimeSource,
 ) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     let mut notes = Vec::new();
     let beside = &reference.info().id;
-    if !names.is_empty() {
-        if let Some(same) = names.iter().find(|name| are_one_reading(name, beside.as_str())) {
+    if !wanted.is_empty() {
+        if let Some(same) = wanted.iter().find(|name| are_one_reading(name, beside.as_str())) {
             return Err(Failure::BesideItself { watched: same.clone(), reference: beside.to_string() });
         }
-        let opened = context.open_all(names)?;
+        let opened = context.open_all(wanted)?;
         let (time, other): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
         notes.extend(other.iter().map(|opened| {

@@ -1,0 +1,130 @@
+//! The three figures of an edge (driven to stamped, stamped to known, and both), and their counts.
+
+use clap::ValueEnum;
+use hpt_core::{
+    Instant,
+    measure::{Crossing, Lateness, Wake},
+};
+
+use crate::sampling::raw_samples::RawSample;
+
+/// A part of an edge's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Figure {
+    /// From before the line was driven until the edge was stamped
+    SetToEdge,
+    /// From there until the program had read it
+    EdgeToProgram,
+    /// Both
+    Whole,
+}
+
+impl Figure {
+    pub(super) const ALL: [Self; 3] = [Self::SetToEdge, Self::EdgeToProgram, Self::Whole];
+
+    /// As it stands beside the others in a table.
+    pub(super) const fn head(self) -> &'static str {
+        match self {
+            Self::SetToEdge => "set to edge",
+            Self::EdgeToProgram => "to program",
+            Self::Whole => "whole",
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::SetToEdge => "set-to-edge",
+            Self::EdgeToProgram => "edge-to-program",
+            Self::Whole => "whole",
+        }
+    }
+
+    pub(super) fn of(self, crossing: &Crossing) -> Option<u64> {
+        match self {
+            Self::SetToEdge => crossing.set_to_edge_ns(),
+            Self::EdgeToProgram => crossing.edge_to_program_ns(),
+            Self::Whole => Some(crossing.whole_ns()),
+        }
+    }
+}
+
+/// The three figures of all edges.
+#[derive(Clone, Debug)]
+pub(super) struct Three([Lateness; 3]);
+
+/// An edge, and how many deadlines were left out before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) crossing: Crossing,
+    pub(super) missed: u64,
+}
+
+impl Three {
+    pub(super) fn new() -> Self {
+        Self(Figure::ALL.map(|_| Lateness::new()))
+    }
+
+    pub(super) fn record(&mut self, sample: Sample) {
+        for (lateness, figure) in self.0.iter_mut().zip(Figure::ALL) {
+            if let Some(ns) = figure.of(&sample.crossing) {
+                let mut wake = Wake::new(Instant::from_nanoseconds(sample.crossing.set_ns), ns);
+                wake.missed = sample.missed;
+                lateness.record(wake);
+            }
+        }
+    }
+
+    pub(super) fn of(&self, figure: Figure) -> &Lateness {
+        let [set_to_edge, edge_to_program, whole] = &self.0;
+        match figure {
+            Figure::SetToEdge => set_to_edge,
+            Figure::EdgeToProgram => edge_to_program,
+            Figure::Whole => whole,
+        }
+    }
+}
+
+impl RawSample for Sample {
+    fn text(&self) -> String {
+        let figure = |figure: Figure| figure.of(&self.crossing).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+        format!("{} {}", self.crossing.set_ns, Figure::ALL.map(figure).join(" "))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use hpt_core::measure::Crossing;
+
+    use super::{Figure, Sample, Three};
+    use crate::sampling::raw_samples::RawSample;
+
+    fn sample(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> Sample {
+        Sample { crossing: Crossing::new(set_ns, edge_ns, known_ns), missed: u64::from(set_ns == 3_000_000) }
+    }
+
+    pub(crate) fn samples() -> [Sample; 4] {
+        [
+            sample(1_000_000, Some(1_001_500), 1_009_000),
+            sample(2_000_000, Some(2_002_500), 2_010_400),
+            sample(3_000_000, None, 3_012_000),
+            sample(4_000_000, Some(4_001_000), 6_500_000),
+        ]
+    }
+
+    #[test]
+    fn every_edge_is_written_with_its_three_figures() {
+        let text = samples().map(|sample| sample.text());
+        assert_eq!(
+            text,
+            ["1000000 1500 7500 9000", "2000000 2500 7900 10400", "3000000 - - 12000", "4000000 1000 2499000 2500000"]
+        );
+    }
+
+    #[test]
+    fn parts_and_whole_are_counted_apart() {
+        let mut three = Three::new();
+        samples().into_iter().for_each(|sample| three.record(sample));
+        let counted = Figure::ALL.map(|figure| (three.of(figure).counts().samples(), three.of(figure).missed()));
+        assert_eq!(counted, [(3, 0), (3, 0), (4, 1)]);
+    }
+}

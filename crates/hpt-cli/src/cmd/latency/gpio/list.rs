@@ -1,0 +1,190 @@
+//! `hpt latency gpio --list`: the GPIO chips, their lines, and who has them.
+//! Touches no line.
+
+use std::path::PathBuf;
+
+use hpt_core::gpio::{Chip, LineState, chips};
+use serde::Serialize;
+
+use super::line::Place;
+use crate::{
+    context::Context,
+    document_head::Head,
+    exit::causes,
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks},
+};
+
+pub(super) const LIST: &str = "latency-gpio-list";
+
+/// A chip, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct ListedChip {
+    path: PathBuf,
+    chip: Option<String>,
+    label: Option<String>,
+    lines: Option<u32>,
+    reason: Option<String>,
+}
+
+/// A line of it, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct ListedLine {
+    #[serde(flatten)]
+    place: Place,
+    direction: &'static str,
+    used: bool,
+    consumer: Option<String>,
+    active_low: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ListData {
+    #[serde(flatten)]
+    head: Head,
+    chips: Vec<ListedChip>,
+    lines: Vec<ListedLine>,
+    notes: Vec<String>,
+}
+
+/// The chips and their lines; or the one that is asked for.
+pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
+    let mut data =
+        ListData { head: Head::of(LIST, &context.host), chips: Vec::new(), lines: Vec::new(), notes: context.notes() };
+    let paths = match wanted {
+        Some(path) if path.starts_with('/') => Ok(vec![PathBuf::from(path)]),
+        Some(_) | None => chips(),
+    };
+    let mut answer = Answer::Yes;
+    match paths {
+        Ok(paths) => {
+            for path in paths {
+                let opened = Chip::open(&path);
+                if let (Ok(chip), Some(wanted)) = (&opened, wanted)
+                    && !chip.is_called(wanted)
+                {
+                    continue;
+                }
+                match opened.and_then(|chip| chip.all_lines().map(|lines| (chip, lines))) {
+                    Ok((chip, lines)) => {
+                        data.lines.extend(lines.iter().map(|line| ListedLine::of(&chip, line)));
+                        data.chips.push(ListedChip {
+                            path,
+                            chip: Some(chip.name().to_owned()),
+                            label: Some(chip.label().to_owned()),
+                            lines: Some(chip.lines()),
+                            reason: None,
+                        });
+                    }
+                    Err(reason) => {
+                        let reason = Some(causes(&reason));
+                        data.chips.push(ListedChip { path, chip: None, label: None, lines: None, reason });
+                    }
+                }
+            }
+            if data.chips.iter().all(|chip| chip.reason.is_some()) {
+                answer = Answer::Unknown;
+            }
+        }
+        Err(none) => {
+            data.notes.push(causes(&none));
+            answer = Answer::No;
+        }
+    }
+    if let (true, Some(wanted), Answer::Unknown) = (data.chips.is_empty(), wanted, answer) {
+        data.notes.push(format!("no GPIO chip is called {wanted:?}"));
+        answer = Answer::No;
+    }
+    let blocks = list_page(&data);
+    Document { answer, ..Document::new(&data, "lines", blocks) }
+}
+
+impl ListedLine {
+    pub(super) fn of(chip: &Chip, line: &LineState) -> Self {
+        Self {
+            place: Place::of(chip, line),
+            direction: line.direction.name(),
+            used: line.is_used,
+            consumer: line.consumer.clone(),
+            active_low: line.is_active_low,
+        }
+    }
+}
+
+pub(super) fn list_page(data: &ListData) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for chip in &data.chips {
+        let path = chip.path.display();
+        if let Some(reason) = &chip.reason {
+            blocks.push(Block::Text(format!("{path}: {reason}")));
+            continue;
+        }
+        let label = chip.label.as_deref().unwrap_or_default();
+        blocks.push(Block::Text(format!("{path}, {label}: {} lines", chip.lines.unwrap_or(0))));
+        let columns = [
+            Column("line", Align::Right),
+            Column("name", Align::Left),
+            Column("now", Align::Left),
+            Column("used by", Align::Left),
+        ];
+        let of_chip = data.lines.iter().filter(|line| Some(&line.place.chip) == chip.chip.as_ref());
+        let rows = of_chip.map(|line| {
+            let now =
+                if line.active_low { format!("{}, active low", line.direction) } else { line.direction.to_owned() };
+            let user = match (&line.consumer, line.used) {
+                (Some(consumer), _) => Cell(consumer.clone(), Tone::Bad),
+                (None, true) => Cell("the kernel".to_owned(), Tone::Bad),
+                (None, false) => Cell::faint("-"),
+            };
+            let name = Cell::or_dash(line.place.name.as_deref());
+            vec![Cell::plain(line.place.line.to_string()), name, Cell::plain(now), user]
+        });
+        blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));
+    }
+    let hint = if data.lines.is_empty() {
+        ""
+    } else {
+        "A line that nobody uses can be driven, or listened to if its chip gives interrupts for it. "
+    };
+    blocks.push(Block::Text(format!("{hint}{}", data.head.machine.line())));
+    blocks.extend(remarks(false, &data.notes));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ListData, ListedChip, ListedLine, list_page};
+    use crate::{cmd::latency::gpio::line::tests::place, golden, output::Document};
+
+    #[test]
+    fn a_list_is_printed_to_the_letter() {
+        let line = |line: u32, used: bool, consumer: Option<&str>| ListedLine {
+            place: place(line),
+            direction: if line == 2 { "output" } else { "input" },
+            used,
+            consumer: consumer.map(str::to_owned),
+            active_low: line == 2,
+        };
+        let data = ListData {
+            head: golden::head("latency-gpio-list"),
+            chips: vec![
+                ListedChip {
+                    path: "/dev/gpiochip0".into(),
+                    chip: Some("gpiochip0".to_owned()),
+                    label: Some("pinctrl-bcm2835".to_owned()),
+                    lines: Some(3),
+                    reason: None,
+                },
+                ListedChip {
+                    path: "/dev/gpiochip1".into(),
+                    chip: None,
+                    label: None,
+                    lines: None,
+                    reason: Some("a reason".to_owned()),
+                },
+            ],
+            lines: vec![line(0, false, None), line(1, true, None), line(2, true, Some("led0"))],
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("latency-gpio-list", &Document::new(&data, "lines", list_page(&data)));
+    }
+}

@@ -1,0 +1,317 @@
+//! `hpt latency gpio`: how long an edge on a GPIO line takes until a program knows.
+
+mod edge_figures;
+mod line;
+mod list;
+mod page;
+mod rows;
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use hpt_core::{
+    Instant, PosixClock, PosixId, TimeSource,
+    gpio::{GpioError, Input, LineName, Output},
+    measure::{EdgeCounts, Heard, Listening, LoopBack, gpio_edges},
+    realtime::{Conduct, PinWatch},
+};
+use serde_json::json;
+
+use self::{
+    edge_figures::{Figure, Sample, Three},
+    line::Place,
+    list::{LIST, list},
+    page::{page, what_was_wrong},
+    rows::{Data, rows},
+};
+use crate::{
+    arguments::after_help,
+    context::Context,
+    document_head::Head,
+    exit::{Failure, causes},
+    output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
+    sampling::{
+        absences::{self, Away},
+        cpu_options::NOTHING_LEFT,
+        extent::Extent,
+        raw_samples::{Backlog, Raw},
+        realtime::{Settings, ThreadOptions},
+        result_files::Keeping,
+        run::{Shared, watch},
+        threads,
+    },
+};
+
+const EXAMPLES: &str = "  \
+  hpt latency gpio --list                      chips, lines, and who has them
+  hpt latency gpio --out GPIO22 --in GPIO23    every millisecond, 10 s
+  hpt latency gpio --chip gpiochip0 --out 22 --in 23 --fifo 80 --cpu 3 --awake \\
+    --duration 18h --write line=counts";
+
+/// The kinds of its documents.
+const KIND: &str = "latency-gpio";
+
+const BY: &str = "hpt latency gpio";
+const RAW: &str = "Also write every edge to a file: the number of the CPU, when the line was driven, and the three figures, in nanoseconds";
+/// What the kernel is told of who has a line.
+const CONSUMER: &str = "hpt";
+/// After so many edges in a row that did not come, no more are waited for.
+const GIVE_UP_AFTER: u32 = 3;
+
+/// How long an edge on a GPIO pin takes until a program knows of it
+///
+/// An output line is driven to its other level in every interval. An input line that is wired to it gives an interrupt, which the kernel stamps; a program that
+/// waits for it is woken and reads it. Both lines are left as they were. A line that somebody else has is refused.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+pub(crate) struct Arguments {
+    /// Drive this line: by its name (GPIO22), its number (22), or with its chip (gpiochip0:22)
+    #[arg(long, value_name = "LINE", required_unless_present = "list")]
+    out: Option<LineName>,
+    /// Listen to this line, which is wired to the other
+    #[arg(long = "in", value_name = "LINE", required_unless_present = "list")]
+    input: Option<LineName>,
+    /// The chip of lines that are given without one: gpiochip0, /dev/gpiochip0, or what its driver calls it [default: the only one]
+    #[arg(long, value_name = "CHIP")]
+    chip: Option<String>,
+    /// List the chips, their lines and who has them, and touch none
+    #[arg(long, conflicts_with_all = ["out", "input"])]
+    list: bool,
+    /// Wait for an edge in the kernel, by poll(2), or read again and again
+    #[arg(long, value_enum, value_name = "HOW", default_value = "poll")]
+    listen: Listen,
+    /// Wait so long for an edge, and count it as lost then
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout)]
+    timeout: Duration,
+    #[command(flatten)]
+    extent: Extent,
+    /// Draw this figure, write it to files, and hold it against --break-above
+    #[arg(long, value_enum, value_name = "FIGURE", default_value = "whole")]
+    figure: Figure,
+    #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
+    thread: ThreadOptions,
+    #[command(flatten)]
+    pub(crate) picture: PictureOption,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Listen {
+    Poll,
+    Spin,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(3_600);
+    const SHORTEST: Duration = Duration::from_micros(100);
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s"))?;
+    if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err("from 100us to 1h".to_owned()) }
+}
+
+/// What the thread that measured has to say.
+struct Ended {
+    settings: Settings,
+    cpu: Option<usize>,
+    counts: EdgeCounts,
+    away: Vec<Away>,
+    answer: io::Result<()>,
+    warnings: Vec<String>,
+}
+
+impl Arguments {
+    /// The kind of its document.
+    pub(super) const fn kind(&self) -> &'static str {
+        if self.list { LIST } else { KIND }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let (Some(out), Some(input)) = (&arguments.out, &arguments.input) else {
+        return Ok(list(context, arguments.chip.as_deref()));
+    };
+    // Both lines are to be put back.
+    context.listen_until_the_end()?;
+    let (conduct, listening) = match arguments.listen {
+        Listen::Poll => (Conduct::Waits, Listening::Waiting),
+        Listen::Spin => (Conduct::Spins, Listening::Spinning),
+    };
+    if conduct == Conduct::Spins && arguments.thread.leaves_nothing() {
+        return Err(Failure::Usage(NOTHING_LEFT));
+    }
+    let chip = arguments.chip.as_deref();
+    let (out_chip, out) = out.clone().or_on(chip).find()?;
+    let (in_chip, input) = input.clone().or_on(chip).find()?;
+    let (out_place, in_place) = (Place::of(&out_chip, &out), Place::of(&in_chip, &input));
+    if (&out_place.chip, out.offset) == (&in_place.chip, input.offset) {
+        return Err(GpioError::SameLine { line: out_place.words() }.into());
+    }
+    arguments.keeping.check()?;
+    let raw = arguments.keeping.raw()?;
+    let clock = PosixClock::open(&context.host, PosixId::Monotonic)
+        .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
+    let source = clock.info().id.clone();
+    // Nothing is driven before somebody listens.
+    let input = Input::request(&in_chip, input.offset, CONSUMER)?;
+    let output = Output::request(&out_chip, out.offset, CONSUMER)?;
+    let mut wire = LoopBack::new(&output, &input, clock, listening);
+    let (look_ns, step_ns) = wire.cost_of_looking();
+
+    let head = Head::of(KIND, &context.host);
+    let files = arguments.keeping.files(context);
+    let shared = arguments.keeping.shared(1);
+    let three = Mutex::new(Three::new());
+    let drawn = |cpu: Option<usize>| {
+        let lateness = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
+        [OfThread { cpu, lateness }]
+    };
+    let cpu = Mutex::new(None);
+    let start = Instant::now();
+    shared.begin(start);
+    let first_level = !output.first_level();
+    let ended = thread::scope(|scope| {
+        let work = || {
+            let held = arguments.thread.hold(context, conduct, BY);
+            let held = held.inspect_err(|_| shared.end())?;
+            *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
+            let settings = held.settings();
+            let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
+            let what = (&three, raw.as_ref(), presence.as_mut());
+            let (counts, answer) = measure(&mut wire, first_level, arguments, start, &shared, what);
+            let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
+            Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
+        };
+        let measuring = threads::begin_together(scope, [work])?.pop().expect("one work, one thread");
+        watch(
+            (arguments.extent, 1, "edges"),
+            context,
+            &shared,
+            || measuring.is_finished(),
+            || {
+                let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
+                files.keep_metrics(&head, &json!({ "out": out_place, "in": in_place, "results": results }))?;
+                files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
+            },
+        );
+        shared.end_all(|| measuring.is_finished());
+        measuring.join()
+    });
+    let elapsed = start.elapsed();
+    let released = [output.release(), input.release()];
+    let Ended { settings, cpu, counts, away, answer, mut warnings } = ended?;
+    warnings.extend(answer.err().map(|error| format!("the lines cannot be used any more: {error}")));
+    warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
+    warnings.extend(files.finish(raw, &drawn(cpu)));
+
+    let three = three.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let results = rows(&three);
+    let is_kept_away = conduct == Conduct::Spins && settings.is_before_interrupts();
+    let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_kept_away);
+    // That nothing came is what was found out; that some did not is beside what was measured.
+    warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
+    let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
+    notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
+    notes.extend(absences::notes(&away, "edges that it heard there are not counted"));
+    notes.extend(shared.unmarked());
+    let answer = match (results.is_empty(), counts.lost > 0 || shared.broke_at_ns().is_some()) {
+        (true, _) => Answer::Unknown,
+        (false, true) => Answer::No,
+        (false, false) if warnings.is_empty() => Answer::Yes,
+        (false, false) => Answer::Unknown,
+    };
+    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let data = Data {
+        head,
+        out: out_place,
+        r#in: in_place,
+        listen: match arguments.listen {
+            Listen::Poll => "poll",
+            Listen::Spin => "spin",
+        },
+        interval_ns: whole_ns(arguments.extent.interval),
+        timeout_ns: whole_ns(arguments.timeout),
+        cpu,
+        thread: settings,
+        source,
+        look_ns,
+        step_ns,
+        began: files.began(),
+        elapsed_s: rounded(elapsed.as_secs_f64()),
+        lost: counts.lost,
+        strange: counts.strange,
+        dropped: counts.dropped,
+        elsewhen: counts.elsewhen,
+        figure: arguments.figure.name(),
+        broke_at_ns: shared.broke_at_ns(),
+        interrupted: context.interrupted(),
+        away,
+        results,
+        notes,
+    };
+    let blocks = page(&data, three.of(arguments.figure));
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+}
+
+/// The thread that drives the one line and waits for the other.
+fn measure(
+    wire: &mut LoopBack<'_>,
+    level: bool,
+    arguments: &Arguments,
+    start: Instant,
+    shared: &Shared,
+    (three, raw, mut presence): (&Mutex<Three>, Option<&Raw<Sample>>, Option<&mut PinWatch<'_>>),
+) -> (EdgeCounts, io::Result<()>) {
+    // By itself: the thread that watches may not come to run before this one ends.
+    let end = arguments.extent.end(start);
+    let limit_ns = arguments.keeping.limit_ns();
+    let mut backlog = Backlog::new(three, Three::record);
+    let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
+    let (mut came, mut lost_in_a_row) = (0_u64, 0);
+    let go_on = || shared.goes_on();
+    let when = (Instant::now() + arguments.extent.interval.min(Duration::from_millis(1)), arguments.extent.interval);
+    gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
+        match heard {
+            Heard::Edge(crossing, missed) => {
+                // The edge has been heard: this is in no figure.
+                let since = start.elapsed();
+                let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
+                if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
+                    shared.break_at(Instant::from_nanoseconds(crossing.set_ns));
+                }
+                let sample = Sample { crossing, missed };
+                // What it heard on another CPU says nothing of this one.
+                if is_there {
+                    backlog.add(sample);
+                }
+                if let Some(lines) = lines.as_mut().filter(|_| is_there) {
+                    lines.add(sample);
+                }
+                (came, lost_in_a_row) = (came + 1, 0);
+                shared.count_one();
+            }
+            // Where none has ever come, nothing is wired.
+            _ if came == 0 => return false,
+            _ => lost_in_a_row += 1,
+        }
+        let is_enough = arguments.extent.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
+        go_on() && Instant::now() < end && !is_enough
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::timeout;
+
+    #[test]
+    fn a_timeout_is_neither_nothing_nor_for_ever() {
+        assert_eq!(timeout("100ms"), Ok(Duration::from_millis(100)));
+        assert!(["0s", "1us", "2h", "1", ""].iter().all(|wrong| timeout(wrong).is_err()));
+    }
+}

@@ -1,0 +1,185 @@
+//! What `hpt latency gpio` found, for people.
+//! Measures nothing.
+
+use std::time::Duration;
+
+use hpt_core::measure::{EdgeCounts, Lateness};
+
+use super::{
+    line::Place,
+    rows::{Data, Row},
+};
+use crate::{
+    output::{Align, Block, Cell, Column, Table, remarks, short_time},
+    sampling::{
+        absences,
+        distribution::{Figures, bars},
+        result_files::ended_by,
+    },
+};
+
+/// What is to be known of edges that were not as they should be, the worst first.
+pub(super) fn what_was_wrong(
+    counts: &EdgeCounts,
+    (out, input): (&Place, &Place),
+    timeout: Duration,
+    is_kept_away: bool,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if counts.lost > 0 {
+        let which = if counts.came == 0 {
+            "no edge came".to_owned()
+        } else {
+            format!("{} of {} edges did not come", counts.lost, counts.lost + counts.came)
+        };
+        let why = if is_kept_away {
+            "; this thread spins, and runs before the one by which the kernel hands edges on (irq/...-hpt, SCHED_FIFO 50): listen by poll, or run below 50, or on another CPU than its"
+        } else {
+            ""
+        };
+        wrong.push(format!(
+            "{which} at {} within {timeout:?} after {} was driven: is the one wired to the other?{why}",
+            input.words(),
+            out.words()
+        ));
+    }
+    if counts.dropped > 0 {
+        wrong.push(format!("the kernel had no room to keep {} edges: more came than were read", counts.dropped));
+    }
+    if counts.strange > 0 {
+        wrong.push(format!(
+            "{} edges came at {} that were not made: the line rings, or somebody else drives it",
+            counts.strange,
+            input.words()
+        ));
+    }
+    if counts.elsewhen > 0 {
+        wrong.push(format!(
+            "the kernel's stamps of {} edges lie outside of the moments around them, and count in the whole only: in a time namespace they are those of the machine around it",
+            counts.elsewhen
+        ));
+    }
+    wrong
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub(super) fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
+    if data.results.is_empty() {
+        let nothing = format!(
+            "Nothing was measured from {} to {}. {}. {}",
+            data.out.words(),
+            data.r#in.words(),
+            data.thread.words(data.cpu) + &absences::except(&data.away),
+            data.head.machine.line()
+        );
+        return [Block::Text(nothing)].into_iter().chain(remarks(data.interrupted, &data.notes)).collect();
+    }
+    let mut columns = vec![Column("figure", Align::Left)];
+    columns.extend(Figures::COLUMNS.map(|name| Column(name, Align::Right)));
+    let cells = |row: &Row| [vec![Cell::plain(row.head)], row.figures.cells()].concat();
+    let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(cells).collect() })];
+    blocks.extend(bars(drawn, ("took", "samples")));
+    let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
+    let how = match data.listen {
+        "spin" => "reads again and again",
+        _ => "is woken from poll(2) and reads it",
+    };
+    blocks.push(Block::Text(format!(
+        "How long edges from {} to {} took, {} apart, for {:.1} s from {} on. set to edge: from before the line was driven to the kernel's stamp, in the interrupt's handler. to program: from \
+         there until a program had it that {how}. whole: both. The bars are of {}. {}. missed: edges that were left out because the last one took longer than the interval. lost: {}. \
+         Quantiles have ten samples beyond them at least. Time \
+         by {}, the clock of the kernel's stamps: a look at it takes {}{step}, and is in every figure. {}",
+        data.out.words(),
+        data.r#in.words(),
+        short_time(data.interval_ns as f64),
+        data.elapsed_s,
+        data.began,
+        data.figure.replace('-', " "),
+        data.thread.words(data.cpu) + &absences::except(&data.away),
+        data.lost,
+        data.source,
+        short_time(data.look_ns as f64),
+        data.head.machine.line()
+    )));
+    blocks.extend(ended_by(data.broke_at_ns, "took too long: its line was driven"));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hpt_core::{SourceId, measure::EdgeCounts};
+
+    use super::{page, what_was_wrong};
+    use crate::{
+        cmd::latency::gpio::{
+            edge_figures::{Figure, Three, tests::samples},
+            line::tests::place,
+            rows::{Data, rows},
+        },
+        golden,
+        output::Document,
+        sampling::realtime::tests::example,
+    };
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let mut three = Three::new();
+        samples().into_iter().for_each(|sample| three.record(sample));
+        let data = Data {
+            head: golden::head("latency-gpio"),
+            out: place(22),
+            r#in: place(23),
+            listen: "poll",
+            interval_ns: 1_000_000,
+            timeout_ns: 1_000_000_000,
+            cpu: Some(1),
+            thread: example(),
+            source: SourceId::new("monotonic"),
+            look_ns: 40,
+            step_ns: Some(10),
+            began: "2001-09-09T01:46:40Z".to_owned(),
+            elapsed_s: 60.0,
+            lost: 2,
+            strange: 1,
+            dropped: 0,
+            elsewhen: 1,
+            figure: Figure::Whole.name(),
+            broke_at_ns: Some(4_000_000),
+            interrupted: true,
+            away: Vec::new(),
+            results: rows(&three),
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("latency-gpio", &Document::new(&data, "results", page(&data, three.of(Figure::Whole))));
+    }
+
+    #[test]
+    fn what_was_wrong_is_said_with_what_helps() {
+        let said = |counts: EdgeCounts, is_kept_away| {
+            what_was_wrong(&counts, (&place(22), &place(23)), Duration::from_secs(1), is_kept_away)
+        };
+        assert!(said(EdgeCounts::default(), true).is_empty());
+        let mut counts = EdgeCounts::default();
+        counts.lost = 1;
+        assert_eq!(
+            said(counts, false),
+            [
+                "no edge came at GPIO23 (gpiochip0:23) within 1s after GPIO22 (gpiochip0:22) was driven: is the one wired to the other?"
+            ]
+        );
+        assert!(said(counts, true)[0].contains("SCHED_FIFO 50"));
+        (counts.came, counts.strange, counts.dropped, counts.elsewhen) = (5, 2, 3, 4);
+        let all = said(counts, false);
+        assert_eq!(all.len(), 4);
+        assert!(
+            all[0].starts_with("1 of 6 edges did not come")
+                && all[1].contains("3 edges")
+                && all[2].contains("2 edges")
+                && all[3].contains("4 edges"),
+            "{all:?}"
+        );
+    }
+}
