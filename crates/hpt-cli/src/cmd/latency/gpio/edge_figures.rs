@@ -50,21 +50,21 @@ impl Figure {
 
 /// The three figures of all edges.
 #[derive(Clone, Debug)]
-pub(super) struct Three([Lateness; 3]);
+pub(super) struct EdgeFigures([Lateness; 3]);
 
 /// An edge, and how many deadlines were left out before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct EdgeSample {
     pub(super) crossing: Crossing,
     pub(super) missed: u64,
 }
 
-impl Three {
+impl EdgeFigures {
     pub(super) fn new() -> Self {
         Self(Figure::ALL.map(|_| Lateness::new()))
     }
 
-    pub(super) fn record(&mut self, sample: Sample) {
+    pub(super) fn record(&mut self, sample: EdgeSample) {
         for (lateness, figure) in self.0.iter_mut().zip(Figure::ALL) {
             if let Some(ns) = figure.of(&sample.crossing) {
                 let mut wake = Wake::new(Instant::from_nanoseconds(sample.crossing.set_ns), ns);
@@ -84,7 +84,7 @@ impl Three {
     }
 }
 
-impl RawSample for Sample {
+impl RawSample for EdgeSample {
     fn text(&self) -> String {
         let figure = |figure: Figure| figure.of(&self.crossing).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
         format!("{} {}", self.crossing.set_ns, Figure::ALL.map(figure).join(" "))
@@ -95,14 +95,14 @@ impl RawSample for Sample {
 pub(super) mod tests {
     use hpt_core::measure::Crossing;
 
-    use super::{Figure, Sample, Three};
+    use super::{EdgeFigures, EdgeSample, Figure};
     use crate::sampling::raw_samples::RawSample;
 
-    fn sample(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> Sample {
-        Sample { crossing: Crossing::new(set_ns, edge_ns, known_ns), missed: u64::from(set_ns == 3_000_000) }
+    fn sample(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> EdgeSample {
+        EdgeSample { crossing: Crossing::new(set_ns, edge_ns, known_ns), missed: u64::from(set_ns == 3_000_000) }
     }
 
-    pub(crate) fn samples() -> [Sample; 4] {
+    pub(crate) fn samples() -> [EdgeSample; 4] {
         [
             sample(1_000_000, Some(1_001_500), 1_009_000),
             sample(2_000_000, Some(2_002_500), 2_010_400),
@@ -122,7 +122,7 @@ pub(super) mod tests {
 
     #[test]
     fn parts_and_whole_are_counted_apart() {
-        let mut three = Three::new();
+        let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
         let counted = Figure::ALL.map(|figure| (three.of(figure).counts().samples(), three.of(figure).missed()));
         assert_eq!(counted, [(3, 0), (3, 0), (4, 1)]);

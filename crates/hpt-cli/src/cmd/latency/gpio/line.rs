@@ -5,14 +5,14 @@ use serde::Serialize;
 
 /// A line, for programs.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Place {
+pub(super) struct LineRow {
     pub(super) chip: String,
     pub(super) label: String,
     pub(super) line: u32,
     pub(super) name: Option<String>,
 }
 
-impl Place {
+impl LineRow {
     pub(super) fn of(chip: &Chip, line: &LineState) -> Self {
         Self {
             chip: chip.name().to_owned(),
@@ -30,11 +30,11 @@ impl Place {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::Place;
+    use super::LineRow;
 
     /// A line to print.
-    pub(crate) fn place(line: u32) -> Place {
-        Place {
+    pub(crate) fn place(line: u32) -> LineRow {
+        LineRow {
             chip: "gpiochip0".to_owned(),
             label: "pinctrl-bcm2835".to_owned(),
             line,

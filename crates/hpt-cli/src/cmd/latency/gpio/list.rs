@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hpt_core::gpio::{Chip, LineState, chips};
 use serde::Serialize;
 
-use super::line::Place;
+use super::line::LineRow;
 use crate::{
     context::Context,
     document_head::Head,
@@ -30,7 +30,7 @@ pub(super) struct ListedChip {
 #[derive(Debug, Serialize)]
 pub(super) struct ListedLine {
     #[serde(flatten)]
-    place: Place,
+    place: LineRow,
     direction: &'static str,
     used: bool,
     consumer: Option<String>,
@@ -101,7 +101,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
 impl ListedLine {
     pub(super) fn of(chip: &Chip, line: &LineState) -> Self {
         Self {
-            place: Place::of(chip, line),
+            place: LineRow::of(chip, line),
             direction: line.direction.name(),
             used: line.is_used,
             consumer: line.consumer.clone(),

@@ -23,11 +23,11 @@ use hpt_core::{
 use serde_json::json;
 
 use self::{
-    edge_figures::{Figure, Sample, Three},
-    line::Place,
+    edge_figures::{EdgeFigures, EdgeSample, Figure},
+    line::LineRow,
     list::{LIST, list},
     page::{page, what_was_wrong},
-    rows::{Data, rows},
+    rows::{GpioData, rows},
 };
 use crate::{
     arguments::after_help,
@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let chip = arguments.chip.as_deref();
     let (out_chip, out) = out.clone().or_on(chip).find()?;
     let (in_chip, input) = input.clone().or_on(chip).find()?;
-    let (out_place, in_place) = (Place::of(&out_chip, &out), Place::of(&in_chip, &input));
+    let (out_place, in_place) = (LineRow::of(&out_chip, &out), LineRow::of(&in_chip, &input));
     if (&out_place.chip, out.offset) == (&in_place.chip, input.offset) {
         return Err(GpioError::SameLine { line: out_place.words() }.into());
     }
@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let head = Head::of(KIND, &context.host);
     let files = arguments.keeping.files(context);
     let shared = arguments.keeping.shared(1);
-    let three = Mutex::new(Three::new());
+    let three = Mutex::new(EdgeFigures::new());
     let drawn = |cpu: Option<usize>| {
         let lateness = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
         [OfThread { cpu, lateness }]
@@ -225,7 +225,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, false) => Answer::Unknown,
     };
     let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    let data = Data {
+    let data = GpioData {
         head,
         out: out_place,
         r#in: in_place,
@@ -264,12 +264,12 @@ fn measure(
     arguments: &Arguments,
     start: Instant,
     shared: &Shared,
-    (three, raw, mut presence): (&Mutex<Three>, Option<&Raw<Sample>>, Option<&mut PinWatch<'_>>),
+    (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
     // By itself: the thread that watches may not come to run before this one ends.
     let end = arguments.extent.end(start);
     let limit_ns = arguments.keeping.limit_ns();
-    let mut backlog = Backlog::new(three, Three::record);
+    let mut backlog = Backlog::new(three, EdgeFigures::record);
     let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
     let (mut came, mut lost_in_a_row) = (0_u64, 0);
     let go_on = || shared.goes_on();
@@ -283,7 +283,7 @@ fn measure(
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
                     shared.break_at(Instant::from_nanoseconds(crossing.set_ns));
                 }
-                let sample = Sample { crossing, missed };
+                let sample = EdgeSample { crossing, missed };
                 // What it heard on another CPU says nothing of this one.
                 if is_there {
                     backlog.add(sample);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hpt_core::measure::{EdgeCounts, Lateness};
 
 use super::{
-    line::Place,
-    rows::{Data, Row},
+    line::LineRow,
+    rows::{FigureRow, GpioData},
 };
 use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
@@ -21,7 +21,7 @@ use crate::{
 /// What is to be known of edges that were not as they should be, the worst first.
 pub(super) fn what_was_wrong(
     counts: &EdgeCounts,
-    (out, input): (&Place, &Place),
+    (out, input): (&LineRow, &LineRow),
     timeout: Duration,
     is_kept_away: bool,
 ) -> Vec<String> {
@@ -63,7 +63,7 @@ pub(super) fn what_was_wrong(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         let nothing = format!(
             "Nothing was measured from {} to {}. {}. {}",
@@ -76,7 +76,7 @@ pub(super) fn page(data: &Data, drawn: &Lateness) -> Vec<Block> {
     }
     let mut columns = vec![Column("figure", Align::Left)];
     columns.extend(Figures::COLUMNS.map(|name| Column(name, Align::Right)));
-    let cells = |row: &Row| [vec![Cell::plain(row.head)], row.figures.cells()].concat();
+    let cells = |row: &FigureRow| [vec![Cell::plain(row.head)], row.figures.cells()].concat();
     let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(cells).collect() })];
     blocks.extend(bars(drawn, ("took", "samples")));
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
@@ -115,9 +115,9 @@ mod tests {
     use super::{page, what_was_wrong};
     use crate::{
         cmd::latency::gpio::{
-            edge_figures::{Figure, Three, tests::samples},
+            edge_figures::{EdgeFigures, Figure, tests::samples},
             line::tests::place,
-            rows::{Data, rows},
+            rows::{GpioData, rows},
         },
         golden,
         output::Document,
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        let mut three = Three::new();
+        let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
-        let data = Data {
+        let data = GpioData {
             head: golden::head("latency-gpio"),
             out: place(22),
             r#in: place(23),

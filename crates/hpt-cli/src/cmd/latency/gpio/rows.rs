@@ -4,8 +4,8 @@ use hpt_core::SourceId;
 use serde::Serialize;
 
 use super::{
-    edge_figures::{Figure, Three},
-    line::Place,
+    edge_figures::{EdgeFigures, Figure},
+    line::LineRow,
 };
 use crate::{
     document_head::Head,
@@ -14,7 +14,7 @@ use crate::{
 
 /// One figure, for programs.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct FigureRow {
     pub(super) figure: &'static str,
     #[serde(flatten)]
     pub(super) figures: Figures,
@@ -23,11 +23,11 @@ pub(super) struct Row {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Data {
+pub(super) struct GpioData {
     #[serde(flatten)]
     pub(super) head: Head,
-    pub(super) out: Place,
-    pub(super) r#in: Place,
+    pub(super) out: LineRow,
+    pub(super) r#in: LineRow,
     pub(super) listen: &'static str,
     pub(super) interval_ns: u64,
     pub(super) timeout_ns: u64,
@@ -46,14 +46,14 @@ pub(super) struct Data {
     pub(super) broke_at_ns: Option<u64>,
     pub(super) interrupted: bool,
     pub(super) away: Vec<Away>,
-    pub(super) results: Vec<Row>,
+    pub(super) results: Vec<FigureRow>,
     pub(super) notes: Vec<String>,
 }
 
 /// Those of the three figures that have samples.
-pub(super) fn rows(three: &Three) -> Vec<Row> {
+pub(super) fn rows(three: &EdgeFigures) -> Vec<FigureRow> {
     let row = |figure: Figure| {
-        Some(Row { figure: figure.name(), figures: Figures::of(three.of(figure))?, head: figure.head() })
+        Some(FigureRow { figure: figure.name(), figures: Figures::of(three.of(figure))?, head: figure.head() })
     };
     Figure::ALL.into_iter().filter_map(row).collect()
 }

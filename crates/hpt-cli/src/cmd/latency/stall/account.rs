@@ -94,7 +94,7 @@ impl Elsewhere {
 
 /// What a thread said at its end.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
     pub(super) settings: Settings,
     pub(super) account: Account,
@@ -108,14 +108,14 @@ pub(super) struct Ended {
     pub(super) counts_firmware: bool,
 }
 
-impl Ended {
+impl ThreadOutcome {
     pub(super) fn away(&self) -> Vec<Away> {
         self.cpu.map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| Away::of(cpu, absence)).collect())
     }
 }
 
 /// What else is to be said.
-pub(super) fn notes_of(ended: &[Ended], no_cpu_left: bool) -> Vec<String> {
+pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
     unread.sort();

@@ -26,9 +26,9 @@ use hpt_core::{
 use serde_json::json;
 
 use self::{
-    account::{Account, Elsewhere, Ended, notes_of},
+    account::{Account, Elsewhere, ThreadOutcome, notes_of},
     page::page,
-    rows::{Data, cause_rows, chosen, counter_rows, row, so_far},
+    rows::{StallData, cause_rows, chosen, counter_rows, row, so_far},
 };
 use crate::{
     arguments::after_help,
@@ -176,13 +176,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 files.write(&threads)
             })
         });
-        threads.into_iter().map(Member::join).collect::<Result<Vec<Ended>, Failure>>()
+        threads.into_iter().map(Member::join).collect::<Result<Vec<ThreadOutcome>, Failure>>()
     });
     let elapsed = start.elapsed();
     let ended = outcome?;
     let settings = Settings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
-    let of_threads = |one: &Ended| OfThread { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
+    let of_threads = |one: &ThreadOutcome| OfThread { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
     warnings.extend(files.finish(raw, &threads));
 
@@ -190,14 +190,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let mut notes =
         [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
-    let away: Vec<Away> = ended.iter().flat_map(Ended::away).collect();
+    let away: Vec<Away> = ended.iter().flat_map(ThreadOutcome::away).collect();
     let stalls: u64 = ended.iter().map(|one| one.elsewhere.stalls).sum();
     notes.extend(absences::notes(
         &away,
         &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
     ));
     notes.extend(shared.unmarked());
-    let data = Data {
+    let data = StallData {
         head,
         thread: settings,
         source: SourceId::from(name),
@@ -282,7 +282,7 @@ struct OneThread<'a> {
 }
 
 impl OneThread<'_> {
-    fn measure(&self, name: &str, start: Instant) -> Result<Ended, Failure> {
+    fn measure(&self, name: &str, start: Instant) -> Result<ThreadOutcome, Failure> {
         let arguments = self.arguments;
         let held = arguments.threads.realtime.hold_thread(self.context, self.cpu, Conduct::Spins, BY)?;
         let settings = held.settings();
@@ -348,7 +348,7 @@ impl OneThread<'_> {
         drop(lines);
         // Whoever ended has answered for good: the others may go on for long.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
-        Ok(Ended {
+        Ok(ThreadOutcome {
             cpu: self.cpu,
             settings,
             account,

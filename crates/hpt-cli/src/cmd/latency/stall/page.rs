@@ -3,7 +3,7 @@
 
 use hpt_core::measure::Lateness;
 
-use super::rows::{CounterRow, Data};
+use super::rows::{CounterRow, StallData};
 use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{absences, cpu_options::name_of, distribution::bars, result_files::ended_by},
@@ -29,7 +29,7 @@ fn cause_words(cause: &str) -> &'static str {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &StallData, all: &Lateness) -> Vec<Block> {
     let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
     let columns =
         ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "% lost", "% not watched", "come back every"];
@@ -97,7 +97,7 @@ pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
 
 /// The longest, with what moved.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-fn longest(data: &Data) -> Table {
+fn longest(data: &StallData) -> Table {
     let columns = vec![
         Column("the longest began at", Align::Left),
         Column("CPU", Align::Right),
@@ -119,7 +119,7 @@ fn longest(data: &Data) -> Table {
 }
 
 /// What moves with stalls more often than without.
-fn counters(data: &Data) -> Option<Block> {
+fn counters(data: &StallData) -> Option<Block> {
     let columns = vec![
         Column("counter", Align::Left),
         Column("CPU", Align::Right),
@@ -159,8 +159,8 @@ mod tests {
     use super::{cause_words, page};
     use crate::{
         cmd::latency::stall::{
-            account::{Account, Elsewhere, Ended, notes_of},
-            rows::{Data, StallRow, cause_rows, chosen, counter_rows, row},
+            account::{Account, Elsewhere, ThreadOutcome, notes_of},
+            rows::{StallData, StallRow, cause_rows, chosen, counter_rows, row},
         },
         golden,
         output::Document,
@@ -189,13 +189,13 @@ mod tests {
         Stall::new(Instant::from_nanoseconds(at_ms * MS), length_ns)
     }
 
-    fn ended(cpu: Option<usize>, account: Account) -> Ended {
+    fn ended(cpu: Option<usize>, account: Account) -> ThreadOutcome {
         let source = ManualSource::nanoseconds("by hand").stepping_by(30);
         let clock = ManualSource::nanoseconds("clock").stepping_by(1_280);
         let mut watched = Watched::default();
         (watched.elapsed_ns, watched.asking_ns, watched.questions) = (10_000 * MS, 40 * MS, 500);
         (watched.longest_question_ns, watched.blind_below_ns) = (90_000, 250_000);
-        Ended {
+        ThreadOutcome {
             cpu,
             settings: example(),
             account,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Two threads: one with stalls of every kind, one with a stall that comes back.
-    fn both() -> [Ended; 2] {
+    fn both() -> [ThreadOutcome; 2] {
         let mut account = Account::new();
         let mut quiet = |number: usize| {
             account.record(
@@ -248,7 +248,7 @@ mod tests {
             }
             rows
         };
-        let data = Data {
+        let data = StallData {
             head: golden::head("latency-stall"),
             thread: example(),
             source: SourceId::new("tsc"),

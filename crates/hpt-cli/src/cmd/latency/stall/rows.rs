@@ -8,7 +8,7 @@ use hpt_core::{
 };
 use serde::Serialize;
 
-use super::account::{Account, Beside, Ended, KEPT};
+use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
     document_head::Head,
     output::{latency_files::OfThread, rounded, short_time},
@@ -17,7 +17,7 @@ use crate::{
 
 /// One CPU, for programs.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct ThreadRow {
     pub(super) cpu: Option<usize>,
     pub(super) stalls: u64,
     pub(super) stalled_ns: u64,
@@ -52,7 +52,7 @@ pub(super) struct Row {
 
 /// What is known of one CPU while it runs.
 #[derive(Debug, Serialize)]
-pub(super) struct SoFar {
+pub(super) struct InterimRow {
     cpu: Option<usize>,
     stalls: u64,
     p50_ns: Option<u64>,
@@ -102,7 +102,7 @@ pub(super) struct StallRow {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Data {
+pub(super) struct StallData {
     #[serde(flatten)]
     pub(super) head: Head,
     pub(super) thread: Settings,
@@ -114,7 +114,7 @@ pub(super) struct Data {
     pub(super) broke_at_ns: Option<u64>,
     pub(super) interrupted: bool,
     pub(super) away: Vec<Away>,
-    pub(super) results: Vec<Row>,
+    pub(super) results: Vec<ThreadRow>,
     pub(super) causes: Vec<CauseRow>,
     pub(super) counters: Vec<CounterRow>,
     pub(super) longest: Vec<StallRow>,
@@ -122,10 +122,10 @@ pub(super) struct Data {
     pub(super) notes: Vec<String>,
 }
 
-pub(super) fn so_far(thread: &OfThread) -> SoFar {
+pub(super) fn so_far(thread: &OfThread) -> InterimRow {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
-    SoFar {
+    InterimRow {
         cpu: thread.cpu,
         stalls: counts.samples(),
         p50_ns: counts.quantile(0.5),
@@ -135,15 +135,15 @@ pub(super) fn so_far(thread: &OfThread) -> SoFar {
     }
 }
 
-pub(super) fn row(ended: &Ended) -> Row {
-    let Ended { account, watched, .. } = ended;
+pub(super) fn row(ended: &ThreadOutcome) -> ThreadRow {
+    let ThreadOutcome { account, watched, .. } = ended;
     let lengths = account.stalls.lengths();
     let counts = lengths.counts();
     let period = account.stalls.recurrence();
     let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
     let (windows_with, windows_without) = account.habits.windows();
     let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
-    Row {
+    ThreadRow {
         cpu: ended.cpu,
         stalls: counts.samples(),
         stalled_ns: account.stalls.stalled_ns(),
@@ -175,7 +175,7 @@ pub(super) fn row(ended: &Ended) -> Row {
     }
 }
 
-pub(super) fn cause_rows(ended: &[Ended]) -> Vec<CauseRow> {
+pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<CauseRow> {
     let sum = |place: usize| {
         ended
             .iter()
@@ -200,7 +200,7 @@ const fn kind(counter: &Counter) -> &'static str {
 }
 
 /// Those that moved in a window with a stall; those that moved with stalls the most often in proportion come first.
-pub(super) fn counter_rows(ended: &Ended) -> Vec<CounterRow> {
+pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<CounterRow> {
     let habits = &ended.account.habits;
     let (with, without) = habits.windows();
     let mut rows: Vec<CounterRow> = (0..ended.counters.len())
@@ -226,7 +226,7 @@ pub(super) fn counter_rows(ended: &Ended) -> Vec<CounterRow> {
 
 /// Some of all threads, in one order, and no more than of one.
 pub(super) fn chosen<'a, I, K>(
-    ended: &'a [Ended],
+    ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
     order: impl Fn(&StallRow) -> K,
 ) -> Vec<StallRow>
@@ -241,7 +241,7 @@ where
     rows
 }
 
-fn stall_row(ended: &Ended, (stall, beside): &(Stall, Beside)) -> StallRow {
+fn stall_row(ended: &ThreadOutcome, (stall, beside): &(Stall, Beside)) -> StallRow {
     let moved = &beside.moved;
     let named = moved.counts.iter().flatten();
     let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
