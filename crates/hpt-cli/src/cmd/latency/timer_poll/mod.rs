@@ -1,5 +1,9 @@
 //! `hpt latency timer` and `hpt latency poll`: how late a thread knows that a moment has come.
 
+mod page;
+mod rows;
+mod time_of_day;
+
 use std::{
     sync::{Mutex, PoisonError},
     thread,
@@ -13,30 +17,33 @@ use hpt_core::{
     measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
     realtime::{Absence, Conduct, PinWatch},
 };
-use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
-use serde::Serialize;
+use jiff::Zoned;
 use serde_json::json;
 
+use self::{
+    page::page,
+    rows::{Data, Row, row},
+    time_of_day::{TimeOfDay, time_of_day},
+};
 use crate::{
     arguments::after_help,
     context::{Context, DEVICE},
     document_head::Head,
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table,
+        Answer, Document,
         chart_option::{self, PictureOption},
         latency_files::OfThread,
-        remarks, rounded, short_time,
+        rounded,
     },
     sampling::{
         absences::{self, Away},
-        cpu_options::{Threads, name_of},
-        distribution::{Figures, bars},
+        cpu_options::Threads,
         extent::{Extent, Stint},
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
         realtime::Settings,
-        result_files::{Keeping, ended_by},
+        result_files::Keeping,
         run::{Shared, watch},
         threads::{self, Member},
         time_series::Course,
@@ -111,44 +118,6 @@ struct Common {
     pub(crate) picture: PictureOption,
 }
 
-/// A time as it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum TimeOfDay {
-    /// The next one of a day, in the machine's zone.
-    Next(civil::Time),
-    /// The one of a date.
-    Exactly(Timestamp),
-}
-
-fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
-    let of_a_date = || text.parse::<Timestamp>().ok();
-    let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
-    // A time alone would be read as a date's beginning, and a date alone as midnight.
-    if text.contains(['T', 't', ' ']) {
-        of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
-    } else {
-        text.parse::<civil::Time>().ok().filter(|_| text.contains(':')).map(TimeOfDay::Next)
-    }
-    .ok_or_else(|| "a time like 12:30:15, or a date and a time like 2030-01-31T12:30:15Z".to_owned())
-}
-
-impl TimeOfDay {
-    /// The moment that is meant; `None` where it has passed.
-    fn after(&self, now: &Zoned) -> Option<SystemTime> {
-        let timestamp = match self {
-            Self::Exactly(timestamp) => *timestamp,
-            Self::Next(time) => {
-                let today = now.date();
-                let on =
-                    |day: civil::Date| Some(day.to_datetime(*time).to_zoned(now.time_zone().clone()).ok()?.timestamp());
-                let days = [Some(today), today.tomorrow().ok()];
-                days.into_iter().flatten().filter_map(on).find(|&moment| moment > now.timestamp())?
-            }
-        };
-        (timestamp > now.timestamp()).then(|| timestamp.into())
-    }
-}
-
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
     let waiting = match arguments.by {
         By::Kernel => Waiting::Parked,
@@ -173,39 +142,6 @@ impl PollArguments {
     pub(crate) fn picture(&self) -> Option<chart_option::Wanted<'_>> {
         self.common.picture.wanted()
     }
-}
-
-/// One CPU, or all of them, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    cpu: Option<usize>,
-    #[serde(flatten)]
-    figures: Figures,
-    clock_was_set: u64,
-    course_every_ns: u64,
-    /// Of each stretch of time: when it began after the first deadline, samples, mean and worst, all in nanoseconds.
-    course: Vec<(u64, u64, f64, u64)>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    interval_ns: u64,
-    at: Option<String>,
-    by: &'static str,
-    pulse: Option<String>,
-    thread: Settings,
-    source: SourceId,
-    look_ns: u64,
-    step_ns: Option<u64>,
-    began: String,
-    elapsed_s: f64,
-    broke_at_ns: Option<u64>,
-    interrupted: bool,
-    away: Vec<Away>,
-    results: Vec<Row>,
-    notes: Vec<String>,
 }
 
 /// Whether a thread leaves time to others between deadlines that are so far apart.
@@ -472,120 +408,5 @@ fn measure(
     }
     if let Some(presence) = presence {
         *counts.absences.lock().unwrap_or_else(PoisonError::into_inner) = presence.absences().to_vec();
-    }
-}
-
-fn row(cpu: Option<usize>, lateness: &Lateness, course: &Course) -> Option<Row> {
-    Some(Row {
-        cpu,
-        figures: Figures::of(lateness)?,
-        clock_was_set: lateness.clock_was_set(),
-        course_every_ns: course.every_ns(),
-        course: course.rows(),
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for printing")]
-fn page(data: &Data, all: &Lateness) -> Vec<Block> {
-    let columns = [&["CPU"][..], &Figures::COLUMNS].concat();
-    let columns = columns.into_iter().map(|name| Column(name, Align::Right)).collect();
-    let cells = |name: String, figures: &Figures| [vec![Cell::plain(name)], figures.cells()].concat();
-    let mut rows: Vec<_> = data.results.iter().map(|row| cells(name_of(row.cpu), &row.figures)).collect();
-    if data.results.len() > 1 {
-        rows.extend(Figures::of(all).map(|figures| cells("all".to_owned(), &figures)));
-    }
-    let mut blocks = vec![Block::Table(Table { columns, rows })];
-    blocks.extend(bars(all, ("late by", "samples")));
-    let how = match data.by {
-        "looking" => "a thread that looks at the clock all the time knew of deadlines",
-        "hpt" => "a thread was there at deadlines, by hpt's Sleeper,",
-        _ => "the kernel woke a thread at deadlines",
-    };
-    // Of a run that ended before its first deadline the kernel's word is left.
-    let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    if data.results.is_empty() {
-        cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
-    }
-    let thread = data.thread.words_of_threads(&cpus) + &absences::except(&data.away);
-    let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
-    let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
-    blocks.push(Block::Text(format!(
-        "How late {how} {} apart, for {:.1} s from {} on{wall}. {thread}. missed: deadlines that had passed before they were waited for. \
-         Quantiles have ten samples beyond them at least. \
-         Time by {}: a look at it takes {}{step}, and is in every figure. {}",
-        short_time(data.interval_ns as f64),
-        data.elapsed_s,
-        data.at.as_ref().unwrap_or(&data.began),
-        data.source,
-        short_time(data.look_ns as f64),
-        data.head.machine.line()
-    )));
-    if let Some(line) = &data.pulse {
-        blocks.push(Block::Text(format!(
-            "{line} was driven to its other level at each deadline, right after the look at the clock."
-        )));
-    }
-    blocks.extend(ended_by(data.broke_at_ns, "was too late: it was due"));
-    blocks.extend(remarks(data.interrupted, &data.notes));
-    blocks
-}
-
-#[cfg(test)]
-mod tests {
-    use hpt_core::{SourceId, measure::Lateness};
-    use jiff::{Zoned, civil, tz::TimeZone};
-
-    use super::{Course, Data, TimeOfDay, page, row, time_of_day};
-    use crate::{
-        golden,
-        output::{Document, latency_files},
-        sampling::{absences, realtime::tests::example},
-    };
-
-    #[test]
-    fn a_run_is_printed_to_the_letter() {
-        let threads = latency_files::counts::tests::threads();
-        let mut all = Lateness::new();
-        threads.iter().for_each(|thread| all.add(&thread.lateness));
-        let mut course = Course::new();
-        [(0, 500), (12_000_000, 25_000_000)].into_iter().for_each(|(at_ns, late_ns)| course.record(at_ns, late_ns));
-        let data = Data {
-            head: golden::head("latency-timer"),
-            interval_ns: 1_000_000,
-            at: None,
-            by: "kernel",
-            pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
-            thread: example(),
-            source: SourceId::new("tsc"),
-            look_ns: 21,
-            step_ns: Some(10),
-            began: "2001-09-09T01:46:40Z".to_owned(),
-            elapsed_s: 60.0,
-            broke_at_ns: Some(1_000_000_000),
-            interrupted: true,
-            away: vec![absences::tests::example()],
-            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
-            notes: vec!["a note".to_owned()],
-        };
-        golden::assert("latency-timer", &Document::new(&data, "results", page(&data, &all)));
-    }
-
-    #[test]
-    fn a_time_of_day_is_the_next_one_and_a_date_is_that_date() {
-        let zone = TimeZone::fixed(jiff::tz::offset(2));
-        let now: Zoned = civil::datetime(2030, 1, 31, 12, 0, 0, 0).to_zoned(zone).expect("a moment");
-        let at =
-            |text| time_of_day(text).map(|time| time.after(&now).map(|at| humantime::format_rfc3339(at).to_string()));
-        let some = |text: &str| Ok(Some(text.to_owned()));
-        assert_eq!(at("12:00:00.5"), some("2030-01-31T10:00:00.500000000Z"));
-        assert_eq!(at("12:00"), some("2030-02-01T10:00:00Z"));
-        assert_eq!(at("00:00:01"), some("2030-01-31T22:00:01Z"));
-        assert_eq!(at("2030-01-31T10:00:01Z"), some("2030-01-31T10:00:01Z"));
-        assert_eq!(at("2030-01-31T12:00:01+02:00"), some("2030-01-31T10:00:01Z"));
-        assert_eq!(at("2030-01-31T09:59:59Z"), Ok(None));
-        assert!(matches!(time_of_day("2031-05-06 07:08:09"), Ok(TimeOfDay::Exactly(_))));
-        for wrong in ["", "25:00", "noon", "12", "2030-01-31", "12:00Z", "2030-02-30T00:00:00Z"] {
-            assert!(at(wrong).is_err(), "{wrong}: {:?}", at(wrong));
-        }
     }
 }
