@@ -1,13 +1,9 @@
-//! What every subcommand needs: the machine, interruption, pinning, the state folder.
+//! What every subcommand is given: the machine, its sources, how results are printed, where state is kept.
 //! Prints nothing.
 
 use std::{
     env,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +13,6 @@ use hpt_core::{
     host::{Facts, read_captured_file},
     knobs::Journal,
     realtime::{Pinned, allowed_cpus},
-    sleep::Interrupter,
     source,
     state::{Binding, Locked, StateError, Store},
 };
@@ -28,6 +23,7 @@ use crate::{
     arguments::CpuChoice,
     exit::Failure,
     output::{self, Format, files},
+    signals::Signals,
 };
 
 /// The file in the state folder that calibrations are kept in.
@@ -49,25 +45,10 @@ pub(crate) struct Context {
     pub(crate) format: Format,
     /// Where metrics are to be kept.
     textfile: Option<PathBuf>,
-    interrupted: Arc<AtomicBool>,
-    /// Whether somebody listens for Ctrl-C already.
-    listens: Arc<AtomicBool>,
+    /// Ctrl-C and other requests to end.
+    pub(crate) signals: Signals,
     /// Whether the result is a part of a larger one.
     is_of_a_part: bool,
-}
-
-/// A thread that listens for signals on behalf of a sleeper; it ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    handle: signal_hook::iterator::Handle,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.handle.close();
-        let _ = self.thread.take().map(thread::JoinHandle::join);
-    }
 }
 
 /// A device that any thread may read, and that costs less than a system call.
@@ -98,8 +79,7 @@ impl Context {
             host: Host::live(),
             counter_was_forbidden: forbidden.map_err(Failure::CounterForbidden)?,
             format,
-            interrupted: Arc::default(),
-            listens: Arc::default(),
+            signals: Signals::default(),
             is_of_a_part: false,
         })
     }
@@ -111,8 +91,7 @@ impl Context {
             host: Host::live(),
             counter_was_forbidden: self.counter_was_forbidden,
             format: Format::Json,
-            interrupted: Arc::clone(&self.interrupted),
-            listens: Arc::clone(&self.listens),
+            signals: self.signals.clone(),
             is_of_a_part: true,
         }
     }
@@ -143,57 +122,14 @@ impl Context {
         Ok(Host::captured(folder, facts))
     }
 
-    /// The same for what must put something back before it ends: also a hang-up, and no second signal ends hpt at once.
-    pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
-        }
-        Ok(())
-    }
-
     /// The journal of settings that hpt changes: `--store`, else /run/hpt.
     pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
         Ok(Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?)
     }
 
-    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. A
-    /// Ctrl-C after that ends hpt at once. A SIGTERM does not: timeout(1) sends two of them, one to the program and one to its process group.
-    pub(crate) fn listen(&self) -> Result<(), Failure> {
-        // Twice would take the first signal for the second.
-        if self.listens.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        // The shutdown must come before the flag that it looks at. A Ctrl-C between the two would be lost: another flag is set by it.
-        let early = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(key, Arc::clone(&early))
-            .and_then(|_| {
-                signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
-            })
-            .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
-            .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
-            .map_err(Failure::Signals)?;
-        if early.load(Ordering::Relaxed) {
-            self.interrupted.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
-    #[must_use = "the sleep is not interrupted any more when it is dropped"]
-    pub(crate) fn interrupts(&self, interrupter: Interrupter) -> Result<Listening, Failure> {
-        let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
-        let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
-        let handle = signals.handle();
-        let listen = move || signals.forever().for_each(|_| interrupter.interrupt());
-        let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
-        Ok(Listening { handle, thread: Some(thread) })
-    }
-
     /// Whether Ctrl-C or SIGTERM asked to end: print what is there.
     pub(crate) fn interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.signals.interrupted()
     }
 
     /// What is to be said beside every result.

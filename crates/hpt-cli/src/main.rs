@@ -19,6 +19,7 @@ mod output;
 mod read_cost;
 mod sampling;
 mod shell_completion;
+mod signals;
 mod source_granularity;
 mod source_rate;
 mod stopwatch;

@@ -93,7 +93,7 @@ struct Data {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    context.signals.listen()?;
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;

@@ -116,7 +116,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
 }
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    context.signals.listen()?;
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;

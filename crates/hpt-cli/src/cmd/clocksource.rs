@@ -369,7 +369,7 @@ fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Fail
             return Err(Failure::NotMeant);
         }
     }
-    context.listen_until_the_end()?;
+    context.signals.listen_until_the_end()?;
     // Before anything is measured: what another one changes for a while, or one that was killed left behind, is not what the machine is set to.
     let mut change = match may {
         Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
@@ -462,7 +462,7 @@ fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError
 fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
     let run = &arguments.run;
     let comparison = Comparison::asked(context, &arguments.source, run.yes, run.store.as_deref())?;
-    context.listen_until_the_end()?;
+    context.signals.listen_until_the_end()?;
     let pinned = context.pin(run.cpu)?;
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let steps = run.calls.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);

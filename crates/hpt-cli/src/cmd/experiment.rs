@@ -173,14 +173,14 @@ impl Planned<'_> {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let recipes = arguments.recipes();
     if recipes.is_empty() {
-        context.listen()?;
+        context.signals.listen()?;
         return Ok(list(arguments, context));
     }
     // Before this thread is pinned: then it may run on one only.
     let mut ways = arguments.ways(&recipes, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();
-    if arguments.changes_the_machine() { context.listen_until_the_end() } else { context.listen() }?;
+    if arguments.changes_the_machine() { context.signals.listen_until_the_end() } else { context.signals.listen() }?;
     let thread = held.settings();
     let of_all = conditions(context, &thread, held.cpu());
     let warnings = RefCell::new(Vec::new());

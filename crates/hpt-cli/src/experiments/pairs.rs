@@ -9,7 +9,7 @@ use super::{
     instruments::{Chosen, cycles, cycles_remark, outlook_of},
     recipe::{Part, Published, Recipe, Run},
 };
-use crate::exit::Failure;
+use crate::{exit::Failure, signals::Signals};
 
 const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
@@ -89,7 +89,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let mut tallies: Vec<Tally> = chosen.iter().map(|_| Tally::default()).collect();
     tallies.iter_mut().zip(&chosen).for_each(|(tally, (_, what))| tally.go_on(run.before, what, 1.0));
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
-    let _listening = run.context.interrupts(sleeper.interrupter())?;
+    let _listening = Signals::interrupts(sleeper.interrupter())?;
 
     // Whole turns, so that each stretch begins as the first did.
     let turn: Duration = waits.iter().sum();

@@ -173,7 +173,7 @@ impl RealtimeOptions {
     /// From here on Ctrl-C and SIGTERM end the measurement and not hpt; where the machine is changed, no second one does, and neither does a hang-up.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         let changes = self.of_the_machine(Setup::of_a_thread_that(Conduct::Waits)).changes_the_machine();
-        if changes { context.listen_until_the_end() } else { context.listen() }
+        if changes { context.signals.listen_until_the_end() } else { context.signals.listen() }
     }
 
     /// Whether memory is to be locked.

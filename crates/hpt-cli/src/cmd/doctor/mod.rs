@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut examined = examine(&facts, arguments.cpu);
     let mut notes = context.notes();
     let measured = if arguments.measure {
-        context.listen()?;
+        context.signals.listen()?;
         let pinned = context.pin(arguments.cpu.map(CpuChoice::Number))?.expect("it is pinned unless it is any CPU");
         let mut parts = Parts::of(Some(pinned.cpu()), context);
         let measured = measure(host, &facts, &mut examined, &pinned, context);

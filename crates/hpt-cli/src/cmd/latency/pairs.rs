@@ -23,6 +23,7 @@ use crate::{
         absences::{self, Away, Parts},
         realtime::pinned_to,
     },
+    signals::Signals,
     source_rate::rate,
 };
 
@@ -120,7 +121,7 @@ struct Data {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    context.signals.listen()?;
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let opened = subjects(arguments, context)?;
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected = waits + reads(sources.len(), arguments.every.len(), arguments.count);
     let progress = Progress::new(u64::from(arguments.count) * arguments.every.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
-    let _listening = context.interrupts(sleeper.interrupter())?;
+    let _listening = Signals::interrupts(sleeper.interrupter())?;
     let (mut rows, mut done) = (Vec::new(), 0_u64);
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     for waits in &arguments.every {

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
     let keeping = arguments.keeping(Some(out), Some(data));
     // Before anything is measured.
     keeping.check()?;
-    context.listen()?;
+    context.signals.listen()?;
     let report = measure(arguments, context, runs);
     written(&report, &keeping, None)
 }

@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    context.listen()?;
+    context.signals.listen()?;
     // Before this thread is pinned: then it may run on one only.
     let cpus = allowed_cpus();
     let pinned = context.pin(arguments.cpu)?;

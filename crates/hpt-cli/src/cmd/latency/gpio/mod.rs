@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         return Ok(list(context, arguments.chip.as_deref()));
     };
     // Both lines are to be put back.
-    context.listen_until_the_end()?;
+    context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
         Listen::Poll => (Conduct::Waits, Listening::Waiting),
         Listen::Spin => (Conduct::Spins, Listening::Spinning),

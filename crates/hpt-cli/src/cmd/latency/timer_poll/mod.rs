@@ -212,7 +212,7 @@ impl Drop for ToldBy<'_> {
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
     // A line that is driven is to be put back.
     if arguments.pulse.is_some() {
-        context.listen_until_the_end()?;
+        context.signals.listen_until_the_end()?;
     } else {
         arguments.threads.realtime.listen(context)?;
     }

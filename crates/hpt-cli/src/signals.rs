@@ -1,0 +1,87 @@
+//! Signals that end a measurement and not hpt: what was measured until then is printed.
+//! Measures nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use hpt_core::sleep::Interrupter;
+
+use crate::exit::Failure;
+
+/// Whether a signal has asked this run to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signals {
+    interrupted: Arc<AtomicBool>,
+    /// Whether the handlers are installed already.
+    listens: Arc<AtomicBool>,
+}
+
+/// A thread that listens for signals on behalf of a sleeper; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    handle: signal_hook::iterator::Handle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.handle.close();
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+impl Signals {
+    /// Whether Ctrl-C or SIGTERM asked to end.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. A
+    /// Ctrl-C after that ends hpt at once. A SIGTERM does not: timeout(1) sends two of them, one to the program and one to its process group.
+    pub(crate) fn listen(&self) -> Result<(), Failure> {
+        // Twice would take the first signal for the second.
+        if self.listens.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
+        // The shutdown must come before the flag that it looks at. A Ctrl-C between the two would be lost: another flag is set by it.
+        let early = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(key, Arc::clone(&early))
+            .and_then(|_| {
+                signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
+            })
+            .and_then(|_| signal_hook::flag::register(key, Arc::clone(&self.interrupted)))
+            .and_then(|_| signal_hook::flag::register(request, Arc::clone(&self.interrupted)))
+            .map_err(Failure::Signals)?;
+        if early.load(Ordering::Relaxed) {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// As [`listen`](Self::listen), for a command that restores something at its end: a hang-up ends the measurement as well, and a
+    /// second signal does not end hpt.
+    pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
+        }
+        Ok(())
+    }
+
+    /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
+    #[must_use = "the sleep is not interrupted any more when it is dropped"]
+    pub(crate) fn interrupts(interrupter: Interrupter) -> Result<Listening, Failure> {
+        let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+        let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;
+        let handle = signals.handle();
+        let listen = move || signals.forever().for_each(|_| interrupter.interrupt());
+        let thread = thread::Builder::new().spawn(listen).map_err(Failure::NoThread)?;
+        Ok(Listening { handle, thread: Some(thread) })
+    }
+}
