@@ -36,6 +36,23 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
+    /// Time that a run of samples at equal distances takes.
+    pub(super) fn expected(&self) -> Duration {
+        match self.count {
+            Some(count) => self.interval.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
+            None => self.duration,
+        }
+    }
+
+    /// Share of the run that is over, when all `threads` together have taken `done` samples.
+    #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
+    pub(super) fn fraction(&self, done: u64, threads: usize, elapsed: Duration) -> f64 {
+        match self.count {
+            Some(count) => done as f64 / (count as f64 * threads as f64),
+            None => elapsed.as_secs_f64() / self.duration.as_secs_f64(),
+        }
+    }
+
     /// When a thread is to end by itself.
     pub(crate) fn end(&self, start: Instant) -> Instant {
         if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::from_nanoseconds(u64::MAX) }

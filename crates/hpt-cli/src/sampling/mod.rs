@@ -10,6 +10,7 @@ pub(crate) mod raw_samples;
 pub(crate) mod realtime;
 pub(crate) mod result_files;
 pub(crate) mod run;
+pub(crate) mod shared;
 pub(crate) mod threads;
 pub(crate) mod time_series;
 mod trace_marker;

@@ -2,6 +2,7 @@
 //! Measures nothing.
 
 use std::{
+    env,
     path::PathBuf,
     time::{Duration, SystemTime},
 };
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::{
     extent::long,
     raw_samples::{Raw, RawSample, distinct},
-    run::{Shared, command_line},
+    shared::Shared,
 };
 use crate::{
     context::Context,
@@ -69,6 +70,12 @@ impl Keeping {
     pub(crate) fn limit_ns(&self) -> u64 {
         self.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }
+}
+
+/// The command line for files, on one line and in UTF-8 whatever it is.
+fn command_line() -> String {
+    let arguments: Vec<_> = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    arguments.join(" ").replace(char::is_control, " ")
 }
 
 /// The files of a run's counts.

@@ -9,7 +9,6 @@ mod rows;
 use std::{
     io,
     sync::{Mutex, PoisonError},
-    thread,
     time::Duration,
 };
 
@@ -32,7 +31,6 @@ use self::{
 use crate::{
     arguments::after_help,
     context::Context,
-    document_head::Head,
     exit::{Failure, causes},
     output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
     sampling::{
@@ -42,8 +40,8 @@ use crate::{
         raw_samples::{Backlog, Raw},
         realtime::{Settings, ThreadOptions},
         result_files::Keeping,
-        run::{Shared, watch},
-        threads,
+        run::{Attention, Run},
+        shared::Shared,
     },
 };
 
@@ -115,7 +113,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// What the thread that measured has to say.
-struct Ended {
+struct ThreadOutcome {
     settings: Settings,
     cpu: Option<usize>,
     counts: EdgeCounts,
@@ -162,9 +160,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut wire = LoopBack::new(&output, &input, clock, listening);
     let (look_ns, step_ns) = wire.cost_of_looking();
 
-    let head = Head::of(KIND, &context.host);
-    let files = arguments.keeping.files(context);
-    let shared = arguments.keeping.shared(1);
+    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 1);
     let three = Mutex::new(EdgeFigures::new());
     let drawn = |cpu: Option<usize>| {
         let lateness = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
@@ -172,41 +168,30 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let cpu = Mutex::new(None);
     let start = Instant::now();
-    shared.begin(start);
+    run.shared.begin(start);
     let first_level = !output.first_level();
-    let ended = thread::scope(|scope| {
-        let work = || {
-            let held = arguments.thread.hold(context, conduct, BY);
-            let held = held.inspect_err(|_| shared.end())?;
-            *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
-            let settings = held.settings();
-            let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
-            let what = (&three, raw.as_ref(), presence.as_mut());
-            let (counts, answer) = measure(&mut wire, first_level, arguments, start, &shared, what);
-            let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
-            Ok::<_, Failure>(Ended { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
-        };
-        let measuring = threads::begin_together(scope, [work])?.pop().expect("one work, one thread");
-        watch(
-            (arguments.extent, 1, "edges"),
-            context,
-            &shared,
-            || measuring.is_finished(),
-            || {
-                let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
-                files.keep_metrics(&head, &json!({ "out": out_place, "in": in_place, "results": results }))?;
-                files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
-            },
-        );
-        shared.end_all(|| measuring.is_finished());
-        measuring.join()
+    let work = || {
+        let held = arguments.thread.hold(context, conduct, BY)?;
+        *cpu.lock().unwrap_or_else(PoisonError::into_inner) = held.cpu();
+        let settings = held.settings();
+        let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
+        let what = (&three, run.raw(), presence.as_mut());
+        let (counts, answer) = measure(&mut wire, first_level, arguments, start, &run.shared, what);
+        let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
+        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
+    };
+    let outcome = run.measure((arguments.extent, "edges", Attention::Constant), [work], || {
+        let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
+        run.files.keep_metrics(&run.head, &json!({ "out": out_place, "in": in_place, "results": results }))?;
+        run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
     });
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
-    let Ended { settings, cpu, counts, away, answer, mut warnings } = ended?;
+    let outcome = outcome?.pop().expect("one work, one outcome");
+    let ThreadOutcome { settings, cpu, counts, away, answer, mut warnings } = outcome;
     warnings.extend(answer.err().map(|error| format!("the lines cannot be used any more: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
-    warnings.extend(files.finish(raw, &drawn(cpu)));
+    warnings.extend(run.finish(&drawn(cpu)));
 
     let three = three.into_inner().unwrap_or_else(PoisonError::into_inner);
     let results = rows(&three);
@@ -217,8 +202,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
     notes.extend(absences::notes(&away, "edges that it heard there are not counted"));
-    notes.extend(shared.unmarked());
-    let answer = match (results.is_empty(), counts.lost > 0 || shared.broke_at_ns().is_some()) {
+    notes.extend(run.shared.unmarked());
+    let answer = match (results.is_empty(), counts.lost > 0 || run.shared.broke_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
         (false, true) => Answer::No,
         (false, false) if warnings.is_empty() => Answer::Yes,
@@ -226,7 +211,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let data = GpioData {
-        head,
+        head: run.head,
         out: out_place,
         r#in: in_place,
         listen: match arguments.listen {
@@ -240,14 +225,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         source,
         look_ns,
         step_ns,
-        began: files.began(),
+        began: run.files.began(),
         elapsed_s: rounded(elapsed.as_secs_f64()),
         lost: counts.lost,
         strange: counts.strange,
         dropped: counts.dropped,
         elsewhen: counts.elsewhen,
         figure: arguments.figure.name(),
-        broke_at_ns: shared.broke_at_ns(),
+        broke_at_ns: run.shared.broke_at_ns(),
         interrupted: context.interrupted(),
         away,
         results,

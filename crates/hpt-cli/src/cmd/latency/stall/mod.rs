@@ -8,7 +8,6 @@ use std::{
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
@@ -33,7 +32,6 @@ use self::{
 use crate::{
     arguments::after_help,
     context::Context,
-    document_head::Head,
     exit::Failure,
     output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
     sampling::{
@@ -43,8 +41,8 @@ use crate::{
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime::Settings,
         result_files::Keeping,
-        run::{Shared, watch_without_disturbing},
-        threads::{self, Member},
+        run::{Attention, Run},
+        shared::Shared,
     },
     source_rate::rate,
 };
@@ -144,39 +142,27 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Conduct::Spins, BY)?;
     clock::prime();
 
-    let head = Head::of(KIND, &context.host);
-    let files = arguments.keeping.files(context);
-    let (shared, wanted) = (arguments.keeping.shared(0), AtomicU64::new(0));
+    let mut run = Run::new(KIND, context, (&arguments.keeping, raw), 0);
+    let wanted = AtomicU64::new(0);
     let copies: Vec<_> = cpus.iter().map(|&cpu| Copied::new(cpu)).collect();
     let start = Instant::now();
-    let (tell, ended) = mpsc::channel();
-    let outcome = thread::scope(|scope| {
-        let works = copies.iter().map(|copy| {
-            let (tell, raw, shared, wanted, name) = (tell.clone(), raw.as_ref(), &shared, &wanted, &name);
-            let thread = OneThread { arguments, context, shared, wanted, copy, raw, cpu: copy.cpu };
-            move || {
-                // Without one of them the others are not what was asked for.
-                let outcome = thread.measure(name, start).inspect_err(|_| shared.end());
-                let _ = tell.send(());
-                outcome
-            }
-        });
-        let threads = threads::begin_together(scope, works)?;
-        drop(tell);
-        let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
-        let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
-        watch_without_disturbing((extent, cpus.len(), "stalls"), &shared, start, &ended, || {
-            if files.are_none() {
-                return Ok(());
-            }
-            // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
-            copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
-                let results: Vec<_> = threads.iter().map(so_far).collect();
-                files.keep_metrics(&head, &json!({ "results": results }))?;
-                files.write(&threads)
-            })
-        });
-        threads.into_iter().map(Member::join).collect::<Result<Vec<ThreadOutcome>, Failure>>()
+    let works = copies.iter().map(|copy| {
+        let (shared, raw) = (&run.shared, run.raw());
+        let thread = OneThread { arguments, context, shared, wanted: &wanted, copy, raw, cpu: copy.cpu };
+        let name = &name;
+        move || thread.measure(name, start)
+    });
+    let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
+    let outcome = run.measure((extent, "stalls", Attention::Rare { cpu: elsewhere }), works, || {
+        if run.files.are_none() {
+            return Ok(());
+        }
+        // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
+        copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
+            let results: Vec<_> = threads.iter().map(so_far).collect();
+            run.files.keep_metrics(&run.head, &json!({ "results": results }))?;
+            run.files.write(&threads)
+        })
     });
     let elapsed = start.elapsed();
     let ended = outcome?;
@@ -184,7 +170,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut warnings = whole.end();
     let of_threads = |one: &ThreadOutcome| OfThread { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
-    warnings.extend(files.finish(raw, &threads));
+    warnings.extend(run.finish(&threads));
 
     let mut all = Lateness::new();
     threads.iter().for_each(|thread| all.add(&thread.lateness));
@@ -196,16 +182,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         &away,
         &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
     ));
-    notes.extend(shared.unmarked());
+    notes.extend(run.shared.unmarked());
     let data = StallData {
-        head,
+        head: run.head,
         thread: settings,
         source: SourceId::from(name),
         read_ns: rounded(ended.iter().map(|one| one.looking.read_ns).fold(0.0, f64::max)),
         step_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
-        began: files.began(),
+        began: run.files.began(),
         elapsed_s: rounded(elapsed.as_secs_f64()),
-        broke_at_ns: shared.broke_at_ns(),
+        broke_at_ns: run.shared.broke_at_ns(),
         interrupted: context.interrupted(),
         away,
         results: ended.iter().map(row).collect(),

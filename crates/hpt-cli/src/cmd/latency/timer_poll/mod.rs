@@ -6,7 +6,6 @@ mod time_of_day;
 
 use std::{
     sync::{Mutex, PoisonError},
-    thread,
     time::{Duration, SystemTime},
 };
 
@@ -28,7 +27,6 @@ use self::{
 use crate::{
     arguments::after_help,
     context::{Context, DEVICE},
-    document_head::Head,
     exit::Failure,
     output::{
         Answer, Document,
@@ -44,8 +42,8 @@ use crate::{
         raw_samples::{Backlog, Raw},
         realtime::Settings,
         result_files::Keeping,
-        run::{Shared, watch},
-        threads::{self, Member},
+        run::{Attention, Run},
+        shared::Shared,
         time_series::Course,
     },
 };
@@ -242,41 +240,26 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     clock::prime();
     let (look_ns, step_ns) = if at.is_some() { cost_of_looking_at_the_wall() } else { cost_of_looking() };
 
-    let head = Head::of(kind, &context.host);
-    let files = arguments.keeping.files(context);
-    let shared = arguments.keeping.shared(cpus.len());
+    let mut run = Run::new(kind, context, (&arguments.keeping, raw), cpus.len());
     let counts: Vec<_> = cpus.iter().map(|&cpu| Counts::of(cpu)).collect();
-    let write = || -> Result<(), Failure> {
+    let works = counts.iter().enumerate().map(|(number, counts)| {
+        let (run, pulse) = (&run, pulse.as_ref());
+        move || {
+            let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by)?;
+            let settings = held.settings();
+            let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
+            let shared = (&run.shared, run.shared.rouser(number));
+            measure(counts, (waiting, at), arguments, shared, (run.raw(), pulse), presence);
+            Ok(settings)
+        }
+    });
+    let outcome = run.measure((arguments.extent, "wake-ups", Attention::Constant), works, || {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-        files.keep_metrics(&head, &json!({ "by": waited_by(waiting), "results": results }))?;
-        files.write(&threads)
-    };
-    let outcome = thread::scope(|scope| {
-        let works = counts.iter().enumerate().map(|(number, counts)| {
-            let (arguments, shared, raw, pulse) = (&arguments, &shared, raw.as_ref(), pulse.as_ref());
-            move || {
-                let held = arguments.threads.realtime.hold_thread(context, counts.cpu, conduct, by);
-                // Without one of them the others are not what was asked for.
-                let held = held.inspect_err(|_| shared.end())?;
-                let settings = held.settings();
-                let presence = counts.cpu.map(|cpu| PinWatch::of(cpu, &context.host));
-                measure(counts, (waiting, at), arguments, (shared, shared.rouser(number)), (raw, pulse), presence);
-                Ok(settings)
-            }
-        });
-        let threads = threads::begin_together(scope, works)?;
-        watch(
-            (arguments.extent, cpus.len(), "wake-ups"),
-            context,
-            &shared,
-            || threads.iter().all(Member::is_finished),
-            write,
-        );
-        shared.end_all(|| threads.iter().all(Member::is_finished));
-        threads.into_iter().map(Member::join).collect::<Result<Vec<Settings>, Failure>>()
+        run.files.keep_metrics(&run.head, &json!({ "by": waited_by(waiting), "results": results }))?;
+        run.files.write(&threads)
     });
-    let elapsed = shared.elapsed();
+    let elapsed = run.shared.elapsed();
     let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
     drop(told_by);
     let settings = Settings::of_several(&whole.settings(), outcome?);
@@ -284,11 +267,11 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let pulse_name = pulse.as_ref().map(Pulse::name);
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());
     let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
-    warnings.extend(files.finish(raw, &threads));
+    warnings.extend(run.finish(&threads));
     let mut all = Lateness::new();
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let results = counts.iter().filter_map(Counts::row).collect();
-    let broke_at_ns = shared.broke_at_ns();
+    let broke_at_ns = run.shared.broke_at_ns();
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     if all.clock_was_set() > 0 {
         notes.push(format!(
@@ -298,11 +281,11 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     }
     let away: Vec<Away> = counts.iter().flat_map(Counts::away).collect();
     notes.extend(absences::notes(&away, "wake-ups that it had there are not counted"));
-    notes.extend(shared.unmarked());
+    notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
     let data = Data {
-        head,
+        head: run.head,
         interval_ns: u64::try_from(arguments.extent.interval.as_nanos()).unwrap_or(u64::MAX),
         at: at.map(|at| humantime::format_rfc3339(at).to_string()),
         by: waited_by(waiting),
@@ -311,7 +294,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         source: told_by_name,
         look_ns,
         step_ns,
-        began: files.began(),
+        began: run.files.began(),
         elapsed_s: rounded(elapsed.as_secs_f64()),
         broke_at_ns,
         interrupted: context.interrupted(),
