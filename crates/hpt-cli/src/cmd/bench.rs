@@ -23,7 +23,7 @@ use crate::{
     },
     read_cost::{InARow, Singly},
     sampling::{
-        absences::{self, Away, Parts},
+        cpu_absences::{self, Away, Parts},
         realtime::pinned_to,
     },
     source_granularity::granularity,
@@ -283,7 +283,7 @@ fn page(data: &Data) -> Vec<Block> {
         cells
     });
     let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
     let bound =

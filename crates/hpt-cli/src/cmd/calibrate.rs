@@ -21,7 +21,7 @@ use crate::{
     exit::Failure,
     kernel_clocksources::common_counter,
     output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, short_time},
-    sampling::absences::{Away, Parts},
+    sampling::cpu_absences::{Away, Parts},
 };
 
 const EXAMPLES: &str = "  \

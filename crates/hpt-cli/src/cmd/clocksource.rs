@@ -22,7 +22,7 @@ use crate::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, remarks, rounded, short_time,
     },
     sampling::{
-        absences::{self, Away, Parts},
+        cpu_absences::{self, Away, Parts},
         realtime::pinned_to,
     },
 };
@@ -563,7 +563,7 @@ fn run_page(data: &RunData) -> Vec<Block> {
         format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
     }));
     let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     blocks.push(Block::Text(format!(
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",

@@ -22,7 +22,7 @@ use crate::{
     kernel_clocksources::Comparison,
     output::{Align, Answer, Block, Cell, Column, Document, Table, chart, progress::Progress, remarks, rounded},
     sampling::{
-        absences,
+        cpu_absences,
         realtime::{Alone, Settings, ThreadOptions},
     },
 };
@@ -201,7 +201,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    let mut presence = absences::Parts::of(held.cpu(), context);
+    let mut presence = cpu_absences::Parts::of(held.cpu(), context);
     for (recipe, plan) in plans {
         progress.name(recipe.name);
         let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);

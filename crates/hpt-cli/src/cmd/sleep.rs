@@ -20,7 +20,7 @@ use crate::{
         rounded, short_time,
     },
     sampling::{
-        absences::{self, Away, Parts},
+        cpu_absences::{self, Away, Parts},
         realtime::{Settings, ThreadOptions},
     },
 };
@@ -210,7 +210,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = data.thread.words(data.cpu) + &absences::except(&data.away);
+    let thread = data.thread.words(data.cpu) + &cpu_absences::except(&data.away);
     let summary = format!(
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
          time, over the time that passed. {thread}. {}",

@@ -173,13 +173,13 @@ pub(crate) mod tests {
 
     use super::{Figures, classes};
     use crate::output::latency_files::{
-        OfThread,
+        ThreadLatencies,
         counts::tests::{threads, wake},
     };
 
     #[test]
     fn every_sample_is_in_one_class() {
-        for OfThread { lateness, .. } in threads() {
+        for ThreadLatencies { lateness, .. } in threads() {
             let classes = classes(&lateness);
             assert_eq!(classes.iter().map(|&(_, count)| count).sum::<u64>(), lateness.counts().samples());
         }

@@ -1,16 +1,16 @@
 //! Runs that take samples for seconds or days: their threads, their options, and what they keep during the run.
 //! Measures nothing itself, and knows no subcommand.
 
-pub(crate) mod absences;
+pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;
 pub(crate) mod distribution;
-pub(crate) mod extent;
 pub(crate) mod gpio_pulse;
 pub(crate) mod raw_samples;
 pub(crate) mod realtime;
 pub(crate) mod result_files;
 pub(crate) mod run;
-pub(crate) mod shared;
-pub(crate) mod threads;
+pub(crate) mod run_length;
+pub(crate) mod run_state;
+pub(crate) mod thread_group;
 pub(crate) mod time_series;
 mod trace_marker;

@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    extent::long,
     raw_samples::{Raw, RawSample, distinct},
-    shared::Shared,
+    run_length::long,
+    run_state::RunState,
 };
 use crate::{
     context::Context,
@@ -22,7 +22,7 @@ use crate::{
     exit::{Failure, causes},
     output::{
         Block,
-        latency_files::{About, OfThread, Wanted, wanted},
+        latency_files::{LatencyFile, RunDescription, ThreadLatencies, latency_file},
     },
 };
 
@@ -37,8 +37,8 @@ pub(crate) struct Keeping {
     #[arg(long, value_name = "TIME", value_parser = long)]
     break_above: Option<Duration>,
     /// Also write the counts to a file: cyclictest, cyclictest-json, hdr, line. While it runs, they are written every minute
-    #[arg(long, value_name = "FORM=FILE", value_parser = wanted)]
-    write: Vec<Wanted>,
+    #[arg(long, value_name = "FORM=FILE", value_parser = latency_file)]
+    write: Vec<LatencyFile>,
     /// Also write every sample to a file, a line each
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -47,8 +47,8 @@ pub(crate) struct Keeping {
 impl Keeping {
     /// Refuses files that cannot be written, or that are one, before anything is measured.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.write.iter().try_for_each(Wanted::check)?;
-        distinct(self.raw.iter().map(PathBuf::as_path).chain(self.write.iter().map(Wanted::path)))
+        self.write.iter().try_for_each(LatencyFile::check)?;
+        distinct(self.raw.iter().map(PathBuf::as_path).chain(self.write.iter().map(LatencyFile::path)))
     }
 
     /// The file of all samples.
@@ -58,12 +58,12 @@ impl Keeping {
 
     /// The files of counts, of a run that begins now.
     pub(crate) fn files<'a>(&'a self, context: &'a Context) -> Files<'a> {
-        Files { wanted: &self.write, context, command: command_line(), began: SystemTime::now() }
+        Files { counts: &self.write, context, command: command_line(), began: SystemTime::now() }
     }
 
     /// What the threads of the run share, of which so many sleep.
-    pub(crate) fn shared(&self, sleepers: usize) -> Shared {
-        Shared::new(self.break_above, sleepers)
+    pub(crate) fn shared(&self, sleepers: usize) -> RunState {
+        RunState::new(self.break_above, sleepers)
     }
 
     /// What is more ends the run.
@@ -80,7 +80,7 @@ fn command_line() -> String {
 
 /// The files of a run's counts.
 pub(crate) struct Files<'a> {
-    wanted: &'a [Wanted],
+    counts: &'a [LatencyFile],
     context: &'a Context,
     command: String,
     began: SystemTime,
@@ -89,7 +89,7 @@ pub(crate) struct Files<'a> {
 impl Files<'_> {
     /// Whether nothing is kept while the run goes on.
     pub(crate) const fn are_none(&self) -> bool {
-        self.wanted.is_empty() && !self.context.keeps_metrics()
+        self.counts.is_empty() && !self.context.keeps_metrics()
     }
 
     /// When the run began.
@@ -98,16 +98,16 @@ impl Files<'_> {
     }
 
     /// Replaces all of them by what was counted until now.
-    pub(crate) fn write(&self, threads: &[OfThread]) -> Result<(), Failure> {
+    pub(crate) fn write(&self, threads: &[ThreadLatencies]) -> Result<(), Failure> {
         let facts = self.context.host.facts();
-        let about = About {
+        let about = RunDescription {
             command: &self.command,
             began: self.began,
             ended: SystemTime::now(),
             kernel_release: &facts.kernel_release,
             kernel_version: &facts.kernel_version,
         };
-        self.wanted.iter().try_for_each(|wanted| wanted.write(threads, about))
+        self.counts.iter().try_for_each(|file| file.write(threads, about))
     }
 
     /// Keeps the metrics of what is known while the run goes on: some of the keys of its document.
@@ -124,7 +124,7 @@ impl Files<'_> {
     }
 
     /// The last of it; what could not be kept is said, and what was measured is printed all the same.
-    pub(crate) fn finish<S: RawSample>(&self, raw: Option<Raw<S>>, threads: &[OfThread]) -> Vec<String> {
+    pub(crate) fn finish<S: RawSample>(&self, raw: Option<Raw<S>>, threads: &[ThreadLatencies]) -> Vec<String> {
         let kept = [raw.map_or(Ok(()), Raw::finish), self.write(threads)];
         kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)).collect()
     }

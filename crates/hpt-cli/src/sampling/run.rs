@@ -12,17 +12,17 @@ use std::{
 use hpt_core::{Instant, realtime::Pinned, sleep::WallOffset};
 
 use super::{
-    extent::Extent,
     raw_samples::{Raw, RawSample},
     result_files::{Files, Keeping},
-    shared::Shared,
-    threads::{self, Member},
+    run_length::Extent,
+    run_state::RunState,
+    thread_group::{self, Member},
 };
 use crate::{
     context::Context,
     document_head::Head,
     exit::Failure,
-    output::{latency_files::OfThread, progress::Progress},
+    output::{latency_files::ThreadLatencies, progress::Progress},
 };
 
 /// Interval at which the watching thread looks at Ctrl-C and at the clock.
@@ -57,7 +57,7 @@ pub(crate) struct Run<'a, S: RawSample> {
     pub(crate) head: Head,
     pub(crate) files: Files<'a>,
     raw: Option<Raw<S>>,
-    pub(crate) shared: Shared,
+    pub(crate) shared: RunState,
 }
 
 impl<'a, S: RawSample> Run<'a, S> {
@@ -102,7 +102,7 @@ impl<'a, S: RawSample> Run<'a, S> {
                     outcome
                 }
             });
-            let members = threads::begin_together(scope, works)?;
+            let members = thread_group::begin_together(scope, works)?;
             drop(tell);
             let _spared = attention.cpu().and_then(|cpu| Pinned::to(cpu).ok());
             self.watch((extent, what, attention), (&members, started), &ended, write);
@@ -164,7 +164,7 @@ impl<'a, S: RawSample> Run<'a, S> {
     }
 
     /// Writes all files for the last time, and returns what could not be written: the result is printed nevertheless.
-    pub(crate) fn finish(&mut self, threads: &[OfThread]) -> Vec<String> {
+    pub(crate) fn finish(&mut self, threads: &[ThreadLatencies]) -> Vec<String> {
         self.files.finish(self.raw.take(), threads)
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     document_head::Head,
     exit::Failure,
     output::{Answer, Block, Cell, Document, Tone, remarks},
-    sampling::absences::Parts,
+    sampling::cpu_absences::Parts,
 };
 
 const EXAMPLES: &str = "  \

@@ -20,7 +20,7 @@ use crate::{
         rounded, short_time,
     },
     sampling::{
-        absences::{self, Away, Parts},
+        cpu_absences::{self, Away, Parts},
         realtime::pinned_to,
     },
     signals::Signals,
@@ -246,7 +246,7 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
         data.head.machine.line()

@@ -6,7 +6,7 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Align, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, short_time},
-    sampling::{absences, realtime::pinned_to},
+    sampling::{cpu_absences, realtime::pinned_to},
 };
 
 pub(super) fn print_interval(data: &IntervalData, context: &Context) -> Result<bool, Failure> {
@@ -127,7 +127,7 @@ pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
     let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
-    let cpu = pinned_to(data.cpu) + &absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     blocks.push(Block::Text(format!(
         "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
          CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
@@ -177,7 +177,7 @@ mod tests {
         },
         golden,
         output::{Block, Document},
-        sampling::absences,
+        sampling::cpu_absences,
     };
 
     fn interval(offset_ns: f64, rate_ppm: (f64, f64), faults: Vec<Fault>) -> Interval {
@@ -251,7 +251,7 @@ mod tests {
             watched_s: 1.006,
             intervals: 1,
             rounds: 97,
-            away: vec![absences::tests::example()],
+            away: vec![cpu_absences::tests::example()],
             misbehaved: true,
             sources: summary,
             cores: apart,

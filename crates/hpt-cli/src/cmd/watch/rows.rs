@@ -3,7 +3,7 @@
 use hpt_core::SourceId;
 use serde::Serialize;
 
-use crate::{document_head::Head, sampling::absences::Away};
+use crate::{document_head::Head, sampling::cpu_absences::Away};
 
 /// One source in one interval, for programs.
 #[derive(Clone, Debug, Serialize)]

@@ -21,7 +21,7 @@ use crate::{
     context::Context,
     document_head::Head,
     output::rounded,
-    sampling::absences::{self, Away},
+    sampling::cpu_absences::{self, Away},
 };
 
 /// The course of a source has so many points at most, however long the watch is.
@@ -97,12 +97,12 @@ impl Totals {
 
     /// Returns notes on CPUs that were offline.
     pub(super) fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
-        let away = absences::notes(&self.away, "rounds of readings were made there");
+        let away = cpu_absences::notes(&self.away, "rounds of readings were made there");
         let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
         // That the thread's own CPU was offline has been said.
         let is_new = |offline: &&Offline| !self.away.iter().any(|away| away.is_of_offline(offline.cpu));
         let offline = self.offline.iter().filter(is_new).map(|offline| {
-            format!("CPU {} was offline {}{then}", offline.cpu, absences::span(offline.from_s, offline.to_s))
+            format!("CPU {} was offline {}{then}", offline.cpu, cpu_absences::span(offline.from_s, offline.to_s))
         });
         let refused = self.refusals.iter().map(|refusal| {
             let Refusal { cpus: (first, second), reason, first_s, last_s, times } = refusal;

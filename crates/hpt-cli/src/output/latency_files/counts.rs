@@ -4,7 +4,7 @@ use hpt_core::measure::Lateness;
 
 /// The latenesses of one thread.
 #[derive(Clone, Debug)]
-pub(crate) struct OfThread {
+pub(crate) struct ThreadLatencies {
     /// The CPU it ran on; `None` when not pinned.
     pub(crate) cpu: Option<usize>,
     pub(crate) lateness: Lateness,
@@ -12,7 +12,7 @@ pub(crate) struct OfThread {
 
 /// What a file has to say beside the counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct RunDescription<'a> {
     /// The command line.
     pub(crate) command: &'a str,
     pub(crate) began: std::time::SystemTime,
@@ -27,18 +27,18 @@ pub(crate) mod tests {
 
     use hpt_core::{Instant, measure::Lateness};
 
-    use super::{About, OfThread};
+    use super::{RunDescription, ThreadLatencies};
 
     /// Two threads with a wake-up for each of these latenesses.
-    pub(crate) fn threads() -> Vec<OfThread> {
+    pub(crate) fn threads() -> Vec<ThreadLatencies> {
         let of = |late_ns: &[u64]| {
             let mut lateness = Lateness::new();
             late_ns.iter().for_each(|&late_ns| lateness.record(wake(late_ns)));
             lateness
         };
         vec![
-            OfThread { cpu: Some(0), lateness: of(&[500, 1_500, 1_999, 12_000]) },
-            OfThread { cpu: Some(1), lateness: of(&[3_000, 4_999, 25_000_000]) },
+            ThreadLatencies { cpu: Some(0), lateness: of(&[500, 1_500, 1_999, 12_000]) },
+            ThreadLatencies { cpu: Some(1), lateness: of(&[3_000, 4_999, 25_000_000]) },
         ]
     }
 
@@ -46,8 +46,8 @@ pub(crate) mod tests {
         hpt_core::measure::Wake::new(Instant::from_nanoseconds(1_000_000_000), late_ns)
     }
 
-    pub(crate) fn about() -> About<'static> {
-        About {
+    pub(crate) fn about() -> RunDescription<'static> {
+        RunDescription {
             command: "hpt latency timer",
             began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
             ended: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_060),

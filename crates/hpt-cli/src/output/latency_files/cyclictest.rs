@@ -5,10 +5,10 @@ use std::fmt::Write;
 use hpt_core::measure::Lateness;
 use serde_json::{Map, Value, json};
 
-use super::counts::{About, OfThread};
+use super::counts::{RunDescription, ThreadLatencies};
 
 /// The histogram in text: a line for each microsecond up to the latest, a column for each thread.
-pub(super) fn text(threads: &[OfThread]) -> String {
+pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let latest = threads.iter().filter_map(|thread| last_us(&thread.lateness)).max().map_or(0, |last| last + 1);
     let mut text = "# Histogram\n".to_owned();
     for us in 0..latest {
@@ -33,8 +33,8 @@ pub(super) fn text(threads: &[OfThread]) -> String {
 }
 
 /// The final results. The colons in two of the keys are cyclictest's.
-pub(super) fn json(threads: &[OfThread], about: About<'_>) -> String {
-    let of_thread = |thread: &OfThread| {
+pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
+    let of_thread = |thread: &ThreadLatencies| {
         let (min, max) = ends_us(&thread.lateness);
         let counts = thread.lateness.microseconds().iter().enumerate().filter(|&(_, &count)| count > 0);
         let histogram: Map<_, _> = counts.map(|(us, &count)| (us.to_string(), Value::from(count))).collect();

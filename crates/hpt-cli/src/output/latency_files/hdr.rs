@@ -10,12 +10,12 @@ use hdrhistogram::{
     },
 };
 
-use super::counts::{About, OfThread};
+use super::counts::{RunDescription, ThreadLatencies};
 
 /// The longest that HdrHistogram's own tools take by default: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-pub(super) fn log(threads: &[OfThread], about: About<'_>) -> String {
+pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
     let mut log = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let duration = about.ended.duration_since(about.began).unwrap_or(Duration::ZERO);

@@ -1,10 +1,10 @@
 //! All counts in one line: how many were late by 0, 1, 2, … whole microseconds, as a published measurement on a Raspberry Pi 3 B+ shows them.
 
-use super::counts::OfThread;
+use super::counts::ThreadLatencies;
 
 /// A line for each thread, which ends with its last microsecond that has samples; what is later than ten milliseconds is added at the end.
-pub(super) fn text(threads: &[OfThread]) -> String {
-    let line = |thread: &OfThread| {
+pub(super) fn text(threads: &[ThreadLatencies]) -> String {
+    let line = |thread: &ThreadLatencies| {
         let counts = thread.lateness.microseconds();
         let end = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let counts: Vec<_> = counts[..end].iter().map(u64::to_string).collect();

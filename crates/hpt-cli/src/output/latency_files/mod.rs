@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use self::counts::{About, OfThread};
+pub(crate) use self::counts::{RunDescription, ThreadLatencies};
 use super::files;
 use crate::exit::Failure;
 
@@ -30,13 +30,13 @@ enum Form {
 
 /// A file that is wanted, and its form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct LatencyFile {
     form: Form,
     path: PathBuf,
 }
 
 /// Reads `cyclictest=latency.hist`.
-pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
+pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
     let forms = "cyclictest, cyclictest-json, hdr, line";
     let (form, path) = text.split_once('=').ok_or_else(|| format!("FORM=FILE; forms: {forms}"))?;
     let form = match form {
@@ -46,10 +46,10 @@ pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
         "line" => Form::Line,
         _ => return Err(format!("no form is called {form:?}; there are {forms}")),
     };
-    if path.is_empty() { Err("a file after the =".to_owned()) } else { Ok(Wanted { form, path: path.into() }) }
+    if path.is_empty() { Err("a file after the =".to_owned()) } else { Ok(LatencyFile { form, path: path.into() }) }
 }
 
-impl Wanted {
+impl LatencyFile {
     /// Where it goes.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -61,7 +61,7 @@ impl Wanted {
     }
 
     /// Replaces the file in one step, where it is a file.
-    pub(crate) fn write(&self, threads: &[OfThread], about: About<'_>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), Failure> {
         let text = match self.form {
             Form::Cyclictest => cyclictest::text(threads),
             Form::CyclictestJson => cyclictest::json(threads, about),
@@ -78,13 +78,13 @@ impl Wanted {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Form, Wanted, wanted};
+    use super::{Form, LatencyFile, latency_file};
 
     #[test]
     fn a_file_and_its_form_are_read_or_refused() {
-        assert_eq!(wanted("hdr=a=b"), Ok(Wanted { form: Form::Hdr, path: "a=b".into() }));
+        assert_eq!(latency_file("hdr=a=b"), Ok(LatencyFile { form: Form::Hdr, path: "a=b".into() }));
         for wrong in ["hdr", "hdr=", "excel=a", ""] {
-            assert!(wanted(wrong).is_err(), "{wrong}");
+            assert!(latency_file(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -32,16 +32,16 @@ use crate::{
     arguments::after_help,
     context::Context,
     exit::{Failure, causes},
-    output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
+    output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
     sampling::{
-        absences::{self, Away},
+        cpu_absences::{self, Away},
         cpu_options::NOTHING_LEFT,
-        extent::Extent,
         raw_samples::{Backlog, Raw},
         realtime::{Settings, ThreadOptions},
         result_files::Keeping,
         run::{Attention, Run},
-        shared::Shared,
+        run_length::Extent,
+        run_state::RunState,
     },
 };
 
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let three = Mutex::new(EdgeFigures::new());
     let drawn = |cpu: Option<usize>| {
         let lateness = three.lock().unwrap_or_else(PoisonError::into_inner).of(arguments.figure).clone();
-        [OfThread { cpu, lateness }]
+        [ThreadLatencies { cpu, lateness }]
     };
     let cpu = Mutex::new(None);
     let start = Instant::now();
@@ -201,7 +201,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
-    notes.extend(absences::notes(&away, "edges that it heard there are not counted"));
+    notes.extend(cpu_absences::notes(&away, "edges that it heard there are not counted"));
     notes.extend(run.shared.unmarked());
     let answer = match (results.is_empty(), counts.lost > 0 || run.shared.broke_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
@@ -248,7 +248,7 @@ fn measure(
     level: bool,
     arguments: &Arguments,
     start: Instant,
-    shared: &Shared,
+    shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
     // By itself: the thread that watches may not come to run before this one ends.

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{
-        absences,
+        cpu_absences,
         distribution::{Figures, bars},
         result_files::ended_by,
     },
@@ -69,7 +69,7 @@ pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
             "Nothing was measured from {} to {}. {}. {}",
             data.out.words(),
             data.r#in.words(),
-            data.thread.words(data.cpu) + &absences::except(&data.away),
+            data.thread.words(data.cpu) + &cpu_absences::except(&data.away),
             data.head.machine.line()
         );
         return [Block::Text(nothing)].into_iter().chain(remarks(data.interrupted, &data.notes)).collect();
@@ -95,7 +95,7 @@ pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
         data.elapsed_s,
         data.began,
         data.figure.replace('-', " "),
-        data.thread.words(data.cpu) + &absences::except(&data.away),
+        data.thread.words(data.cpu) + &cpu_absences::except(&data.away),
         data.lost,
         data.source,
         short_time(data.look_ns as f64),

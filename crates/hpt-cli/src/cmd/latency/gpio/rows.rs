@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     document_head::Head,
-    sampling::{absences::Away, distribution::Figures, realtime::Settings},
+    sampling::{cpu_absences::Away, distribution::Figures, realtime::Settings},
 };
 
 /// One figure, for programs.

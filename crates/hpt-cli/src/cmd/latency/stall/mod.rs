@@ -33,16 +33,16 @@ use crate::{
     arguments::after_help,
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::PictureOption, latency_files::OfThread, rounded},
+    output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
     sampling::{
-        absences::{self, Away},
+        cpu_absences::{self, Away},
         cpu_options::Threads,
-        extent::{Extent, long},
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime::Settings,
         result_files::Keeping,
         run::{Attention, Run},
-        shared::Shared,
+        run_length::{Extent, long},
+        run_state::RunState,
     },
     source_rate::rate,
 };
@@ -168,7 +168,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let ended = outcome?;
     let settings = Settings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
-    let of_threads = |one: &ThreadOutcome| OfThread { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
+    let of_threads =
+        |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };
     let threads: Vec<_> = ended.iter().map(of_threads).collect();
     warnings.extend(run.finish(&threads));
 
@@ -178,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
     let away: Vec<Away> = ended.iter().flat_map(ThreadOutcome::away).collect();
     let stalls: u64 = ended.iter().map(|one| one.elsewhere.stalls).sum();
-    notes.extend(absences::notes(
+    notes.extend(cpu_absences::notes(
         &away,
         &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
     ));
@@ -235,14 +236,14 @@ impl Copied {
         self.answered.store(wanted, Ordering::Release);
     }
 
-    fn of_thread(&self) -> OfThread {
+    fn of_thread(&self) -> ThreadLatencies {
         let lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        OfThread { cpu: self.cpu, lateness }
+        ThreadLatencies { cpu: self.cpu, lateness }
     }
 }
 
 /// Asks all threads for their counts; `None` where one has not answered in this time.
-fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<OfThread>> {
+fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<ThreadLatencies>> {
     let number = wanted.fetch_add(1, Ordering::Relaxed) + 1;
     let end = std::time::Instant::now() + patience;
     // They look for it when they ask what moved, which is at least every second or so.
@@ -259,7 +260,7 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
 struct OneThread<'a> {
     arguments: &'a Arguments,
     context: &'a Context,
-    shared: &'a Shared,
+    shared: &'a RunState,
     /// How often a copy of the counts was asked for.
     wanted: &'a AtomicU64,
     copy: &'a Copied,
@@ -382,7 +383,7 @@ mod tests {
         measure::{Lateness, Stall, Wake},
     };
 
-    use super::{Copied, OfThread, RawStall, copies_of_all, elsewhere, limit};
+    use super::{Copied, RawStall, ThreadLatencies, copies_of_all, elsewhere, limit};
     use crate::sampling::raw_samples::RawSample;
 
     const MS: u64 = 1_000_000;
@@ -405,7 +406,8 @@ mod tests {
             copies[1].answer(&lengths, 2);
             writer.join().expect("it does not panic")
         });
-        let samples = |of: Vec<OfThread>| of.iter().map(|one| one.lateness.counts().samples()).collect::<Vec<_>>();
+        let samples =
+            |of: Vec<ThreadLatencies>| of.iter().map(|one| one.lateness.counts().samples()).collect::<Vec<_>>();
         assert_eq!(written.map(samples), Some(vec![1, 1]), "what was counted until it was asked for");
         assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none(), "an old answer is none");
     }

@@ -6,7 +6,7 @@ use hpt_core::measure::Lateness;
 use super::rows::{CounterRow, StallData};
 use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
-    sampling::{absences, cpu_options::name_of, distribution::bars, result_files::ended_by},
+    sampling::{cpu_absences, cpu_options::name_of, distribution::bars, result_files::ended_by},
 };
 
 /// So many of the longest, and of the counters, are shown to people.
@@ -77,7 +77,7 @@ pub(super) fn page(data: &StallData, all: &Lateness) -> Vec<Block> {
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = data.thread.words_of_threads(&cpus) + &absences::except(&data.away);
+    let thread = data.thread.words_of_threads(&cpus) + &cpu_absences::except(&data.away);
     let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
@@ -164,7 +164,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{absences, realtime::tests::example},
+        sampling::{cpu_absences, realtime::tests::example},
     };
 
     const MS: u64 = 1_000_000;
@@ -258,7 +258,7 @@ mod tests {
             elapsed_s: 10.0,
             broke_at_ns: Some(1_103 * MS),
             interrupted: true,
-            away: vec![absences::tests::example()],
+            away: vec![cpu_absences::tests::example()],
             results: both.iter().map(row).collect(),
             causes: cause_rows(&both),
             counters: both.iter().flat_map(counter_rows).collect(),

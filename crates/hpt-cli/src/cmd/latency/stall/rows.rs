@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
     document_head::Head,
-    output::{latency_files::OfThread, rounded, short_time},
-    sampling::{absences::Away, distribution::tail, realtime::Settings},
+    output::{latency_files::ThreadLatencies, rounded, short_time},
+    sampling::{cpu_absences::Away, distribution::tail, realtime::Settings},
 };
 
 /// One CPU, for programs.
@@ -122,7 +122,7 @@ pub(super) struct StallData {
     pub(super) notes: Vec<String>,
 }
 
-pub(super) fn so_far(thread: &OfThread) -> InterimRow {
+pub(super) fn so_far(thread: &ThreadLatencies) -> InterimRow {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
     InterimRow {

@@ -31,19 +31,19 @@ use crate::{
     output::{
         Answer, Document,
         chart_option::{self, PictureOption},
-        latency_files::OfThread,
+        latency_files::ThreadLatencies,
         rounded,
     },
     sampling::{
-        absences::{self, Away},
+        cpu_absences::{self, Away},
         cpu_options::Threads,
-        extent::{Extent, Stint},
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
         realtime::Settings,
         result_files::Keeping,
         run::{Attention, Run},
-        shared::Shared,
+        run_length::{Extent, Stint},
+        run_state::RunState,
         time_series::Course,
     },
 };
@@ -280,7 +280,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         ));
     }
     let away: Vec<Away> = counts.iter().flat_map(Counts::away).collect();
-    notes.extend(absences::notes(&away, "wake-ups that it had there are not counted"));
+    notes.extend(cpu_absences::notes(&away, "wake-ups that it had there are not counted"));
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
@@ -329,10 +329,10 @@ impl Counts {
         self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| Away::of(cpu, absence)).collect())
     }
 
-    fn copy(&self) -> OfThread {
+    fn copy(&self) -> ThreadLatencies {
         // A thread that panicked left whole counts.
         let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
-        OfThread { cpu: self.cpu, lateness }
+        ThreadLatencies { cpu: self.cpu, lateness }
     }
 
     fn row(&self) -> Option<Row> {
@@ -346,7 +346,7 @@ fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
     arguments: &Common,
-    (shared, rouser): (&Shared, &Rouser),
+    (shared, rouser): (&RunState, &Rouser),
     (raw, pulse): (Option<&Raw<Wake>>, Option<&Pulse>),
     mut presence: Option<PinWatch<'_>>,
 ) {

@@ -7,7 +7,7 @@ use super::rows::Data;
 use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{
-        absences,
+        cpu_absences,
         cpu_options::name_of,
         distribution::{Figures, bars},
         result_files::ended_by,
@@ -35,7 +35,7 @@ pub(super) fn page(data: &Data, all: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         cpus.extend(Some(&data.thread.in_force.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
     }
-    let thread = data.thread.words_of_threads(&cpus) + &absences::except(&data.away);
+    let thread = data.thread.words_of_threads(&cpus) + &cpu_absences::except(&data.away);
     let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
     let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
@@ -68,7 +68,7 @@ mod tests {
         cmd::latency::timer_poll::rows::{Data, row},
         golden,
         output::{Document, latency_files},
-        sampling::{absences, realtime::tests::example, time_series::Course},
+        sampling::{cpu_absences, realtime::tests::example, time_series::Course},
     };
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             elapsed_s: 60.0,
             broke_at_ns: Some(1_000_000_000),
             interrupted: true,
-            away: vec![absences::tests::example()],
+            away: vec![cpu_absences::tests::example()],
             results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
             notes: vec!["a note".to_owned()],
         };

@@ -17,7 +17,7 @@ const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 
 /// What the threads of a run share with the one that watches.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct RunState {
     ends: AtomicBool,
     done: AtomicU64,
     /// When the first thread began to measure, in nanoseconds; zero before.
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     trace: Option<Trace>,
 }
 
-impl Shared {
+impl RunState {
     /// What may end by a sample later than this, and has so many threads that sleep.
     pub(crate) fn new(break_above: Option<Duration>, sleepers: usize) -> Self {
         let trace = break_above.and_then(|_| Trace::open(Path::new("/sys/kernel/tracing")));
@@ -120,12 +120,12 @@ mod tests {
 
     use hpt_core::Instant;
 
-    use super::Shared;
+    use super::RunState;
     use crate::sampling::trace_marker::Trace;
 
     #[test]
     fn nothing_has_passed_before_it_begins() {
-        let shared = Shared::new(None, 0);
+        let shared = RunState::new(None, 0);
         assert_eq!(shared.elapsed(), Duration::ZERO);
         let began = Instant::now();
         shared.begin(began);
@@ -141,7 +141,7 @@ mod tests {
         for name in ["trace_marker", "tracing_on"] {
             fs::write(folder.path().join(name), "").expect("ours");
         }
-        let shared = Shared::marking(Trace::open(folder.path()));
+        let shared = RunState::marking(Trace::open(folder.path()));
         assert_eq!((shared.goes_on(), shared.broke_at_ns(), shared.unmarked()), (true, None, None));
         thread::scope(|scope| {
             let first = scope.spawn(|| shared.break_at(Instant::from_nanoseconds(7)));
@@ -154,7 +154,7 @@ mod tests {
         });
         assert_eq!((shared.goes_on(), shared.broke_at_ns(), shared.unmarked()), (false, Some(7), None));
         assert_eq!(read("trace_marker"), "hpt latency: too late for 7");
-        let without = Shared::marking(Trace::open(&folder.path().join("not there")));
+        let without = RunState::marking(Trace::open(&folder.path().join("not there")));
         without.break_at(Instant::from_nanoseconds(5));
         assert!(without.unmarked().is_some_and(|why| why.contains("takes root")));
     }
