@@ -1,4 +1,5 @@
-//! What hpt reads of this machine, as files in a folder: for a report, for a test, and to be explained elsewhere.
+//! The files that hpt reads on this machine, copied to a directory: for a report, for a test, to be
+//! explained elsewhere.
 //! Looks at no captured machine: `Context::captured` opens one.
 
 use std::{fs, io::Write, path::Path};

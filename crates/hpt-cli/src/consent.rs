@@ -1,4 +1,4 @@
-//! Asking whether something is meant that changes the whole machine.
+//! Asks for consent before something changes the whole machine.
 //! Changes nothing.
 
 use std::io::{self, BufRead, IsTerminal, Write};

@@ -1,4 +1,4 @@
-//! Which sources count a core's cycles: no clock, and no wall time.
+//! Sources that count a core's cycles, which are neither a clock nor wall time.
 //! Opens none.
 
 use hpt_core::TimeSource;

@@ -1,4 +1,4 @@
-//! What every document begins with: its kind, the version that made it, and the machine it speaks of.
+//! The first keys of every document: its kind, the version of hpt, and the machine.
 
 use hpt_core::{
     Host,

@@ -1,4 +1,5 @@
-//! What the kernel's clocks cost under each of its clock sources: changed one after the other, by consent, with a journal, and put back.
+//! Cost of the kernel's clocks under each of its clocksources: changed one after the other with
+//! consent, and restored.
 //! Prints nothing.
 
 use std::{path::Path, time::Duration};

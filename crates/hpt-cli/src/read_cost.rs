@@ -1,4 +1,4 @@
-//! What reads of a source cost, as documents tell it: many in a row, and single ones.
+//! Read costs as documents state them: many reads back to back, and single reads.
 //! Measures nothing.
 
 use hpt_core::{Spread, measure::ReadCost};

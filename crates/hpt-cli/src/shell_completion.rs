@@ -1,4 +1,4 @@
-//! What a shell is told when it asks how a command line could go on: subcommands and options by their definitions, and of values those of this machine.
+//! Shell completion: subcommands and options from their definitions, values from this machine.
 //! Reads lists only: no source is opened.
 
 use std::ffi::OsStr;

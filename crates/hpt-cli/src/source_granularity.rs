@@ -1,4 +1,4 @@
-//! How long a source is watched for the steps in which it moves, for whatever tells its granularity.
+//! Granularity of a source: how long it is watched for the steps in which it moves.
 
 use std::time::Duration;
 

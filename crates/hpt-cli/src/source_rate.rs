@@ -1,4 +1,4 @@
-//! How fast a source ticks whose readings are to be told in nanoseconds.
+//! Frequency of a source whose readings are converted to nanoseconds.
 //! Keeps nothing.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What times single reads, for whatever tells what a read costs.
+//! The stopwatch that times single reads.
 //! Reads nothing but to find its own rate.
 
 use std::time::Duration;

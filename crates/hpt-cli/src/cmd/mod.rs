@@ -1,4 +1,4 @@
-//! The subcommands, one file each.
+//! The subcommands: one file or directory each.
 
 pub(crate) mod bench;
 pub(crate) mod calibrate;

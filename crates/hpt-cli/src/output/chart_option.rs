@@ -1,4 +1,4 @@
-//! The option that draws a picture of a result.
+//! The option `--svg`, which draws a chart of a result.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which CPUs a measurement runs on that has a thread of its own on each: the options that say so.
+//! Options that choose the CPUs of a run, with a thread on each.
 //! Starts none.
 
 use clap::Args;

@@ -1,4 +1,4 @@
-//! A GPIO line that is driven to its other level whenever something happened, for an oscilloscope.
+//! A GPIO line that is toggled at each deadline, for an oscilloscope.
 //! Times nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

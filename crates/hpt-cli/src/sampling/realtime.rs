@@ -1,4 +1,4 @@
-//! What a measurement's thread runs by: one group of options for all of them, and what came of it.
+//! Scheduling and system settings of a measuring thread: the options, and what was in effect.
 //! Measures nothing.
 
 use std::{

@@ -1,4 +1,5 @@
-//! What the runs of samples have in common on the command line: files that keep what was measured, and a limit that ends it.
+//! Options of all runs that take samples: the files that keep the result, and the limit that ends a
+//! run.
 //! Measures nothing.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Threads that begin together: all of them are there before the first one measures.
+//! Threads that start together: all of them exist before the first one measures.
 //! Measures nothing.
 
 use std::{

@@ -1,4 +1,4 @@
-//! How late something was in the course of a run: the worst of each stretch of time, in bounded memory.
+//! Latency over the time of a run: the worst of each stretch of time, in bounded memory.
 
 /// As many stretches are kept; where a run is longer, two become one.
 const MOST: usize = 400;

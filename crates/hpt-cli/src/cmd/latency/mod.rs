@@ -1,4 +1,5 @@
-//! `hpt latency`: how long it takes until a program knows. One file for each way to ask.
+//! `hpt latency`: wake-up, polling and edge latency, stalls, and pairs of reads. One file or
+//! directory per subcommand.
 
 pub(crate) mod gpio;
 pub(crate) mod pairs;

@@ -1,4 +1,5 @@
-//! A report as it is kept: what was measured, by which commands, with each command's own document inside.
+//! The data of a report as they are saved: what was measured, with which commands, and each
+//! command's own document.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Which measurements a report consists of, as command lines.
+//! The measurements of a report, as command lines.
 //! Measures nothing.
 
 use crate::arguments::CpuChoice;

@@ -1,4 +1,4 @@
-//! Documents' figures as charts, one kind of chart per file.
+//! Charts of documents: one kind of chart per file.
 //! Reads documents in the form that they are printed in, measures nothing and writes no file.
 
 mod axis;

@@ -1,4 +1,4 @@
-//! By what and how a document's figures were measured, in a line.
+//! How a document's figures were measured, in one line.
 
 use hpt_core::host::Cpu;
 use serde::Deserialize;
