@@ -10,12 +10,19 @@ use clap::{
 
 use crate::output::Format;
 
-pub(crate) const EXIT_CODES: &str = "\
+/// What exit code 1 means for most commands.
+const USUAL_NO: &str = "not usable, or not all could be calibrated";
+
+fn exit_codes(no: &str) -> String {
+    format!(
+        "\
 Exit codes:
   0  yes: done, or usable
-  1  a negative answer: not usable, or not all could be calibrated
+  1  a negative answer: {no}
   2  could not tell, or wrong usage
-Ctrl-C ends a measurement early: what was measured is printed.";
+Ctrl-C ends a measurement early: what was measured is printed."
+    )
+}
 
 /// What is printed of a result, and where else it is written.
 #[derive(Debug, Args)]
@@ -56,9 +63,14 @@ pub(crate) fn without_metrics() -> [Arg; 2] {
     [format, refused("textfile")]
 }
 
-/// Exit codes and examples, for the end of a subcommand's help.
+/// Exit codes and examples, for the end of a command's help.
 pub(crate) fn after_help(examples: &str) -> String {
-    format!("{EXIT_CODES}\n\nExamples:\n{examples}")
+    after_help_with(USUAL_NO, examples)
+}
+
+/// As [`after_help`], for a command whose exit code 1 has a meaning of its own.
+pub(crate) fn after_help_with(no: &str, examples: &str) -> String {
+    format!("{}\n\nExamples:\n{examples}", exit_codes(no))
 }
 
 /// The CPU a measurement runs on.
@@ -93,28 +105,29 @@ pub(crate) fn calls(text: &str) -> Result<u64, String> {
     if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
 }
 
+/// Reads a duration with its unit, from `least` to `most`. `limits` says the same in words, and `example` is one of them.
+pub(crate) fn duration_in(
+    text: &str,
+    (least, most): (Duration, Duration),
+    (limits, example): (&str, &str),
+) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like {example}"))?;
+    if (least..=most).contains(&duration) { Ok(duration) } else { Err(limits.to_owned()) }
+}
+
 /// Reads a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to a day.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(24 * 3600);
-    const SHORTEST: Duration = Duration::from_millis(1);
-    let window = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s"))?;
-    if (SHORTEST..=LONGEST).contains(&window) { Ok(window) } else { Err("from 1ms to 1day".to_owned()) }
+    duration_in(text, (Duration::from_millis(1), Duration::from_secs(24 * 3_600)), ("from 1ms to 1day", "100ms or 1s"))
 }
 
 /// Reads the length of an interval with its unit, from 100 ms to an hour: shorter ones have no readings to compare.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(3600);
-    const SHORTEST: Duration = Duration::from_millis(100);
-    let length = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 1s or 500ms"))?;
-    if (SHORTEST..=LONGEST).contains(&length) { Ok(length) } else { Err("from 100ms to 1h".to_owned()) }
+    duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("from 100ms to 1h", "1s or 500ms"))
 }
 
 /// Reads how far clocks may be apart, with its unit, from 1 ns to a second.
 pub(crate) fn apart(text: &str) -> Result<Duration, String> {
-    const MOST: Duration = Duration::from_secs(1);
-    const LEAST: Duration = Duration::from_nanos(1);
-    let apart = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ns or 5us"))?;
-    if (LEAST..=MOST).contains(&apart) { Ok(apart) } else { Err("from 1ns to 1s".to_owned()) }
+    duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("from 1ns to 1s", "500ns or 5us"))
 }
 
 /// Reads parts per million, more than none and at most all.
@@ -126,10 +139,7 @@ pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
 
 /// Reads a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(10);
-    const SHORTEST: Duration = Duration::from_micros(1);
-    let length = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250us or 1ms"))?;
-    if (SHORTEST..=LONGEST).contains(&length) { Ok(length) } else { Err("from 1us to 10s".to_owned()) }
+    duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("from 1us to 10s", "250us or 1ms"))
 }
 
 #[cfg(test)]

@@ -6,13 +6,12 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    arguments::{EXIT_CODES, Printed},
+    arguments::{Printed, after_help},
     cmd,
     output::{self, chart_option::Wanted},
 };
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "  \
   hpt probe                       list every time source of this machine
   hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
   hpt bench --format json         what a read of each costs, for programs
@@ -25,7 +24,7 @@ Examples:
 /// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; how late
 /// it wakes who sleeps, and how long it takes until a program knows.
 #[derive(Debug, Parser)]
-#[command(name = "hpt", version, max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+#[command(name = "hpt", version, max_term_width = 80, after_help = after_help(EXAMPLES))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) printed: Printed,

@@ -6,19 +6,20 @@ use std::time::Duration;
 use clap::Args;
 use hpt_core::{Instant, measure::Wake};
 
+use crate::arguments::duration_in;
+
 /// From one sample to the next.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
-    limited(text, Duration::from_micros(10), Duration::from_secs(3_600), "from 10us to 1h")
+    duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("from 10us to 1h", "250us or 1h"))
 }
 
 /// Any other time.
 pub(crate) fn long(text: &str) -> Result<Duration, String> {
-    limited(text, Duration::from_micros(1), Duration::from_secs(365 * 24 * 3_600), "from 1us to 365days")
-}
-
-fn limited(text: &str, least: Duration, most: Duration, limits: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250us or 1h"))?;
-    if (least..=most).contains(&time) { Ok(time) } else { Err(limits.to_owned()) }
+    duration_in(
+        text,
+        (Duration::from_micros(1), Duration::from_secs(365 * 24 * 3_600)),
+        ("from 1us to 365days", "250us or 1h"),
+    )
 }
 
 /// How long a run takes.

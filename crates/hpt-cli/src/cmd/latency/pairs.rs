@@ -10,7 +10,7 @@ use hpt_core::{
 use serde::Serialize;
 
 use crate::{
-    arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
+    arguments::{CpuChoice, after_help, cpu_choice, duration_in, without_metrics},
     context::Context,
     cycle_counters::counts_cycles,
     document_head::Head,
@@ -69,11 +69,8 @@ struct Waits(Vec<Duration>);
 
 /// Reads `0s`, `1s` or `1s/5s`.
 fn waits(text: &str) -> Result<Waits, String> {
-    const LONGEST: Duration = Duration::from_secs(3_600);
-    let one = |text: &str| {
-        let wait = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s/5s"))?;
-        if wait <= LONGEST { Ok(wait) } else { Err("at most 1h".to_owned()) }
-    };
+    let limits = (Duration::ZERO, Duration::from_secs(3_600));
+    let one = |text: &str| duration_in(text, limits, ("at most 1h", "100ms or 1s/5s"));
     text.split('/').map(one).collect::<Result<_, _>>().map(Waits)
 }
 

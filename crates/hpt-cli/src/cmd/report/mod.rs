@@ -22,7 +22,7 @@ use self::{
     plan::Plan,
 };
 use crate::{
-    arguments::{CpuChoice, after_help, cpu_choice, without_metrics},
+    arguments::{CpuChoice, after_help_with, cpu_choice, without_metrics},
     context::Context,
     document_head::Machine,
     exit::{Failure, causes},
@@ -48,7 +48,7 @@ const PAGE: &str = "hpt-report.html";
 /// else, and the same data as JSON beside it. Neither the machine's name nor a user's is in them. Ctrl-C ends it: what was measured is written. --from makes the page
 /// again of kept data; --compare sets two side by side and marks the differences that are larger than the spread.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES).replace("not usable, or not all could be calibrated", "a part could not be measured"), args(without_metrics()))]
+#[command(after_help = after_help_with("a part could not be measured", EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Write the page here, and the data beside it with the ending .json [default: hpt-report.html; with --from the name of the data with the ending .html, unless --svg alone is wanted; with --compare no page]
     #[arg(long, value_name = "FILE")]

@@ -22,7 +22,7 @@ use self::{
     totals::Totals,
 };
 use crate::{
-    arguments::{CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
+    arguments::{CpuChoice, after_help_with, apart, cpu_choice, interval, parts_per_million, window},
     context::Context,
     exit::Failure,
     output::{Answer, Document, chart_option::PictureOption},
@@ -42,7 +42,7 @@ const ROUND: Duration = Duration::from_millis(10);
 /// rate is off, whether it jumped, went back or stood still, and whether the counters of two CPUs are apart. Suspend and moves of a virtual machine are told, and
 /// so is what a time daemon makes the kernel do.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES).replace("1  a negative answer: not usable, or not all could be calibrated", "1  a negative answer: a source misbehaved"))]
+#[command(after_help = after_help_with("a source misbehaved", EXAMPLES))]
 pub(crate) struct Arguments {
     /// Watch this source; may be given several times, or with commas [default: hpt's choice, all steady ones, and the kernel's clocks]
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]

@@ -29,7 +29,7 @@ use self::{
     rows::{GpioData, rows},
 };
 use crate::{
-    arguments::after_help,
+    arguments::{after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
     output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
@@ -106,10 +106,7 @@ enum Listen {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(3_600);
-    const SHORTEST: Duration = Duration::from_micros(100);
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 100ms or 1s"))?;
-    if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err("from 100us to 1h".to_owned()) }
+    duration_in(text, (Duration::from_micros(100), Duration::from_secs(3_600)), ("from 100us to 1h", "100ms or 1s"))
 }
 
 /// What the thread that measured has to say.

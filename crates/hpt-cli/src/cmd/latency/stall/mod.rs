@@ -30,7 +30,7 @@ use self::{
     rows::{StallData, cause_rows, chosen, counter_rows, row, so_far},
 };
 use crate::{
-    arguments::after_help,
+    arguments::{after_help, duration_in},
     context::Context,
     exit::Failure,
     output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
@@ -97,9 +97,7 @@ pub(crate) struct Arguments {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 250ns or 10us"))?;
-    let (least, most) = (Duration::from_nanos(100), Duration::from_secs(60));
-    if (least..=most).contains(&time) { Ok(time) } else { Err("from 100ns to 1min".to_owned()) }
+    duration_in(text, (Duration::from_nanos(100), Duration::from_secs(60)), ("from 100ns to 1min", "250ns or 10us"))
 }
 
 /// A stall on its way to a file.
