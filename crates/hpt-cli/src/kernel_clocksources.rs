@@ -5,7 +5,7 @@
 use std::{path::Path, time::Duration};
 
 use hpt_core::{
-    Frequency, Opened, SourceId, TimeSource, calibrate,
+    Frequency, Opened, SourceId, TimeSource,
     knobs::{Change, Journal, Knob, KnobError, outline_clock_sources},
     measure::{Instruments, read_cost},
     source::{self, are_one_reading},
@@ -19,6 +19,7 @@ use crate::{
     output::rounded,
     read_cost::{InARow, Singly},
     source_granularity::granularity,
+    source_rate::Rate,
 };
 
 /// How long the counter is calibrated that times single reads.
@@ -226,7 +227,7 @@ impl Timing {
         let reference = context.open("monotonic-raw")?;
         let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
             let opened = source::open(&context.host, name).ok()?;
-            let measured = calibrate::calibrate(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
+            let measured = Rate::measured(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
             Some((opened, measured.frequency))
         });
         Ok(Self { counter })

@@ -3,19 +3,57 @@
 
 use std::time::Duration;
 
-use hpt_core::{Frequency, TimeSource, calibrate, source};
+use hpt_core::{
+    Calibration, Frequency, TimeSource,
+    calibrate::{self, CalibrateError},
+    source::{self, StatedBy},
+};
 
 use crate::cycle_counters::counts_cycles;
 
-/// A source of unknown rate is calibrated for so long.
+/// Time for which a source of unknown frequency is calibrated, if the caller names none.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 
-/// How fast it ticks: as stated by definition, else measured.
-pub(crate) fn rate(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
+/// A frequency, and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate {
+    pub(crate) frequency: Frequency,
+    /// Where it comes from, for programs: `definition`, `kept` or `measured`.
+    pub(crate) origin: &'static str,
+    pub(crate) bound_ppm: Option<f64>,
+}
+
+impl Rate {
+    /// The rate of a source that is defined to have it, as the clocks of the kernel are.
+    pub(crate) fn by_definition(source: &dyn TimeSource) -> Option<Self> {
+        let nominal = source.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition)?;
+        Some(Self { frequency: nominal.frequency, origin: "definition", bound_ppm: Some(0.0) })
+    }
+
+    /// The rate of a calibration that was saved.
+    pub(crate) fn kept(calibration: &Calibration) -> Self {
+        Self { origin: "kept", ..Self::of(calibration) }
+    }
+
+    /// Measures the rate against `reference` for `window`.
+    pub(crate) fn measured(
+        source: &dyn TimeSource,
+        reference: &dyn TimeSource,
+        window: Duration,
+    ) -> Result<Self, CalibrateError> {
+        calibrate::calibrate(source, reference, window).map(|calibration| Self::of(&calibration))
+    }
+
+    fn of(calibration: &Calibration) -> Self {
+        Self { frequency: calibration.frequency, origin: "measured", bound_ppm: calibration.bound_ppm() }
+    }
+}
+
+/// The frequency of a source: by definition, else measured. That of cycles is the one of a busy core.
+pub(crate) fn frequency_of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
     if counts_cycles(source) {
         return source::busy_rate(source);
     }
-    let stated = source.info().nominal.filter(|nominal| nominal.stated_by == source::StatedBy::Definition);
-    let measured = || calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok();
-    stated.map(|nominal| nominal.frequency).or_else(|| measured().map(|calibration| calibration.frequency))
+    let measured = || Rate::measured(source, reference, CALIBRATION_WINDOW).ok();
+    Rate::by_definition(source).or_else(measured).map(|rate| rate.frequency)
 }

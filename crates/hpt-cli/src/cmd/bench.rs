@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let cycles = own_cycles.as_ref().map(Opened::as_dyn).or(subject_of_cycles);
     let wall = context.open("monotonic-raw")?;
     let stopwatch = stopwatch(context, wall.as_dyn())?;
-    let timer = (stopwatch.source.as_dyn(), stopwatch.frequency);
+    let timer = (stopwatch.source.as_dyn(), stopwatch.rate.frequency);
     let instruments = Instruments { wall: wall.as_dyn(), stopwatch: timer.0, stopwatch_frequency: timer.1, cycles };
     let steps = arguments.calls.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
@@ -132,8 +132,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: timer.0.info().id.clone(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
-        stopwatch_frequency_from: stopwatch.origin,
-        stopwatch_bound_ppm: stopwatch.bound_ppm,
+        stopwatch_frequency_from: stopwatch.rate.origin,
+        stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
         cycles_by: cycles.map(|cycles| cycles.info().id.clone()),
         interrupted: context.interrupted(),
         away: parts.away(),

@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     cycle_counters::counts_cycles,
     exit::Failure,
-    source_rate,
+    source_rate::frequency_of,
     stopwatch::{Stopwatch, stopwatch},
 };
 
@@ -38,7 +38,7 @@ impl Bench {
         let instruments = Instruments {
             wall: self.wall.as_dyn(),
             stopwatch: self.stopwatch.source.as_dyn(),
-            stopwatch_frequency: self.stopwatch.frequency,
+            stopwatch_frequency: self.stopwatch.rate.frequency,
             cycles: None,
         };
         read_cost(source, instruments, run.count, |done| {
@@ -141,7 +141,7 @@ impl Run<'_> {
     /// How fast it ticks, or why nobody knows.
     pub(super) fn rate(&self, source: &dyn TimeSource) -> Result<Frequency, String> {
         let reference = self.context.open("monotonic-raw").map_err(|failure| in_one_line(&failure))?;
-        source_rate::rate(source, reference.as_dyn())
+        frequency_of(source, reference.as_dyn())
             .ok_or_else(|| format!("how fast {} ticks could not be measured", source.info().id))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
         realtime::pinned_to,
     },
     signals::Signals,
-    source_rate::rate,
+    source_rate::frequency_of,
 };
 
 const EXAMPLES: &str = "  \
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let opened = subjects(arguments, context)?;
     let reference = context.open("monotonic-raw")?;
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
-    let rates: Vec<_> = sources.iter().map(|&source| rate(source, reference.as_dyn())).collect();
+    let rates: Vec<_> = sources.iter().map(|&source| frequency_of(source, reference.as_dyn())).collect();
 
     let waits: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
     let expected = waits + reads(sources.len(), arguments.every.len(), arguments.count);

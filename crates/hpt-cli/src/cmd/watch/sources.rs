@@ -3,14 +3,14 @@
 use std::{io, time::Duration};
 
 use hpt_core::{
-    Instant, Opened, SourceId, SourceInfo, TimeSource, calibrate,
+    Instant, Opened, SourceId, SourceInfo, TimeSource,
     diagnose::{Expected, Surroundings},
     host::CpuList,
     measure::{Bursts, CoreOffset, core_offset},
     source::{self, ReadPath, Scope, are_one_reading},
 };
 
-use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter};
+use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
 
 /// Timestamps that are handed over between two CPUs, in so much time at most.
 const HANDOVERS: u32 = 400;
@@ -79,8 +79,8 @@ pub(super) fn expected_of(
 ) -> Option<Expected> {
     let (granules, info) = (bursts.granules(source), source.info());
     Expected::by_statements(info.clone(), reference.info(), granules, around).or_else(|| {
-        let measured = calibrate::calibrate(source, reference, CALIBRATION_WINDOW).ok()?;
-        let rate = (measured.frequency, measured.bound_ppm().unwrap_or(ANY_PPM));
+        let measured = Rate::measured(source, reference, CALIBRATION_WINDOW).ok()?;
+        let rate = (measured.frequency, measured.bound_ppm.unwrap_or(ANY_PPM));
         Expected::by_measurement(info.clone(), rate, reference.info(), granules, around)
     })
 }

@@ -44,7 +44,7 @@ use crate::{
         run_length::{Extent, long},
         run_state::RunState,
     },
-    source_rate::rate,
+    source_rate::frequency_of,
 };
 
 const EXAMPLES: &str = "  \
@@ -281,7 +281,7 @@ impl OneThread<'_> {
             Scope::Process | Scope::Thread => return Err(shows_none("it counts only while the thread runs")),
         }
         let reference = self.context.open("monotonic-raw")?;
-        let rate = rate(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no steady rate"))?;
+        let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no steady rate"))?;
         let looking = looking(source, rate, &SystemClock);
         let step_ns =
             looking.step_ns.ok_or_else(|| shows_none("it stands still, or moves more rarely than every 50 ms"))?;
