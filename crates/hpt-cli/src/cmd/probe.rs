@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     document_head::Head,
     exit::Failure,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, short_time},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, saturating_nanos, short_time},
     source_granularity::granularity,
 };
 
@@ -160,12 +160,11 @@ fn survey(host: &Host, notes: Vec<String>) -> Data {
 fn instant_status() -> InstantStatus {
     let _ = Instant::now();
     let status = clock::status();
-    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     InstantStatus {
         source: status.source,
         reason: status.reason,
-        bound_ns: whole_ns(status.bound),
-        last_bracket_ns: status.last_bracket.map(whole_ns),
+        bound_ns: saturating_nanos(status.bound),
+        last_bracket_ns: status.last_bracket.map(saturating_nanos),
         frequency_error_ppm: status.frequency_error_ppm.map(rounded),
         anchorings: status.anchorings,
         rate_changes: status.rate_changes,

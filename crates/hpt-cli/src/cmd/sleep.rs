@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
-        rounded, short_time,
+        rounded, saturating_nanos, short_time,
     },
     sampling::{
         cpu_absences::{self, Away, Parts},
@@ -159,10 +159,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {
-    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let late = |figure: fn(&hpt_core::Spread) -> f64| miss.late.as_ref().map(figure).map(rounded);
     Row {
-        duration_ns: whole_ns(duration),
+        duration_ns: saturating_nanos(duration),
         method: miss.method,
         samples: miss.late.map_or(0, |late| late.samples),
         early: miss.early,
@@ -173,7 +172,7 @@ fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {
         p999_ns: late(|late| late.p999_ns),
         max_ns: late(|late| late.max_ns),
         cpu_share: miss.cpu_share.map(rounded),
-        reserve_ns: (miss.method == "hpt").then(|| whole_ns(reserve)),
+        reserve_ns: (miss.method == "hpt").then(|| saturating_nanos(reserve)),
     }
 }
 

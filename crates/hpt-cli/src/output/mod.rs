@@ -22,5 +22,5 @@ pub(crate) use self::{
     human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
     print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, textfile},
     printable::{Answer, Document},
-    text::{rounded, without_escapes},
+    text::{rounded, saturating_nanos, without_escapes},
 };

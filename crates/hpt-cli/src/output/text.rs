@@ -1,8 +1,15 @@
 //! Figures and text that are the same in every format.
 
+use std::time::Duration;
+
 /// A figure for programs: three decimals are below anything that is measured here.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
+}
+
+/// A duration for programs: whole nanoseconds, 584 years at most.
+pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Text of which parts may come from a file that another user made, as a terminal may have it: what a terminal obeys, and what turns the direction of

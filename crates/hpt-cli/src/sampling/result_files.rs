@@ -24,6 +24,7 @@ use crate::{
     output::{
         Block,
         latency_files::{LatencyFile, RunDescription, ThreadLatencies, latency_file},
+        saturating_nanos,
     },
 };
 
@@ -69,7 +70,7 @@ impl Keeping {
 
     /// What is more ends the run.
     pub(crate) fn limit_ns(&self) -> u64 {
-        self.break_above.map_or(u64::MAX, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+        self.break_above.map_or(u64::MAX, saturating_nanos)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
-        rounded, short_time,
+        rounded, saturating_nanos, short_time,
     },
     sampling::{
         cpu_absences::{self, Away, Parts},
@@ -202,7 +202,7 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
     let time = |figure: fn(&Spread) -> f64| spread.as_ref().map(figure).map(rounded);
     Some(Row {
         id: id.clone(),
-        waits_ns: waits.0.iter().map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)).collect(),
+        waits_ns: waits.0.iter().copied().map(saturating_nanos).collect(),
         samples: ticks.samples,
         mean_ticks: rounded(ticks.mean_ns),
         ns_per_tick: rate.map(Frequency::tick_ns_f64),

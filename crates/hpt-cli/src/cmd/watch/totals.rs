@@ -1,7 +1,7 @@
 //! What `hpt watch` has seen until now: intervals added up to the summary.
 //! Prints nothing.
 
-use std::{io, time::Duration};
+use std::io;
 
 use hpt_core::{
     SourceId, TimeSource, clock,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     context::Context,
     document_head::Head,
-    output::rounded,
+    output::{rounded, saturating_nanos},
     sampling::cpu_absences::{self, Away},
 };
 
@@ -121,15 +121,14 @@ impl Totals {
             self.daemons = context.host.time_daemons();
         }
         let is = clock::discipline().ok();
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Synchronisation {
             readable: is.is_some(),
             synchronised: is.map(|is| is.synchronised),
             status: is.map(|is| is.status),
             frequency_ppm: is.map(|is| rounded(is.frequency_ppm)),
             tick_ppm: is.map(|is| rounded(is.tick_ppm)),
-            maximum_error_ns: is.map(|is| ns(is.maximum_error)),
-            estimated_error_ns: is.map(|is| ns(is.estimated_error)),
+            maximum_error_ns: is.map(|is| saturating_nanos(is.maximum_error)),
+            estimated_error_ns: is.map(|is| saturating_nanos(is.estimated_error)),
             daemons: self.daemons.clone(),
         }
     }
@@ -199,7 +198,6 @@ impl Totals {
         let misbehaved = self.rows.iter().any(|row| row.faults > 0)
             || !self.shared_faults.is_empty()
             || self.worst_cores.iter().any(|cores| cores.fault.is_some());
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         SummaryData {
             head: Head::of("watch-summary", &context.host),
             cpu,
@@ -207,8 +205,8 @@ impl Totals {
             limits: AcceptedLimits {
                 rate_ppm: limits.rate_ppm,
                 statements_may_be_wrong: limits.statements_may_be_wrong,
-                step_ns: ns(limits.step),
-                core_offset_ns: ns(limits.core_offset),
+                step_ns: saturating_nanos(limits.step),
+                core_offset_ns: saturating_nanos(limits.core_offset),
             },
             watched_s: machine.at_s(),
             intervals: self.intervals,

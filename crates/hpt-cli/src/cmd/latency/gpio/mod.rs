@@ -32,7 +32,9 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
-    output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
+    output::{
+        Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded, saturating_nanos,
+    },
     sampling::{
         cpu_absences::{self, Away},
         cpu_options::NOTHING_LEFT,
@@ -206,7 +208,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
-    let whole_ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let data = GpioData {
         head: run.head,
         out: out_place,
@@ -215,8 +216,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             Listen::Poll => "poll",
             Listen::Spin => "spin",
         },
-        interval_ns: whole_ns(arguments.extent.interval),
-        timeout_ns: whole_ns(arguments.timeout),
+        interval_ns: saturating_nanos(arguments.extent.interval),
+        timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
         thread: settings,
         source,

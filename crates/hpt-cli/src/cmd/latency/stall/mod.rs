@@ -33,7 +33,9 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded},
+    output::{
+        Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded, saturating_nanos,
+    },
     sampling::{
         cpu_absences::{self, Away},
         cpu_options::Threads,
@@ -286,7 +288,7 @@ impl OneThread<'_> {
         let step_ns =
             looking.step_ns.ok_or_else(|| shows_none("it stands still, or moves more rarely than every 50 ms"))?;
         let above = self.above(&id, step_ns)?;
-        let above_ns = u64::try_from(above.as_nanos()).unwrap_or(u64::MAX);
+        let above_ns = saturating_nanos(above);
 
         let mut counters = CpuCounters::open(&self.context.host, self.cpu);
         let mut account = Account::new();

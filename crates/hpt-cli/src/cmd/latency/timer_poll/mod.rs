@@ -32,7 +32,7 @@ use crate::{
         Answer, Document,
         chart_option::{self, PictureOption},
         latency_files::ThreadLatencies,
-        rounded,
+        rounded, saturating_nanos,
     },
     sampling::{
         cpu_absences::{self, Away},
@@ -286,7 +286,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
     let data = Data {
         head: run.head,
-        interval_ns: u64::try_from(arguments.extent.interval.as_nanos()).unwrap_or(u64::MAX),
+        interval_ns: saturating_nanos(arguments.extent.interval),
         at: at.map(|at| humantime::format_rfc3339(at).to_string()),
         by: waited_by(waiting),
         pulse: pulse_name,
