@@ -1,0 +1,71 @@
+//! `hpt clocksource compare`: cost of the kernel's clocks under every clocksource; the first one is restored.
+
+use clap::Args;
+use hpt_core::realtime::Pinned;
+
+use super::costs::{CLOCKS, GUESSED_READ, RunArguments, RunData, run_page, with_ratios};
+use crate::{
+    arguments::after_help,
+    context::Context,
+    document_head::Head,
+    exit::Failure,
+    kernel_clocksources::Comparison,
+    output::{Answer, Document, progress::Progress},
+    sampling::cpu_absences::Parts,
+};
+
+pub(super) const COMPARE_EXAMPLES: &str = "  \
+  sudo hpt clocksource compare                  all that the kernel offers
+  sudo hpt clocksource compare --calls 1e6 --yes --format csv > costs.csv
+  sudo hpt clocksource compare --source tsc,hpet";
+
+/// Measure the kernel's clocks under every clock source, and put the first one back
+///
+/// Needs root, and asks before it does it. The first one is put back also after Ctrl-C, SIGTERM, SIGHUP or a panic; after SIGKILL by `hpt restore`.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(COMPARE_EXAMPLES))]
+pub(super) struct CompareArguments {
+    /// Measure under this clock source; may be given several times, or with commas [default: all that the kernel offers]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    source: Vec<String>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
+    let run = &arguments.run;
+    let comparison = Comparison::asked(context, &arguments.source, run.yes, run.store.as_deref())?;
+    context.signals.listen_until_the_end()?;
+    let pinned = context.pin(run.cpu)?;
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let steps = run.calls.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
+    let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
+    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.calls, &|name, done| {
+        progress.name(name);
+        progress.at(done);
+    })?;
+    drop(progress);
+    parts.end("all of them");
+    let warnings = compared.warnings;
+    let data = RunData {
+        head: Head::of("clocksource-compare", &context.host),
+        cpu: pinned.as_ref().map(Pinned::cpu),
+        stopwatch: compared.stopwatch,
+        before: comparison.before.current,
+        after: compared.after,
+        wanted: comparison.names,
+        not_taken: compared.not_taken,
+        journal: comparison.journal.path().to_string_lossy().into_owned(),
+        interrupted: context.interrupted(),
+        away: parts.away(),
+        results: with_ratios(compared.results),
+        notes: [context.notes(), parts.notes(), warnings.clone()].concat(),
+    };
+    let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.not_taken.is_empty()) {
+        (false, _) => Answer::Unknown,
+        (true, false) => Answer::No,
+        (true, true) => Answer::Yes,
+    };
+    let blocks = run_page(&data);
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+}

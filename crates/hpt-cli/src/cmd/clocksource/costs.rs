@@ -1,0 +1,204 @@
+//! What `set` and `compare` have in common: their options, their document and its page.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    arguments::{CpuChoice, calls, cpu_choice},
+    document_head::Head,
+    kernel_clocksources::{Cost, NotTaken},
+    output::{Align, Block, Cell, Column, Table, Tone, remarks, rounded, short_time},
+    sampling::{
+        cpu_absences::{self, Away},
+        realtime::pinned_to,
+    },
+};
+
+/// The clocks whose readings depend on the clock source, and those that do not, beside them.
+pub(super) const CLOCKS: [&str; 7] =
+    ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
+/// What a read is taken to cost when the length of the run is guessed, for the progress bar: that of a device, and three reads for each single one.
+pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
+
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Read each clock so many times in a row; 1e6 is understood
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = calls)]
+    pub(super) calls: u64,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    pub(super) cpu: Option<CpuChoice>,
+    /// Keep the journal of what is changed in this folder [default: /run/hpt]
+    #[arg(long, value_name = "DIR")]
+    pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RunData {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    pub(super) cpu: Option<usize>,
+    pub(super) stopwatch: String,
+    pub(super) before: String,
+    pub(super) after: Option<String>,
+    pub(super) wanted: Vec<String>,
+    pub(super) not_taken: Vec<NotTaken>,
+    pub(super) journal: String,
+    pub(super) interrupted: bool,
+    pub(super) away: Vec<Away>,
+    pub(super) results: Vec<Cost>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Beside each clock's cost, how many times that under the first clock source it is.
+pub(super) fn with_ratios(mut results: Vec<Cost>) -> Vec<Cost> {
+    let firsts: Vec<(&'static str, String, f64)> = results
+        .iter()
+        .filter(|cost| cost.clock_source == results[0].clock_source)
+        .filter_map(|cost| Some((cost.clock, cost.clock_source.clone(), cost.in_a_row.per_call_ns?)))
+        .collect();
+    for cost in &mut results {
+        let first = firsts.iter().find(|(clock, ..)| *clock == cost.clock).filter(|(.., first)| *first > 0.0);
+        cost.ratio_to_first = first.zip(cost.in_a_row.per_call_ns).map(|((.., first), own)| rounded(own / first));
+    }
+    results
+}
+
+pub(super) fn run_page(data: &RunData) -> Vec<Block> {
+    let columns = [
+        Column("clock", Align::Left),
+        Column("path", Align::Left),
+        Column("per call", Align::Right),
+        Column("× first", Align::Right),
+        Column("user s", Align::Right),
+        Column("sys s", Align::Right),
+        Column("p99", Align::Right),
+        Column("max", Align::Right),
+        Column("steps", Align::Right),
+    ];
+    let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
+    let mut blocks = Vec::new();
+    for costs in data.results.chunk_by(|one, other| one.clock_source == other.clock_source) {
+        blocks.push(Block::Section(format!("Under {}", costs[0].clock_source), Vec::new()));
+        let rows = costs.iter().map(|cost| {
+            vec![
+                Cell::plain(cost.clock),
+                Cell::plain(if cost.read_path == "syscall" { "call" } else { cost.read_path }),
+                time(cost.in_a_row.per_call_ns),
+                Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
+                Cell::plain(format!("{:.3}", cost.in_a_row.user_s)),
+                Cell::plain(format!("{:.3}", cost.in_a_row.system_s)),
+                time(cost.singly.single_p99_ns),
+                time(cost.singly.single_max_ns),
+                time(cost.granularity_ns),
+            ]
+        });
+        blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));
+    }
+    if !data.not_taken.is_empty() {
+        let lines = data.not_taken.iter();
+        let lines = lines.map(|not| vec![Cell(not.clock_source.clone(), Tone::Bad), Cell::plain(not.reason.as_str())]);
+        blocks.push(Block::Section("Not taken by the kernel".to_owned(), lines.collect()));
+    }
+    let after = data.after.as_deref().unwrap_or("not told");
+    blocks.push(Block::Text(if data.head.kind == "clocksource-set" {
+        let back = if after == data.before {
+            String::new()
+        } else {
+            format!(" `hpt restore` puts {} back; it is written down in {}.", data.before, data.journal)
+        };
+        format!("The kernel's clock source is {after}; it was {}.{back}", data.before)
+    } else if data.after.as_ref() == Some(&data.before) {
+        format!("The kernel's clock source is {after}, as before.")
+    } else {
+        format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
+    }));
+    let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
+    blocks.push(Block::Text(format!(
+        "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
+         kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
+        data.stopwatch,
+        data.head.machine.line()
+    )));
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLOCKS, RunData, run_page, with_ratios};
+    use crate::{
+        golden,
+        kernel_clocksources::{Cost, NotTaken},
+        output::Document,
+        read_cost::{InARow, Singly},
+    };
+
+    fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {
+        Cost {
+            clock_source: clock_source.to_owned(),
+            clock,
+            read_path: if clock_source == "tsc" { "vdso" } else { "syscall" },
+            in_a_row: InARow {
+                calls: 20_000,
+                complete: true,
+                total_s: per_call_ns * 2e-5,
+                user_s: 0.002,
+                system_s: 0.021,
+                per_call_ns: Some(per_call_ns),
+            },
+            ratio_to_first: None,
+            singly: Singly {
+                single_samples: Some(20_000),
+                single_p50_ns: Some(per_call_ns),
+                single_p99_ns: Some(per_call_ns * 1.5),
+                single_p999_ns: Some(per_call_ns * 2.0),
+                single_max_ns: Some(per_call_ns * 900.0),
+            },
+            resolution_ns: Some(1),
+            granularity_ns: (clock_source == "tsc").then_some(10.0),
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_printed_to_the_letter() {
+        let under = |name: &'static str, factor: f64| {
+            (1_u8..).zip(CLOCKS).map(move |(place, clock)| cost(name, clock, factor * f64::from(place)))
+        };
+        let results = with_ratios(under("tsc", 10.0).chain(under("acpi_pm", 800.0)).collect());
+        let data = RunData {
+            head: golden::head("clocksource-compare"),
+            cpu: Some(1),
+            stopwatch: "tsc".to_owned(),
+            before: "tsc".to_owned(),
+            after: Some("tsc".to_owned()),
+            wanted: ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec(),
+            not_taken: vec![NotTaken {
+                clock_source: "hpet".to_owned(),
+                reason: "the kernel overrode the wish".to_owned(),
+            }],
+            journal: "/run/hpt/journal".to_owned(),
+            interrupted: true,
+            away: Vec::new(),
+            results,
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("clocksource-compare", &Document::new(&data, "results", run_page(&data)));
+        let data = RunData { head: golden::head("clocksource-set"), after: Some("acpi_pm".to_owned()), ..data };
+        golden::assert("clocksource-set", &Document::new(&data, "results", run_page(&data)));
+    }
+
+    #[test]
+    fn ratios_are_to_the_same_clock_under_the_first_source() {
+        let results = vec![cost("tsc", "monotonic", 10.0), cost("tsc", "tai", 20.0), cost("hpet", "tai", 100.0)];
+        let ratios: Vec<_> = with_ratios(results).into_iter().map(|cost| cost.ratio_to_first).collect();
+        assert_eq!(ratios, [Some(1.0), Some(1.0), Some(5.0)]);
+        assert!(with_ratios(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,214 @@
+//! `hpt clocksource`: every clocksource with its cost and its risk, why one is missing, and the boot parameters.
+//! Changes nothing.
+
+use hpt_core::{
+    Host,
+    host::{BootParameter, KnownParameter, LogLine},
+    knobs::{ClockSourceOutline, KnownClockSource, outline_clock_sources},
+};
+use serde::Serialize;
+
+use crate::{
+    document_head::Head,
+    output::{Answer, Block, Cell, Document, Tone},
+};
+
+/// One clock source, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    name: String,
+    available: bool,
+    current: bool,
+    what: Option<&'static str>,
+    cost: Option<&'static str>,
+    risk: Option<&'static str>,
+    known_because: &'static str,
+    log_says: Vec<String>,
+}
+
+/// What came of reading the kernel's log.
+#[derive(Debug, Serialize)]
+pub(super) struct Log {
+    readable: bool,
+    from_the_beginning: bool,
+    reason: Option<String>,
+    remedy: Option<&'static str>,
+}
+
+/// A boot parameter.
+#[derive(Debug, Serialize)]
+pub(super) struct Parameter {
+    parameter: String,
+    set: bool,
+    effect: Option<&'static str>,
+    helps: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ListData {
+    #[serde(flatten)]
+    head: Head,
+    sources: Vec<Row>,
+    log: Log,
+    command_line_readable: bool,
+    boot_parameters: Vec<Parameter>,
+    notes: Vec<String>,
+}
+
+pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
+    let outline = outline_clock_sources(host);
+    let set = host.boot_parameters();
+    let data = ListData {
+        head: Head::of("clocksource", host),
+        sources: rows(&outline),
+        log: log(&outline),
+        command_line_readable: set.is_some(),
+        boot_parameters: parameters(host, &set.unwrap_or_default()),
+        notes,
+    };
+    let answer = if data.sources.is_empty() { Answer::Unknown } else { Answer::Yes };
+    let blocks = list_page(&data);
+    Document { answer, ..Document::new(&data, "sources", blocks) }
+}
+
+pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<Row> {
+    let known = |known: Option<&'static KnownClockSource>| {
+        (known.map(|known| known.what), known.map(|known| known.cost), known.map(|known| known.risk))
+    };
+    let listed = outline.listed.iter().map(|source| {
+        let (what, cost, risk) = known(source.known);
+        Row {
+            name: source.name.clone(),
+            available: true,
+            current: source.current,
+            what,
+            cost,
+            risk,
+            known_because: "the kernel offers it",
+            log_says: Vec::new(),
+        }
+    });
+    let absent = outline.absent.iter().map(|source| {
+        let (what, cost, risk) = known(source.known);
+        Row {
+            name: source.name.clone(),
+            available: false,
+            current: false,
+            what,
+            cost,
+            risk,
+            known_because: source.had,
+            log_says: source.said.iter().map(log_line).collect(),
+        }
+    });
+    listed.chain(absent).collect()
+}
+
+/// As dmesg prints it.
+pub(super) fn log_line(line: &LogLine) -> String {
+    format!("[{:5}.{:06}] {}", line.at_us / 1_000_000, line.at_us % 1_000_000, line.text)
+}
+
+pub(super) fn log(outline: &ClockSourceOutline) -> Log {
+    match &outline.log {
+        Ok(from_the_beginning) => {
+            Log { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
+        }
+        Err(reason) => Log {
+            readable: false,
+            from_the_beginning: false,
+            reason: Some(reason.to_string()),
+            remedy: reason.remedy(),
+        },
+    }
+}
+
+/// Those that are set and bear on clock sources, and those that could be.
+pub(super) fn parameters(host: &Host, set: &[BootParameter]) -> Vec<Parameter> {
+    let set: Vec<&BootParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
+    let is_set = |known: &KnownParameter| set.iter().any(|parameter| parameter.known() == Some(known));
+    let now = set.iter().map(|parameter| Parameter {
+        parameter: parameter.text.clone(),
+        set: true,
+        effect: parameter.known().map(|known| known.effect),
+        helps: parameter.known().map(|known| known.helps),
+    });
+    let others = KnownParameter::all(host.facts().architecture).filter(|known| !is_set(known));
+    let others = others.map(|known| Parameter {
+        parameter: known.text.to_owned(),
+        set: false,
+        effect: Some(known.effect),
+        helps: Some(known.helps),
+    });
+    now.chain(others).collect()
+}
+
+pub(super) fn list_page(data: &ListData) -> Vec<Block> {
+    let mut blocks = vec![Block::Facts(data.head.machine.facts())];
+    for row in &data.sources {
+        let state = match (row.available, row.current) {
+            (true, true) => "in use",
+            (true, false) => "available",
+            (false, _) => "not on the kernel's list",
+        };
+        let unknown = "not known to hpt";
+        let mut lines = vec![line("is", row.what.unwrap_or(unknown), Tone::Plain)];
+        lines.extend(row.cost.map(|cost| line("costs", cost, Tone::Plain)));
+        lines.extend(row.risk.map(|risk| line("risks", risk, Tone::Plain)));
+        if !row.available {
+            lines.push(line("missing", &missing(row, &data.log), Tone::Bad));
+            lines.extend(row.log_says.iter().map(|said| line("log", said, Tone::Plain)));
+        }
+        blocks.push(Block::Section(format!("{}: {state}", row.name), lines));
+    }
+    if data.sources.is_empty() {
+        let text = "Nothing can be told: /sys/devices/system/clocksource cannot be read; mount /sys.";
+        blocks.push(Block::Text(text.to_owned()));
+    }
+    blocks.push(Block::Text(match (&data.log.reason, data.log.from_the_beginning) {
+        (Some(reason), _) => {
+            let remedy = data.log.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            format!("The kernel's log was not read, so what it dropped, and why, is not known: {reason}{remedy}.")
+        }
+        (None, true) => "The kernel's log was read from its beginning.".to_owned(),
+        (None, false) => "The kernel's log was read, and has forgotten its beginning.".to_owned(),
+    }));
+    let parameters = |set: bool| data.boot_parameters.iter().filter(move |parameter| parameter.set == set);
+    let now: Vec<Vec<Cell>> = parameters(true)
+        .map(|parameter| {
+            let effect = parameter.effect.unwrap_or("bears on clock sources; this value is not known to hpt");
+            vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(effect)]
+        })
+        .collect();
+    blocks.push(match (data.command_line_readable, now.is_empty()) {
+        (false, _) => {
+            Block::Text("Which boot parameters are set is not known: /proc/cmdline cannot be read.".to_owned())
+        }
+        (true, true) => Block::Text("No boot parameter is set that bears on clock sources.".to_owned()),
+        (true, false) => Block::Section("Boot parameters that are set".to_owned(), now),
+    });
+    let others = parameters(false).map(|parameter| {
+        let (effect, helps) = (parameter.effect.unwrap_or_default(), parameter.helps.unwrap_or_default());
+        vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(format!("{effect}. Helps {helps}"))]
+    });
+    blocks.push(Block::Section("Boot parameters that may help".to_owned(), others.collect()));
+    blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
+    blocks
+}
+
+pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
+    vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
+}
+
+/// Why a source is not on the list, as far as that is known.
+pub(super) fn missing(row: &Row, log: &Log) -> String {
+    let why = match (row.log_says.is_empty(), log.readable, log.from_the_beginning) {
+        (false, ..) => "the kernel's log says why",
+        (true, false, _) => "the log, which would say why, was not read",
+        (true, true, true) => {
+            "the log says nothing of it: it may have been unbound, or never fit for high-resolution timers"
+        }
+        (true, true, false) => "what is left of the log says nothing of it",
+    };
+    format!("{}; {why}", row.known_because)
+}

@@ -1,0 +1,61 @@
+//! `hpt clocksource`: what the kernel tells the time by, what else it could, and what that would cost.
+
+mod compare;
+mod costs;
+mod list;
+mod set;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use self::{
+    compare::{CompareArguments, compare_all},
+    list::list,
+    set::{SetArguments, set_one},
+};
+use crate::{
+    arguments::{after_help, without_metrics},
+    context::Context,
+    exit::Failure,
+    output::Document,
+};
+
+const EXAMPLES: &str = "  \
+  hpt clocksource                    what there is, and why something is missing
+  sudo hpt clocksource compare       what clocks cost under each, and back again
+  sudo hpt clocksource set hpet      another one, until hpt restore";
+
+/// Say what the kernel tells the time by, what else it could, and what that costs
+///
+/// Each clock source stands with its cost and its risk; one that the kernel dropped, with what its log says of it; and the boot parameters that bear on
+/// them, with when they help.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Explain a captured machine instead of this one
+    #[arg(long, value_name = "DIR")]
+    host: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Set(SetArguments),
+    Compare(CompareArguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    match (&arguments.action, &arguments.host) {
+        (Some(_), Some(_)) => {
+            Err(Failure::Usage("--host explains a captured machine: nothing of it can be set or measured"))
+        }
+        (None, folder) => {
+            let captured = folder.as_deref().map(Context::captured).transpose()?;
+            Ok(list(captured.as_ref().unwrap_or(&context.host), context.notes()))
+        }
+        (Some(Action::Set(set)), None) => set_one(set, context),
+        (Some(Action::Compare(compare)), None) => compare_all(compare, context),
+    }
+}

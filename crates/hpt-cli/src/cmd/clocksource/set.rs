@@ -1,0 +1,172 @@
+//! `hpt clocksource set`: another clocksource for the whole machine, and the cost of a clock before and after.
+
+use clap::Args;
+use hpt_core::{
+    knobs::{Knob, KnobError, KnownClockSource},
+    realtime::Pinned,
+};
+
+use super::costs::{GUESSED_READ, RunArguments, RunData, run_page, with_ratios};
+use crate::{
+    arguments::after_help,
+    consent::consent,
+    context::Context,
+    document_head::Head,
+    exit::{Failure, causes},
+    kernel_clocksources::{NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
+    output::{Answer, Document, progress::Progress},
+    sampling::cpu_absences::Parts,
+};
+
+pub(super) const SET_EXAMPLES: &str = "  \
+  sudo hpt clocksource set hpet       asks before it does it
+  sudo hpt clocksource set tsc --yes  for scripts
+  sudo hpt restore                    back to what it was before hpt changed it";
+
+/// Make another clock source the current one, and measure a clock before and after
+///
+/// For the whole machine, until the next boot or `hpt restore`. Needs root, and asks before it does it. The kernel may override the wish: what it has
+/// afterwards is read back.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(SET_EXAMPLES))]
+pub(super) struct SetArguments {
+    /// The clock source, as the kernel calls it
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+pub(super) fn warning(from: &str, to: &str) -> String {
+    let known = KnownClockSource::named(to);
+    let known =
+        known.map(|known| format!("\nhpt: {to} costs: {}. Its risk: {}.", known.cost, known.risk)).unwrap_or_default();
+    format!(
+        "this makes {to} the clock source of the whole machine instead of {from}: every program's readings of clocks cost what it costs.{known}\n\
+         hpt: CLOCK_MONOTONIC_RAW goes on at its rate, and the kernel counts as not synchronised until a time daemon speaks again.\n\
+         hpt: It stays so until the next boot, or until `hpt restore`."
+    )
+}
+
+pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Document, Failure> {
+    let (name, run) = (&arguments.name, &arguments.run);
+    let sources = sources(context)?;
+    offered(context, &sources, name)?;
+    let journal = context.journal(run.store.as_deref())?;
+    let knob = Knob::clock_source();
+    let is_so = sources.current == *name;
+    let may = knob.may_be_set();
+    if !is_so {
+        knob.may_be_set()?;
+        if !consent(&warning(&sources.current, name), run.yes)? {
+            return Err(Failure::NotMeant);
+        }
+    }
+    context.signals.listen_until_the_end()?;
+    // Before anything is measured: what another one changes for a while, or one that was killed left behind, is not what the machine is set to.
+    let mut change = match may {
+        Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
+        Err(_) => None,
+    };
+    let pinned = context.pin(run.cpu)?;
+    let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
+    let instruments = Timing::of(context)?;
+    let progress =
+        Progress::new(2 * run.calls, GUESSED_READ.saturating_mul(u32::try_from(run.calls).unwrap_or(u32::MAX)));
+    let mut results = Vec::new();
+    measure(
+        context,
+        &instruments,
+        &sources.current,
+        &["monotonic"],
+        run.calls,
+        &|done| progress.at(done),
+        &mut results,
+    )?;
+    let (mut not_taken, mut notes) = (Vec::new(), context.notes());
+    if let Some(mut change) = change.take().filter(|_| !is_so && !context.interrupted()) {
+        match change.set(name) {
+            Ok(()) => {
+                change.keep()?;
+                let measured_before = results.len();
+                measure(
+                    context,
+                    &instruments,
+                    name,
+                    &["monotonic"],
+                    run.calls,
+                    &|done| progress.at(done),
+                    &mut results,
+                )?;
+                let is = knob.value()?;
+                if is != *name {
+                    results.truncate(measured_before);
+                    not_taken.push(NotTaken { clock_source: name.clone(), reason: did_not_stay(&is) });
+                }
+            }
+            Err(error @ KnobError::Overridden { .. }) => {
+                not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
+                notes.extend(given_up(change.restore())?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    drop(progress);
+    parts.end("all of them");
+    notes.extend(parts.notes());
+    if is_so {
+        notes.push(format!("{name} is the clock source already: nothing was changed"));
+    }
+    let after = knob.value().ok();
+    let answer = match &after {
+        Some(after) if after == name => Answer::Yes,
+        Some(_) => Answer::No,
+        None => Answer::Unknown,
+    };
+    let data = RunData {
+        head: Head::of("clocksource-set", &context.host),
+        cpu: pinned.as_ref().map(Pinned::cpu),
+        stopwatch: instruments.stopwatch_name(),
+        before: sources.current,
+        after,
+        wanted: vec![name.clone()],
+        not_taken,
+        journal: journal.path().to_string_lossy().into_owned(),
+        interrupted: context.interrupted(),
+        away: parts.away(),
+        results: with_ratios(results),
+        notes,
+    };
+    let blocks = run_page(&data);
+    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+}
+
+/// What came of giving up a wish that the kernel overrode. What somebody else has set right then is theirs: it is left alone and told, and is no failure of hpt's.
+pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
+    match restored {
+        Ok(()) => Ok(None),
+        Err(theirs @ KnobError::ChangedSince { .. }) => Ok(Some(causes(&theirs))),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, path::PathBuf};
+
+    use hpt_core::knobs::KnobError;
+
+    use super::given_up;
+
+    #[test]
+    fn what_somebody_else_sets_right_after_the_kernel_overrode_a_wish_is_told_and_no_failure() {
+        let path = || PathBuf::from("current_clocksource");
+        let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
+        let note = theirs.expect("the answer is what there is now").expect("it is told");
+        assert!(note.contains("acpi_pm") && note.contains("left alone"), "{note}");
+        assert!(matches!(given_up(Ok(())), Ok(None)));
+        let refused =
+            KnobError::Refused { path: path(), value: "tsc".to_owned(), cause: io::Error::from_raw_os_error(22) };
+        assert!(matches!(given_up(Err(refused)), Err(KnobError::Refused { .. })));
+    }
+}
