@@ -1,0 +1,310 @@
+//! `hpt experiment`: published measurements, made on this machine, beside what was published.
+
+mod page;
+mod rows;
+mod saved_parts;
+
+use std::{
+    cell::{Cell as Shared, RefCell},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, builder::PossibleValuesParser};
+use hpt_core::realtime::{Conduct, allowed_cpus};
+
+use self::{
+    page::page,
+    rows::{ExperimentData, PartRow, beside, data, of},
+    saved_parts::{Planned, SavedParts, expected},
+};
+use crate::{
+    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
+    context::Context,
+    exit::{Failure, say},
+    experiments::{Outlook, Part, RECIPES, Recipe, Run, Standing, Ways, in_one_line},
+    kernel_clocksources::Comparison,
+    output::{Align, Answer, Block, Cell, Column, Document, Table, progress::Progress, rounded},
+    sampling::{
+        cpu_absences,
+        realtime::{Alone, Settings, ThreadOptions},
+    },
+};
+
+const EXAMPLES: &str = "  \
+  hpt experiment                       what there is, and how long it takes
+  hpt experiment pairs --short         one of them, in seconds
+  hpt experiment all --short
+  sudo hpt experiment pairs isolated-core --resume
+  sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
+  sudo hpt experiment clock-sources --all-clock-sources";
+
+const BY: &str = "hpt experiment";
+/// Drawing is not for every sample.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+
+/// Repeat a published measurement on this machine, and print its figures beside the published ones
+///
+/// Without a name: what there is. Each part is kept as soon as it is finished, and the long ones now and then, so that `--resume` goes on where an earlier run of this boot was
+/// ended.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+pub(crate) struct Arguments {
+    /// Names of experiments, or `all`
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(RECIPES.iter().map(|recipe| recipe.name).chain(["all"])))]
+    names: Vec<String>,
+    /// Make each in seconds: fewer samples, which the result says
+    #[arg(long, conflicts_with = "repeat")]
+    short: bool,
+    /// Take so many samples in place of as many as were published; 1e4 is understood
+    #[arg(long, value_name = "N", value_parser = calls)]
+    repeat: Option<u64>,
+    /// Take parts that were finished before, in this boot, in the same way and with the same number of samples, as they were; go on with those that were ended
+    #[arg(long, requires = "names")]
+    resume: bool,
+    /// Run on this CPU; `any` does not pin [default: the highest allowed]
+    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    cpu: Option<CpuChoice>,
+    #[command(flatten)]
+    alone: Alone,
+    /// Machine: make clock-sources under each clock source that the kernel offers, one after the other, and put the first one back; asks before
+    #[arg(long, requires = "names")]
+    all_clock_sources: bool,
+    /// Do not ask
+    #[arg(long, requires = "all_clock_sources")]
+    yes: bool,
+    /// Where finished parts are kept [default: XDG_STATE_HOME/hpt, else ~/.local/state/hpt]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Where settings of the machine are written down before they are changed, for `hpt restore` [default: /run/hpt]
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let recipes = arguments.recipes();
+    if recipes.is_empty() {
+        context.signals.listen()?;
+        return Ok(list(arguments, context));
+    }
+    // Before this thread is pinned: then it may run on one only.
+    let mut ways = arguments.ways(&recipes, context)?;
+    let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
+    ways.cpu = held.cpu();
+    if arguments.changes_the_machine() { context.signals.listen_until_the_end() } else { context.signals.listen() }?;
+    let thread = held.settings();
+    let of_all = conditions(context, &thread, held.cpu());
+    let warnings = RefCell::new(Vec::new());
+    let conditions = |recipe: &Recipe| {
+        let outlook = recipe.way.map_or_else(|| Ok(Outlook::default()), |way| way(context, &ways))?;
+        outlook.notes.iter().for_each(|note| say(note));
+        warnings.borrow_mut().extend(outlook.warnings);
+        Ok([of_all.clone(), outlook.conditions].concat())
+    };
+    let conditions = recipes.iter().map(|recipe| conditions(recipe)).collect::<Result<Vec<_>, Failure>>()?;
+
+    let kept = SavedParts::open(arguments.resume, arguments.store.as_deref(), context);
+    let plans = recipes.iter().zip(&conditions);
+    let plans: Vec<(&Recipe, Vec<Planned<'_>>)> =
+        plans.map(|(&recipe, conditions)| (recipe, arguments.plan(recipe, conditions, &kept))).collect();
+    // Before an hour has passed, and not after.
+    kept.tell(say);
+    let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
+    let progress = Progress::new(1, expected);
+    let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut presence = cpu_absences::Parts::of(held.cpu(), context);
+    for (recipe, plan) in plans {
+        progress.name(recipe.name);
+        let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
+        for planned in plan {
+            let shown = Shared::new(Instant::now());
+            let report = |done: f64| {
+                if shown.get().elapsed() >= DRAW_EVERY {
+                    shown.set(Instant::now());
+                    let passed = passed + planned.expected().mul_f64(done.clamp(0.0, 1.0));
+                    progress.at_fraction(passed.as_secs_f64() / expected.as_secs_f64().max(1e-9));
+                }
+            };
+            let taken_up = planned.count - planned.left();
+            let first = figures.len();
+            let state = if planned.left() == 0 {
+                figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
+                "taken up"
+            } else if context.interrupted() {
+                figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
+                "not begun"
+            } else {
+                let keep = |made, figures| {
+                    kept.keep(recipe, &planned, made, figures);
+                    kept.tell(|note| progress.aside(|| say(note)));
+                };
+                let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
+                let run = Run {
+                    context,
+                    ways: &ways,
+                    count: planned.left(),
+                    before,
+                    progress: &report,
+                    keep: &|done, figures| keep(taken_up + done, figures),
+                    warnings: &warnings,
+                };
+                let outcome = (planned.part.measure)(&run);
+                presence.end(format!("{} {}", recipe.name, planned.part.name));
+                match outcome {
+                    Ok(found) => {
+                        figures.extend(found.iter().cloned());
+                        if context.interrupted() {
+                            "interrupted"
+                        } else {
+                            keep(planned.count, found);
+                            "measured"
+                        }
+                    }
+                    // What others measured is not lost for it.
+                    Err(failure) => {
+                        failed = Some(in_one_line(&failure));
+                        figures.extend_from_slice(before);
+                        "failed"
+                    }
+                }
+            };
+            passed += planned.expected();
+            parts.push(PartRow {
+                name: planned.part.name,
+                full_count: planned.part.count,
+                count: planned.count,
+                taken_up,
+                reached: figures[first..].iter().map(|figure| figure.samples).max().unwrap_or(0),
+                expected_s: rounded(self::expected(planned.part, planned.count).as_secs_f64()),
+                state,
+            });
+        }
+        rows.extend(beside(recipe, figures, failed.as_deref()));
+        made.push(of(recipe, parts));
+    }
+    drop(progress);
+    let mut warnings = warnings.into_inner();
+    warnings.extend(held.end());
+    let notes = [context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
+    let data = data(context, (ways.cpu, Some(thread)), made, rows, notes);
+    let answer = answer(&data, &warnings);
+    let blocks = page(&data);
+    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+}
+
+/// No, where this machine does not show all that was published of such machines.
+fn answer(data: &ExperimentData, warnings: &[String]) -> Answer {
+    let measured = data.results.iter().any(|row| row.state == Standing::Measured);
+    let missing = data.results.iter().any(|row| row.state == Standing::Missing);
+    match (measured && warnings.is_empty(), missing) {
+        (false, _) => Answer::Unknown,
+        (true, true) => Answer::No,
+        (true, false) => Answer::Yes,
+    }
+}
+
+/// What makes any part another measurement where it is another.
+fn conditions(context: &Context, thread: &Settings, cpu: Option<usize>) -> Vec<String> {
+    let source = context.host.clock_sources().current.unwrap_or_default();
+    vec![
+        format!("hpt {}", env!("CARGO_PKG_VERSION")),
+        format!("clock source {source}"),
+        thread.words(cpu),
+        format!("capabilities {}", capabilities(context)),
+    ]
+}
+
+/// What the process may do, as the kernel tells it: by another right, another class.
+fn capabilities(context: &Context) -> String {
+    let status = context.host.read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status).into_owned();
+    status.lines().find_map(|line| line.strip_prefix("CapEff:")).map_or_else(String::new, |set| set.trim().to_owned())
+}
+
+impl Arguments {
+    fn recipes(&self) -> Vec<&'static Recipe> {
+        let all = self.names.iter().any(|name| name == "all");
+        let wanted = |recipe: &&&Recipe| all || self.names.iter().any(|name| name == recipe.name);
+        RECIPES.iter().filter(wanted).copied().collect()
+    }
+
+    fn changes_the_machine(&self) -> bool {
+        self.alone != Alone::default() || self.all_clock_sources
+    }
+
+    /// What is asked of the machine. Refused here where it is refused at all: before an hour has passed.
+    fn ways(&self, recipes: &[&Recipe], context: &Context) -> Result<Ways, Failure> {
+        let makes = |name: &str| recipes.iter().any(|recipe| recipe.name == name);
+        if self.alone != Alone::default() && !makes("isolated-core") {
+            return Err(Failure::Usage(
+                "--no-throttling, --no-turbo and --governor go with the experiment isolated-core",
+            ));
+        }
+        if self.all_clock_sources && !makes("clock-sources") {
+            return Err(Failure::Usage("--all-clock-sources goes with the experiment clock-sources"));
+        }
+        if self.alone.no_throttling && allowed_cpus().len() <= 1 {
+            return Err(Failure::Usage(
+                "a real-time thread that never waits, on the only CPU and without throttling, would stop the machine; leave out --no-throttling",
+            ));
+        }
+        let journal = self.journal.as_deref();
+        let meant = |()| Comparison::asked(context, &[], self.yes, journal);
+        Ok(Ways {
+            cpu: None,
+            alone: self.alone.clone(),
+            clock_sources: self.all_clock_sources.then_some(()).map(meant).transpose()?,
+            journal: self.journal.clone(),
+        })
+    }
+
+    fn count(&self, part: &Part) -> u64 {
+        if self.short { part.short } else { self.repeat.unwrap_or(part.count) }
+    }
+
+    fn plan<'a>(&self, recipe: &'static Recipe, conditions: &'a [String], kept: &SavedParts) -> Vec<Planned<'a>> {
+        let planned = |part| {
+            let mut planned = Planned { part, count: self.count(part), conditions, before: None };
+            planned.before = kept.find(recipe, &planned);
+            planned
+        };
+        recipe.parts.iter().map(planned).collect()
+    }
+}
+
+/// What there is, with the published figures.
+fn list(arguments: &Arguments, context: &Context) -> Document {
+    let part = |part: &'static Part| PartRow {
+        name: part.name,
+        full_count: part.count,
+        count: arguments.count(part),
+        taken_up: 0,
+        reached: 0,
+        expected_s: rounded(expected(part, arguments.count(part)).as_secs_f64()),
+        state: "not begun",
+    };
+    let made = RECIPES.iter().map(|recipe| of(recipe, recipe.parts.iter().map(part).collect())).collect();
+    let rows = RECIPES.iter().flat_map(|recipe| beside(recipe, Vec::new(), None)).collect();
+    let data = data(context, (None, None), made, rows, context.notes());
+    let columns = vec![
+        Column("name", Align::Left),
+        Column("takes about", Align::Right),
+        Column("in short", Align::Right),
+        Column("what it measures, and where and on what that was published", Align::Left),
+    ];
+    let rows = RECIPES.iter().map(|recipe| {
+        let time = |count: &dyn Fn(&Part) -> u64| {
+            let sum: Duration = recipe.parts.iter().map(|part| expected(part, count(part))).sum();
+            humantime::format_duration(Duration::from_secs(sum.as_secs().max(1))).to_string()
+        };
+        vec![
+            Cell::strong(recipe.name),
+            Cell::plain(time(&|part| arguments.repeat.unwrap_or(part.count))),
+            Cell::plain(time(&|part| part.short)),
+            Cell::plain(format!("{}; {}: {}", recipe.title, recipe.published_in, recipe.hardware)),
+        ]
+    });
+    let how = "`hpt experiment NAME...` makes them, `hpt experiment all` all of them; --short in seconds. Ctrl-C prints what is there, and --resume goes on.";
+    let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
+    Document::new(&data, "results", blocks)
+}

@@ -1,0 +1,205 @@
+//! What `hpt experiment` found, for people.
+//! Measures nothing.
+
+use super::rows::{ExperimentData, FigureRow, PartRow};
+use crate::{
+    experiments::decimals,
+    output::{Align, Block, Cell, Column, Table, chart, remarks, rounded},
+};
+
+/// About three figures, and more of a large one where the published one beside it has more.
+pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
+    let Some(value) = value else { return Cell::faint("-") };
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size >= 100.0 => {
+            let beside = beside.map(|beside| beside.to_string()).unwrap_or_default();
+            beside.split_once('.').map_or(0, |(_, decimals)| decimals.len())
+        }
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        size => decimals(10_f64.powf(size.log10().floor() - 2.0)),
+    };
+    Cell::plain(format!("{value:.decimals$}"))
+}
+
+/// How many samples are below each of 1, 2, 3, 5, 7, 10, 20, …, and not below the one before; first those below a whole unit.
+pub(super) fn classes(distribution: &[(f64, u64)]) -> String {
+    let mut classes: Vec<(f64, u64)> = Vec::new();
+    for &(length, samples) in distribution {
+        let power = 10_f64.powf(length.max(1.0).log10().floor());
+        let ends = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0].map(|digit| rounded(digit * power));
+        let end = ends.into_iter().find(|&end| end > length).unwrap_or(f64::INFINITY);
+        match classes.last_mut().filter(|(last, _)| *last >= end) {
+            Some((_, all)) => *all += samples,
+            None => classes.push((end, samples)),
+        }
+    }
+    let classes = classes.into_iter().map(|(end, samples)| format!("< {end}: {samples}"));
+    classes.collect::<Vec<_>>().join(", ")
+}
+
+/// A letter for each way in which figures came about.
+pub(super) fn letter(place: usize) -> String {
+    let letters: Vec<char> = ('a'..='z').collect();
+    match place / letters.len() {
+        0 => letters[place].to_string(),
+        round => format!("{}{round}", letters[place % letters.len()]),
+    }
+}
+
+pub(super) fn page(data: &ExperimentData) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for made in &data.experiments {
+        let title = vec![Cell::plain(format!("{} ({}; {})", made.title, made.published_in, made.hardware))];
+        blocks.push(Block::Section(made.name.to_owned(), vec![title]));
+        let columns = ["", "unit", "published", "here", "p50", "p99", "max", "by"];
+        let mut columns: Vec<_> = columns.map(|name| Column(name, Align::Right)).to_vec();
+        columns[0] = Column("", Align::Left);
+        let rows: Vec<&FigureRow> = data.results.iter().filter(|row| row.experiment == made.name).collect();
+        let mut hows: Vec<&str> = Vec::new();
+        for row in &rows {
+            if !hows.contains(&row.how.as_str()) {
+                hows.push(&row.how);
+            }
+        }
+        let cells = rows.iter().map(|row| {
+            let by = hows.iter().position(|how| *how == row.how).map_or_else(String::new, letter);
+            vec![
+                Cell::plain(row.what.clone()),
+                Cell::plain(row.unit.clone()),
+                Cell::or_dash(row.published.map(|value| value.to_string())),
+                figure(row.measured, row.published),
+                figure(row.p50, None),
+                figure(row.p99, None),
+                figure(row.max, None),
+                Cell::plain(by),
+            ]
+        });
+        blocks.push(Block::Table(Table { columns, rows: cells.collect() }));
+        let hows = hows.iter().enumerate().map(|(place, how)| vec![Cell::plain(format!("{}: {how}", letter(place)))]);
+        blocks.push(Block::Section("By, or why not".to_owned(), hows.collect()));
+        let spread = rows.iter().filter(|row| !row.distribution.is_empty());
+        let spread =
+            spread.map(|row| vec![Cell::plain(format!("{} ({}): {}", row.what, row.unit, classes(&row.distribution)))]);
+        let spread: Vec<_> = spread.collect();
+        if !spread.is_empty() {
+            blocks.push(Block::Section("How many were that long".to_owned(), spread));
+        }
+        blocks.push(Block::Text(format!(
+            "Samples: {}. What differs: {}. Here: {}.",
+            samples(&made.parts),
+            made.differs,
+            here(data)
+        )));
+    }
+    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks
+}
+
+/// How many were asked for, and what came of it.
+pub(super) fn samples(parts: &[PartRow]) -> String {
+    let parts = parts.iter().map(|part| {
+        let fewer =
+            if part.count == part.full_count { String::new() } else { format!(" in place of {}", part.full_count) };
+        let before = if part.taken_up > 0 && part.taken_up < part.count {
+            format!(", {} of them by an earlier run", part.taken_up)
+        } else {
+            String::new()
+        };
+        let reached = if part.state == "interrupted" { format!(" at {}", part.reached) } else { String::new() };
+        format!("{}: {}{fewer}, {}{reached}{before}", part.name, part.count, part.state)
+    });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// What it was measured on.
+pub(super) fn here(data: &ExperimentData) -> String {
+    let thread = data.thread.as_ref().map(|thread| format!("{}; ", thread.words(data.cpu))).unwrap_or_default();
+    let machine = &data.head.machine;
+    // What emulates it is in its line.
+    let runs_it =
+        if machine.emulator().is_some() { None } else { chart::runs_it(None, machine.hypervisor(), machine.board()) };
+    let runs_it = runs_it.map(|runs_it| format!(", {runs_it}")).unwrap_or_default();
+    format!("{thread}{}{runs_it}", machine.line())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{classes, figure, letter, page};
+    use crate::{
+        cmd::experiment::rows::{ExperimentData, PartRow, beside, of},
+        experiments::{Measured, RECIPES, Standing},
+        golden,
+        output::Document,
+        sampling::realtime::tests::example,
+    };
+
+    #[test]
+    fn a_run_is_printed_to_the_letter() {
+        let recipe = RECIPES.iter().find(|recipe| recipe.name == "period").expect("it is listed");
+        let measured = vec![
+            Measured {
+                p50: Some(20.0),
+                distribution: vec![(19.5, 150), (20.0, 49), (2_500.0, 1)],
+                ..Measured::figure("100 µs, system's clock", 31.25, "ns", 200, "monotonic")
+            },
+            Measured::missing(
+                "100 µs, cycle counter",
+                "ns",
+                "there is no counter that programs may read; see hpt probe",
+            ),
+            Measured::figure("something else", 1_234.5, "ns", 200, "by itself"),
+        ];
+        let part = |name, count, state| PartRow {
+            name,
+            full_count: 1_000,
+            count,
+            taken_up: if state == "taken up" { count } else { 0 },
+            reached: if state == "interrupted" { 70 } else { 0 },
+            expected_s: 0.04,
+            state,
+        };
+        let data = ExperimentData {
+            head: golden::head("experiment"),
+            cpu: Some(1),
+            thread: Some(example()),
+            interrupted: true,
+            experiments: vec![of(recipe, vec![part("100 µs", 200, "taken up"), part("1 ms", 1_000, "interrupted")])],
+            results: beside(recipe, measured, None),
+            notes: vec!["a note".to_owned()],
+        };
+        golden::assert("experiment", &Document::new(&data, "results", page(&data)));
+    }
+
+    #[test]
+    fn what_was_not_measured_says_why() {
+        let recipe = RECIPES.iter().find(|recipe| recipe.name == "period").expect("it is listed");
+        let failed = beside(recipe, Vec::new(), Some("it takes root"));
+        assert!(failed.iter().all(|row| row.state == Standing::Missing && row.how == "it takes root"));
+        let not_made = beside(recipe, Vec::new(), None);
+        assert!(not_made.iter().all(|row| row.state == Standing::NotMade && !row.how.is_empty()));
+    }
+
+    #[test]
+    fn samples_are_in_classes_of_one_digit() {
+        assert_eq!(classes(&[]), "");
+        assert_eq!(
+            classes(&[(0.0, 1), (0.043, 2), (1.0, 3), (1.999, 4), (2.0, 5), (9.9, 6), (5_000.0, 7)]),
+            "< 1: 3, < 2: 7, < 3: 5, < 10: 6, < 7000: 7"
+        );
+        assert_eq!([0, 25, 26].map(letter), ["a", "z", "a1"]);
+    }
+
+    #[test]
+    fn figures_have_about_three_digits() {
+        let shown: Vec<_> = [0.016, 9.481, 61.985, 485.0, 0.007_427, 0.0]
+            .into_iter()
+            .map(|value| figure(Some(value), None).0)
+            .collect();
+        assert_eq!(shown, ["0.0160", "9.48", "62.0", "485", "0.00743", "0"]);
+        assert_eq!(figure(None, None).0, "-");
+        let beside = [(100.0391, 100.383), (0.0321, 0.806_555), (485.4, 288.0)];
+        assert_eq!(beside.map(|(value, beside)| figure(Some(value), Some(beside)).0), ["100.039", "0.0321", "485"]);
+    }
+}

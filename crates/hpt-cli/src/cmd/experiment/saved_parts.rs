@@ -1,0 +1,167 @@
+//! SavedPart parts of experiments, which are kept until the next boot: `--resume` continues with them.
+
+use std::{
+    cell::{Cell as Shared, RefCell},
+    path::Path,
+    time::Duration,
+};
+
+use hpt_core::state::{Binding, Locked, StateError, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    context::Context,
+    exit::{Failure, causes},
+    experiments::{Measured, Part, Recipe},
+};
+
+/// What every file of a finished part in the state folder begins with, and what the lock is called by.
+pub(super) const STATE: &str = "experiment";
+
+/// A part that was finished, or as far as it came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SavedPart {
+    pub(super) count: u64,
+    pub(super) made: u64,
+    /// What is to be the same for it to be the same measurement.
+    pub(super) conditions: Vec<String>,
+    pub(super) figures: Vec<Measured>,
+}
+
+impl SavedPart {
+    /// Whether it is the same measurement, of which less was made.
+    pub(super) fn is_less_than(&self, kept: &Self) -> bool {
+        self.count == kept.count && self.conditions == kept.conditions && self.made < kept.made
+    }
+}
+
+/// A part that is to be made.
+pub(super) struct Planned<'a> {
+    pub(super) part: &'static Part,
+    pub(super) count: u64,
+    pub(super) conditions: &'a [String],
+    pub(super) before: Option<SavedPart>,
+}
+
+impl Planned<'_> {
+    /// How many are still to be made.
+    pub(super) fn left(&self) -> u64 {
+        self.count - self.before.as_ref().map_or(0, |before| before.made)
+    }
+
+    pub(super) fn expected(&self) -> Duration {
+        expected(self.part, self.left())
+    }
+}
+
+pub(super) fn expected(part: &Part, count: u64) -> Duration {
+    Duration::from_secs_f64(part.each.as_secs_f64() * count as f64)
+}
+
+/// What was finished, and where it is kept: a file for each part, so that two who measure different ones do not take each other's away.
+pub(super) struct SavedParts {
+    pub(super) store: Option<(Store, Binding)>,
+    pub(super) resume: bool,
+    /// Somebody else measures at the same time, where this is not held.
+    pub(super) _alone: Option<Locked>,
+    pub(super) notes: RefCell<Vec<String>>,
+    /// How many of these were told.
+    pub(super) told: Shared<usize>,
+}
+
+impl SavedParts {
+    /// That nothing can be kept is told and keeps nobody from measuring.
+    pub(super) fn open(resume: bool, store: Option<&Path>, context: &Context) -> Self {
+        let mut kept = Self { store: None, resume, _alone: None, notes: RefCell::default(), told: Shared::new(0) };
+        if context.is_of_a_part() {
+            return kept;
+        }
+        let opened = context.store(store).and_then(|store| Ok((store, context.binding()?)));
+        let opened = opened.and_then(|(store, binding)| Ok((store.lock(STATE)?, store, binding)));
+        match opened {
+            Ok((alone, store, binding)) => {
+                if alone.is_none() {
+                    kept.note("another hpt experiment was measuring when this one began: each may have made the other late".to_owned());
+                }
+                (kept._alone, kept.store) = (alone, Some((store, binding)));
+            }
+            Err(Failure::State(error)) => kept.note(format!("finished parts are not kept: {}", causes(&error))),
+            Err(Failure::NoBootId) => kept.note(
+                "finished parts are not kept: they are bound to this boot, and /proc/sys/kernel/random/boot_id cannot be read; mount /proc".to_owned(),
+            ),
+            Err(failure) => kept.note(format!("finished parts are not kept: {}", causes(&failure))),
+        }
+        kept
+    }
+
+    pub(super) fn note(&self, note: String) {
+        let mut notes = self.notes.borrow_mut();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// Tells the notes that were not told yet.
+    pub(super) fn tell(&self, how: impl Fn(&str)) {
+        let notes = self.notes.borrow();
+        notes[self.told.replace(notes.len())..].iter().for_each(|note| how(note));
+    }
+
+    /// What an earlier run made of the same measurement.
+    pub(super) fn find(&self, recipe: &Recipe, planned: &Planned<'_>) -> Option<SavedPart> {
+        let Planned { part, count, conditions, .. } = *planned;
+        let (store, binding) = self.store.as_ref().filter(|_| self.resume)?;
+        let name = format!("{}, {}", recipe.name, part.name);
+        let payload = match store.load(&file_of(recipe, part, count), binding) {
+            Ok(payload) => payload,
+            Err(StateError::Missing { .. }) => return None,
+            Err(error) => {
+                self.note(format!("{name} is made anew: {}", causes(&error)));
+                return None;
+            }
+        };
+        let Ok(found) = serde_json::from_slice::<SavedPart>(&payload) else {
+            self.note(format!("{name} is made anew: what was kept of it was written by another version of hpt"));
+            return None;
+        };
+        if found.conditions != conditions {
+            let only_in = |one: &[String], other: &[String]| {
+                let only: Vec<_> = one.iter().filter(|condition| !other.contains(condition)).cloned().collect();
+                only.join("; ")
+            };
+            let (then, now) = (only_in(&found.conditions, conditions), only_in(conditions, &found.conditions));
+            self.note(format!("{name} is made anew: it was made in another way (then {then}; now {now})"));
+            return None;
+        }
+        let is_it = found.count == count && found.made > 0 && found.made <= count;
+        (is_it && (found.made == count || part.continues)).then_some(found)
+    }
+
+    pub(super) fn keep(&self, recipe: &Recipe, planned: &Planned<'_>, made: u64, figures: Vec<Measured>) {
+        let Some((store, binding)) = &self.store else { return };
+        let purpose = file_of(recipe, planned.part, planned.count);
+        let name = format!("{}, {}", recipe.name, planned.part.name);
+        let finished = SavedPart { count: planned.count, made, conditions: planned.conditions.to_vec(), figures };
+        match store.load(&purpose, binding) {
+            // What cannot be read may be good.
+            Err(error @ StateError::Unreadable { .. }) => {
+                return self.note(format!("{name} is not kept: {}", causes(&error)));
+            }
+            Ok(payload) if serde_json::from_slice(&payload).is_ok_and(|kept| finished.is_less_than(&kept)) => {
+                return self
+                    .note(format!("{name} is not kept: there is more of an earlier run, with which --resume goes on"));
+            }
+            _ => {}
+        }
+        let payload = serde_json::to_vec(&finished).expect("numbers and names have a JSON form");
+        if let Err(error) = store.save(&purpose, binding, &payload) {
+            self.note(format!("finished parts are not kept: {}", causes(&error)));
+        }
+    }
+}
+
+/// The file that a part is kept in; of another length it is another.
+pub(super) fn file_of(recipe: &Recipe, part: &Part, count: u64) -> String {
+    let name = part.name.replace('µ', "u").replace(' ', "-");
+    format!("{STATE}-{}-{name}-{count}", recipe.name)
+}
