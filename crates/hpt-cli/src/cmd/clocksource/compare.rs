@@ -3,7 +3,7 @@
 use clap::Args;
 use hpt_core::realtime::Pinned;
 
-use super::costs::{CLOCKS, GUESSED_READ, RunArguments, RunData, run_page, with_ratios};
+use super::costs::{CLOCKS, CostData, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
     arguments::after_help,
     context::Context,
@@ -29,7 +29,7 @@ pub(super) struct CompareArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     source: Vec<String>,
     #[command(flatten)]
-    run: RunArguments,
+    run: MeasuringArguments,
 }
 
 pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
@@ -47,7 +47,7 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
     drop(progress);
     parts.end("all of them");
     let warnings = compared.warnings;
-    let data = RunData {
+    let data = CostData {
         head: Head::of("clocksource-compare", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: compared.stopwatch,

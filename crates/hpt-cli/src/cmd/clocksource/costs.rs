@@ -23,7 +23,7 @@ pub(super) const CLOCKS: [&str; 7] =
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
-pub(super) struct RunArguments {
+pub(super) struct MeasuringArguments {
     /// Do not ask
     #[arg(long)]
     pub(super) yes: bool,
@@ -39,7 +39,7 @@ pub(super) struct RunArguments {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct RunData {
+pub(super) struct CostData {
     #[serde(flatten)]
     pub(super) head: Head,
     pub(super) cpu: Option<usize>,
@@ -69,7 +69,7 @@ pub(super) fn with_ratios(mut results: Vec<Cost>) -> Vec<Cost> {
     results
 }
 
-pub(super) fn run_page(data: &RunData) -> Vec<Block> {
+pub(super) fn run_page(data: &CostData) -> Vec<Block> {
     let columns = [
         Column("clock", Align::Left),
         Column("path", Align::Left),
@@ -132,7 +132,7 @@ pub(super) fn run_page(data: &RunData) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLOCKS, RunData, run_page, with_ratios};
+    use super::{CLOCKS, CostData, run_page, with_ratios};
     use crate::{
         golden,
         kernel_clocksources::{Cost, NotTaken},
@@ -172,7 +172,7 @@ mod tests {
             (1_u8..).zip(CLOCKS).map(move |(place, clock)| cost(name, clock, factor * f64::from(place)))
         };
         let results = with_ratios(under("tsc", 10.0).chain(under("acpi_pm", 800.0)).collect());
-        let data = RunData {
+        let data = CostData {
             head: golden::head("clocksource-compare"),
             cpu: Some(1),
             stopwatch: "tsc".to_owned(),
@@ -190,7 +190,7 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         golden::assert("clocksource-compare", &Document::new(&data, "results", run_page(&data)));
-        let data = RunData { head: golden::head("clocksource-set"), after: Some("acpi_pm".to_owned()), ..data };
+        let data = CostData { head: golden::head("clocksource-set"), after: Some("acpi_pm".to_owned()), ..data };
         golden::assert("clocksource-set", &Document::new(&data, "results", run_page(&data)));
     }
 

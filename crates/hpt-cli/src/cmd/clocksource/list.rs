@@ -15,7 +15,7 @@ use crate::{
 
 /// One clock source, for programs.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct ClocksourceRow {
     name: String,
     available: bool,
     current: bool,
@@ -28,7 +28,7 @@ pub(super) struct Row {
 
 /// What came of reading the kernel's log.
 #[derive(Debug, Serialize)]
-pub(super) struct Log {
+pub(super) struct LogState {
     readable: bool,
     from_the_beginning: bool,
     reason: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Log {
 
 /// A boot parameter.
 #[derive(Debug, Serialize)]
-pub(super) struct Parameter {
+pub(super) struct ParameterRow {
     parameter: String,
     set: bool,
     effect: Option<&'static str>,
@@ -48,10 +48,10 @@ pub(super) struct Parameter {
 pub(super) struct ListData {
     #[serde(flatten)]
     head: Head,
-    sources: Vec<Row>,
-    log: Log,
+    sources: Vec<ClocksourceRow>,
+    log: LogState,
     command_line_readable: bool,
-    boot_parameters: Vec<Parameter>,
+    boot_parameters: Vec<ParameterRow>,
     notes: Vec<String>,
 }
 
@@ -71,13 +71,13 @@ pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
     Document { answer, ..Document::new(&data, "sources", blocks) }
 }
 
-pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<Row> {
+pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
     let known = |known: Option<&'static KnownClockSource>| {
         (known.map(|known| known.what), known.map(|known| known.cost), known.map(|known| known.risk))
     };
     let listed = outline.listed.iter().map(|source| {
         let (what, cost, risk) = known(source.known);
-        Row {
+        ClocksourceRow {
             name: source.name.clone(),
             available: true,
             current: source.current,
@@ -90,7 +90,7 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<Row> {
     });
     let absent = outline.absent.iter().map(|source| {
         let (what, cost, risk) = known(source.known);
-        Row {
+        ClocksourceRow {
             name: source.name.clone(),
             available: false,
             current: false,
@@ -109,12 +109,12 @@ pub(super) fn log_line(line: &LogLine) -> String {
     format!("[{:5}.{:06}] {}", line.at_us / 1_000_000, line.at_us % 1_000_000, line.text)
 }
 
-pub(super) fn log(outline: &ClockSourceOutline) -> Log {
+pub(super) fn log(outline: &ClockSourceOutline) -> LogState {
     match &outline.log {
         Ok(from_the_beginning) => {
-            Log { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
+            LogState { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
         }
-        Err(reason) => Log {
+        Err(reason) => LogState {
             readable: false,
             from_the_beginning: false,
             reason: Some(reason.to_string()),
@@ -124,17 +124,17 @@ pub(super) fn log(outline: &ClockSourceOutline) -> Log {
 }
 
 /// Those that are set and bear on clock sources, and those that could be.
-pub(super) fn parameters(host: &Host, set: &[BootParameter]) -> Vec<Parameter> {
+pub(super) fn parameters(host: &Host, set: &[BootParameter]) -> Vec<ParameterRow> {
     let set: Vec<&BootParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
     let is_set = |known: &KnownParameter| set.iter().any(|parameter| parameter.known() == Some(known));
-    let now = set.iter().map(|parameter| Parameter {
+    let now = set.iter().map(|parameter| ParameterRow {
         parameter: parameter.text.clone(),
         set: true,
         effect: parameter.known().map(|known| known.effect),
         helps: parameter.known().map(|known| known.helps),
     });
     let others = KnownParameter::all(host.facts().architecture).filter(|known| !is_set(known));
-    let others = others.map(|known| Parameter {
+    let others = others.map(|known| ParameterRow {
         parameter: known.text.to_owned(),
         set: false,
         effect: Some(known.effect),
@@ -201,7 +201,7 @@ pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
 }
 
 /// Why a source is not on the list, as far as that is known.
-pub(super) fn missing(row: &Row, log: &Log) -> String {
+pub(super) fn missing(row: &ClocksourceRow, log: &LogState) -> String {
     let why = match (row.log_says.is_empty(), log.readable, log.from_the_beginning) {
         (false, ..) => "the kernel's log says why",
         (true, false, _) => "the log, which would say why, was not read",

@@ -6,7 +6,7 @@ use hpt_core::{
     realtime::Pinned,
 };
 
-use super::costs::{GUESSED_READ, RunArguments, RunData, run_page, with_ratios};
+use super::costs::{CostData, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
     arguments::after_help,
     consent::consent,
@@ -34,7 +34,7 @@ pub(super) struct SetArguments {
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    run: RunArguments,
+    run: MeasuringArguments,
 }
 
 pub(super) fn warning(from: &str, to: &str) -> String {
@@ -123,7 +123,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         Some(_) => Answer::No,
         None => Answer::Unknown,
     };
-    let data = RunData {
+    let data = CostData {
         head: Head::of("clocksource-set", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: instruments.stopwatch_name(),
