@@ -24,7 +24,7 @@ use crate::{
     read_cost::{InARow, Singly},
     sampling::{
         cpu_absences::{self, Away, Parts},
-        realtime::pinned_to,
+        realtime_settings::pinned_to,
     },
     source_granularity::granularity,
     stopwatch::stopwatch,

@@ -17,7 +17,7 @@ use crate::{
     context::Context,
     exit::{Failure, causes, say},
     output::Format,
-    sampling::realtime::RealtimeOptions,
+    sampling::realtime_options::RealtimeOptions,
 };
 
 const AFTER_HELP: &str = "\

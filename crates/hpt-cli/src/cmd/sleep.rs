@@ -21,7 +21,8 @@ use crate::{
     },
     sampling::{
         cpu_absences::{self, Away, Parts},
-        realtime::{Settings, ThreadOptions},
+        realtime_options::ThreadOptions,
+        realtime_settings::Settings,
     },
 };
 
@@ -224,7 +225,7 @@ fn page(data: &Data) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::{Data, Row, page, part};
-    use crate::{golden, output::Document, sampling::realtime::tests::example};
+    use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     context::Context,
     exit::Failure,
-    sampling::realtime::{RealtimeOptions, Settings},
+    sampling::{realtime_options::RealtimeOptions, realtime_settings::Settings},
 };
 
 /// From one delay's end to the next.

@@ -4,7 +4,7 @@
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 use super::figure::Measured;
-use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sampling::realtime::Alone};
+use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sampling::realtime_options::Alone};
 
 /// A published measurement.
 #[derive(Debug)]

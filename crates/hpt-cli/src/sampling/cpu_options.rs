@@ -4,7 +4,7 @@
 use clap::Args;
 use hpt_core::realtime::{Conduct, allowed_cpus};
 
-use super::realtime::RealtimeOptions;
+use super::realtime_options::RealtimeOptions;
 use crate::exit::Failure;
 
 pub(crate) const NOTHING_LEFT: &str = "real-time threads that never wait, on every CPU and without throttling, would stop the machine; leave out a CPU (--cpu), or --no-throttling (with \

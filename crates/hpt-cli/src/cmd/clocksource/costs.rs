@@ -12,7 +12,7 @@ use crate::{
     output::{Align, Block, Cell, Column, Table, Tone, remarks, rounded, short_time},
     sampling::{
         cpu_absences::{self, Away},
-        realtime::pinned_to,
+        realtime_settings::pinned_to,
     },
 };
 

@@ -27,7 +27,8 @@ use crate::{
     output::{Align, Answer, Block, Cell, Column, Document, Table, progress::Progress, rounded},
     sampling::{
         cpu_absences,
-        realtime::{Alone, Settings, ThreadOptions},
+        realtime_options::{Alone, ThreadOptions},
+        realtime_settings::Settings,
     },
 };
 

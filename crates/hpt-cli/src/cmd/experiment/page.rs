@@ -132,7 +132,7 @@ mod tests {
         experiments::{Measured, RECIPES, Standing},
         golden,
         output::Document,
-        sampling::realtime::tests::example,
+        sampling::realtime_settings::tests::example,
     };
 
     #[test]

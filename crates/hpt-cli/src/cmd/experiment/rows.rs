@@ -6,7 +6,7 @@ use crate::{
     context::Context,
     document_head::Head,
     experiments::{Measured, Recipe, Standing},
-    sampling::realtime::Settings,
+    sampling::realtime_settings::Settings,
 };
 
 /// A figure beside the published one.

@@ -21,7 +21,7 @@ use crate::{
     },
     sampling::{
         cpu_absences::{self, Away, Parts},
-        realtime::pinned_to,
+        realtime_settings::pinned_to,
     },
     signals::Signals,
     source_rate::frequency_of,

@@ -6,7 +6,7 @@ use crate::{
     context::Context,
     exit::Failure,
     output::{Align, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, short_time},
-    sampling::{cpu_absences, realtime::pinned_to},
+    sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 
 pub(super) fn print_interval(data: &IntervalData, context: &Context) -> Result<bool, Failure> {

@@ -121,7 +121,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::realtime::tests::example,
+        sampling::realtime_settings::tests::example,
     };
 
     #[test]

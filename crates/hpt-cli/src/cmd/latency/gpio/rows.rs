@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     document_head::Head,
-    sampling::{cpu_absences::Away, distribution::Figures, realtime::Settings},
+    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::Settings},
 };
 
 /// One figure, for programs.

@@ -9,7 +9,7 @@ use hpt_core::{
     realtime::Absence,
 };
 
-use crate::sampling::{cpu_absences::Away, realtime::Settings};
+use crate::sampling::{cpu_absences::Away, realtime_settings::Settings};
 
 /// Of each thread, the longest and the newest are told one by one.
 pub(super) const KEPT: usize = 100;

@@ -40,7 +40,7 @@ use crate::{
         cpu_absences::{self, Away},
         cpu_options::Threads,
         raw_samples::{BACKLOG, Raw, RawSample},
-        realtime::Settings,
+        realtime_settings::Settings,
         result_files::Keeping,
         run::{Attention, Run},
         run_length::{Extent, long},

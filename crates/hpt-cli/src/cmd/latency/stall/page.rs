@@ -164,7 +164,7 @@ mod tests {
         },
         golden,
         output::Document,
-        sampling::{cpu_absences, realtime::tests::example},
+        sampling::{cpu_absences, realtime_settings::tests::example},
     };
 
     const MS: u64 = 1_000_000;

@@ -12,7 +12,7 @@ use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
     document_head::Head,
     output::{latency_files::ThreadLatencies, rounded, short_time},
-    sampling::{cpu_absences::Away, distribution::tail, realtime::Settings},
+    sampling::{cpu_absences::Away, distribution::tail, realtime_settings::Settings},
 };
 
 /// One CPU, for programs.

@@ -39,7 +39,7 @@ use crate::{
         cpu_options::Threads,
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
-        realtime::Settings,
+        realtime_settings::Settings,
         result_files::Keeping,
         run::{Attention, Run},
         run_length::{Extent, Stint},

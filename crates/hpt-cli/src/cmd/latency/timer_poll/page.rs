@@ -68,7 +68,7 @@ mod tests {
         cmd::latency::timer_poll::rows::{Data, row},
         golden,
         output::{Document, latency_files},
-        sampling::{cpu_absences, realtime::tests::example, time_series::Course},
+        sampling::{cpu_absences, realtime_settings::tests::example, time_series::Course},
     };
 
     #[test]

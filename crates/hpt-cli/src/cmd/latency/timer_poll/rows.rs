@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     document_head::Head,
-    sampling::{cpu_absences::Away, distribution::Figures, realtime::Settings, time_series::Course},
+    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::Settings, time_series::Course},
 };
 
 /// One CPU, or all of them, for programs.

@@ -1,0 +1,251 @@
+//! Scheduling and system settings that are in effect during a run, and what was refused.
+//! Sets nothing: undoes what was set when it is dropped.
+
+use std::time::Duration;
+
+use hpt_core::{
+    knobs::KnobError,
+    realtime::{self, Conduct, InForce},
+};
+use serde::Serialize;
+
+use crate::exit::causes;
+
+/// All of it in force, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(super) held: realtime::Held,
+    pub(super) conduct: Conduct,
+    /// Not to be read without: what the kernel keeps for ordinary threads.
+    pub(super) has_fair_server: bool,
+}
+
+/// What is in force, for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Settings {
+    #[serde(flatten)]
+    pub(crate) in_force: InForce,
+    pub(crate) refused: Vec<Refused>,
+    /// What else is to be known.
+    #[serde(skip)]
+    remark: Option<&'static str>,
+}
+
+/// What was asked for and is not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Refused {
+    pub(crate) setting: &'static str,
+    pub(crate) reason: String,
+}
+
+/// From Linux 6.12 on.
+pub(super) fn has_fair_server(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (6, 12),
+        _ => false,
+    }
+}
+
+impl Held {
+    /// The CPU that the thread stays on.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        self.held.cpu()
+    }
+
+    /// What is in force now, as the kernel tells it.
+    pub(crate) fn settings(&self) -> Settings {
+        let refused = self.held.refused().iter();
+        let refused = refused.map(|refused| Refused { setting: refused.setting, reason: causes(&refused.error) });
+        let mut settings = Settings { in_force: self.held.in_force(), refused: refused.collect(), remark: None };
+        let may_be_kept_from = self.conduct == Conduct::Spins && settings.is_throttleable();
+        if self.has_fair_server && may_be_kept_from && settings.in_force.fair_server.is_none() {
+            settings.remark = Some(UNTOLD);
+        }
+        settings
+    }
+
+    /// Why turning throttling off was not all of it: nothing tells of a fair server that the kernel has.
+    pub(crate) fn fair_server_untold(&self) -> Option<&'static str> {
+        (self.has_fair_server && self.held.in_force().fair_server.is_none()).then_some(UNTOLD)
+    }
+
+    /// Undoes everything, and says which settings of the machine could not be put back.
+    pub(crate) fn end(self) -> Vec<String> {
+        let failed = self.held.undo();
+        let told = failed.iter().map(|error| match error {
+            KnobError::ChangedSince { .. } => causes(error),
+            _ => format!("a setting was not put back: {}; try `hpt restore`", causes(error)),
+        });
+        told.collect()
+    }
+}
+
+const UNTOLD: &str = "since Linux 6.12 a fair server keeps part of each second for ordinary threads that wait, whatever sched_rt_runtime_us says; how much was not \
+                      to be read: it takes root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel that is not locked down";
+
+impl Settings {
+    /// Whether the thread runs before those by which the kernel hands interrupts on, which have SCHED_FIFO 50 unless somebody changed that.
+    pub(crate) fn is_before_interrupts(&self) -> bool {
+        match self.in_force.policy.as_deref() {
+            Some("fifo" | "rr") => self.in_force.priority.is_some_and(|priority| priority >= 50),
+            policy => policy == Some("deadline"),
+        }
+    }
+
+    /// Those of a run of several threads: the first one's, on the CPUs of all of them, and what was refused to any of them or to the whole.
+    pub(crate) fn of_several(whole: &Self, threads: impl IntoIterator<Item = Self>) -> Self {
+        let mut threads = threads.into_iter();
+        let mut all = threads.next().unwrap_or_else(|| whole.clone());
+        for thread in threads {
+            all.in_force.cpus.extend(thread.in_force.cpus);
+            all.in_force.governors.extend(thread.in_force.governors);
+            all.refused.extend(thread.refused);
+        }
+        all.refused.extend(whole.refused.iter().cloned());
+        all.in_force.cpus.sort_unstable();
+        all.in_force.cpus.dedup();
+        all.in_force.governors.sort_unstable();
+        all.in_force.governors.dedup();
+        all.refused.sort();
+        all.refused.dedup();
+        all
+    }
+
+    /// What is to be said beside the result.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let refused = self.refused.iter().map(|Refused { setting, reason }| format!("without {setting}: {reason}"));
+        refused.chain(self.remark.map(str::to_owned)).collect()
+    }
+
+    fn is_throttleable(&self) -> bool {
+        matches!(self.in_force.policy.as_deref(), Some("fifo" | "rr"))
+    }
+
+    /// For people, behind where the thread runs.
+    pub(crate) fn words(&self, cpu: Option<usize>) -> String {
+        self.words_behind(pinned_to(cpu))
+    }
+
+    /// The same of threads that are pinned to these.
+    pub(crate) fn words_of_threads(&self, cpus: &[usize]) -> String {
+        match cpus {
+            [] => self.words(None),
+            [cpu] => self.words(Some(*cpu)),
+            _ => self.words_behind("A thread on each CPU".to_owned()),
+        }
+    }
+
+    fn words_behind(&self, mut words: String) -> String {
+        let told = &self.in_force;
+        let ns = Duration::from_nanos;
+        if let Some(policy) = told.policy.as_deref().filter(|&policy| policy != "other") {
+            words.push_str(&format!(", SCHED_{}", policy.to_uppercase()));
+            if let Some(priority) = told.priority {
+                words.push_str(&format!(" {priority}"));
+            }
+            if let Some((runtime, period)) = told.deadline_runtime_ns.zip(told.deadline_period_ns) {
+                words.push_str(&format!(" {:?}/{:?}", ns(runtime), ns(period)));
+            }
+        }
+        if self.is_throttleable() {
+            let kept = told.bandwidth.filter(|bandwidth| (0..bandwidth.period_us).contains(&bandwidth.runtime_us));
+            let us = |us: i64| Duration::from_micros(us.unsigned_abs());
+            if let Some(kept) = kept {
+                words.push_str(&format!(", throttled to {:?} of each {:?}", us(kept.runtime_us), us(kept.period_us)));
+            } else if told.bandwidth.is_some() {
+                words.push_str(", sched_rt_runtime_us off");
+            }
+            match told.fair_server.map(|server| (ns(server.runtime_ns), ns(server.period_ns))) {
+                Some((runtime, _)) if runtime.is_zero() => words.push_str(", fair server off"),
+                Some((runtime, period)) => {
+                    words.push_str(&format!(", {runtime:?} of each {period:?} kept for ordinary threads"));
+                }
+                None => {}
+            }
+        }
+        if told.locked_bytes.is_some_and(|bytes| bytes > 0) {
+            words.push_str(", memory locked");
+        }
+        match told.wake_latency_us {
+            Some(0) => words.push_str(", CPUs kept awake"),
+            // The kernel's default stands for no promise.
+            Some(us) if us < 1_000_000 => words.push_str(&format!(", CPUs waking within {us} µs")),
+            Some(_) | None => {}
+        }
+        if !told.governors.is_empty() {
+            words.push_str(&format!(", governor {}", told.governors.join(" and ")));
+        }
+        match told.turbo {
+            Some(true) => words.push_str(", turbo on"),
+            Some(false) => words.push_str(", turbo off"),
+            None => {}
+        }
+        words
+    }
+}
+
+/// Where a thread runs, for people.
+pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
+    cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::{Refused, Settings, has_fair_server};
+
+    /// Settings to print.
+    pub(crate) fn example() -> Settings {
+        let in_force = json!({
+            "cpus": [1], "policy": "fifo", "priority": 50, "nice": null, "deadline_runtime_ns": null, "deadline_ns": null, "deadline_period_ns": null,
+            "locked_bytes": 5_242_880, "timer_slack_ns": 0, "wake_latency_us": 0, "bandwidth": { "runtime_us": -1, "period_us": 1_000_000 },
+            "fair_server": { "cpu": 1, "runtime_ns": 50_000_000, "period_ns": 1_000_000_000 }, "governors": ["performance"], "turbo": null,
+        });
+        let refused = vec![Refused { setting: "turbo", reason: "there is no such switch".to_owned() }];
+        Settings { in_force: serde_json::from_value(in_force).expect("it has this form"), refused, remark: None }
+    }
+
+    #[test]
+    fn what_is_in_force_is_said_in_words() {
+        let mut settings = example();
+        assert_eq!(
+            settings.words(Some(1)),
+            "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50ms of each 1s kept for ordinary threads, memory locked, CPUs kept awake, governor performance"
+        );
+        assert_eq!(settings.notes(), ["without turbo: there is no such switch"]);
+        let told = &mut settings.in_force;
+        (told.policy, told.priority) = (Some("deadline".to_owned()), None);
+        (told.deadline_runtime_ns, told.deadline_period_ns) = (Some(2_000_000), Some(10_000_000));
+        (told.locked_bytes, told.wake_latency_us, told.turbo) = (Some(0), Some(20), Some(false));
+        told.governors.clear();
+        assert_eq!(settings.words(None), "Not pinned, SCHED_DEADLINE 2ms/10ms, CPUs waking within 20 µs, turbo off");
+        let told = &mut settings.in_force;
+        (told.policy, told.deadline_runtime_ns) = (Some("rr".to_owned()), None);
+        (told.wake_latency_us, told.turbo, told.fair_server) = (Some(2_000_000_000), None, None);
+        told.bandwidth = told.bandwidth.map(|mut bandwidth| {
+            bandwidth.runtime_us = 950_000;
+            bandwidth
+        });
+        assert_eq!(settings.words(None), "Not pinned, SCHED_RR, throttled to 950ms of each 1s");
+    }
+
+    #[test]
+    fn the_settings_of_several_threads_are_told_once() {
+        let (mut one, mut other) = (example(), example());
+        other.in_force.cpus = vec![0];
+        other.in_force.governors = vec!["powersave".to_owned()];
+        one.remark = Some("a remark");
+        let all = Settings::of_several(&example(), [one, other]);
+        assert_eq!((all.in_force.cpus.as_slice(), all.refused.len()), (&[0, 1][..], 1));
+        assert_eq!(all.in_force.governors, ["performance", "powersave"]);
+        assert_eq!(all.notes(), ["without turbo: there is no such switch", "a remark"]);
+    }
+
+    #[test]
+    fn kernels_from_6_12_on_have_a_fair_server() {
+        assert!(["6.12.0", "6.18.44-fc-v595", "7.0-rc1"].into_iter().all(has_fair_server));
+        assert!(!["6.11.9", "6.1.0-12-arm64", "", "unknown", "6"].into_iter().any(has_fair_server));
+    }
+}
