@@ -22,7 +22,7 @@ use crate::{
     sampling::{
         cpu_absences::{self, Away, Parts},
         realtime_options::ThreadOptions,
-        realtime_settings::Settings,
+        realtime_settings::EffectiveSettings,
     },
 };
 
@@ -90,7 +90,7 @@ struct Data {
     #[serde(flatten)]
     head: Head,
     cpu: Option<usize>,
-    thread: Settings,
+    thread: EffectiveSettings,
     source: SourceId,
     interrupted: bool,
     away: Vec<Away>,

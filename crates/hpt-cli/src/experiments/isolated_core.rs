@@ -15,7 +15,7 @@ use super::{
 use crate::{
     context::Context,
     exit::Failure,
-    sampling::{realtime_options::RealtimeOptions, realtime_settings::Settings},
+    sampling::{realtime_options::RealtimeOptions, realtime_settings::EffectiveSettings},
 };
 
 /// From one delay's end to the next.
@@ -72,23 +72,27 @@ fn outlook(context: &Context, ways: &Ways) -> Result<Outlook, Failure> {
 
 fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     hpt_core::clock::prime();
-    let how = |settings: &Settings| conditions(run.context, run.ways, settings).join("; ");
+    let how = |settings: &EffectiveSettings| conditions(run.context, run.ways, settings).join("; ");
     let (figures, warnings) = held(run.context, run.ways, |settings| count(run, &how(settings)))?;
     run.warnings.borrow_mut().extend(warnings);
     Ok(figures)
 }
 
 /// Does it with the thread and the machine around it as they are to be, and says what could not be put back.
-fn held<T>(context: &Context, ways: &Ways, doing: impl FnOnce(&Settings) -> T) -> Result<(T, Vec<String>), Failure> {
+fn held<T>(
+    context: &Context,
+    ways: &Ways,
+    doing: impl FnOnce(&EffectiveSettings) -> T,
+) -> Result<(T, Vec<String>), Failure> {
     let (machine, thread) = RealtimeOptions::of_a_core_of_its_own(&ways.alone, ways.journal.as_deref());
     let around = machine.hold_around(context, &[ways.cpu], Conduct::Spins, BY)?;
     let held = thread.hold_thread(context, ways.cpu, Conduct::Spins, BY)?;
-    let done = doing(&Settings::of_several(&around.settings(), [held.settings()]));
+    let done = doing(&EffectiveSettings::of_several(&around.settings(), [held.settings()]));
     Ok((done, [held.end(), around.end()].concat()))
 }
 
 /// What it runs by.
-fn conditions(context: &Context, ways: &Ways, settings: &Settings) -> Vec<String> {
+fn conditions(context: &Context, ways: &Ways, settings: &EffectiveSettings) -> Vec<String> {
     let isolated = context.host.read(ISOLATED).unwrap_or_default();
     let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();
     let isolated = if isolated.is_empty() { "no CPU is isolated".to_owned() } else { format!("isolated: {isolated}") };

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use hpt_core::realtime::{Class, Conduct, Setup, allowed_cpus};
 
-use super::realtime_settings::{Held, has_fair_server};
+use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
     arguments::{CpuChoice, cpu_choice},
     context::Context,
@@ -122,7 +122,7 @@ impl ThreadOptions {
 
     /// Puts the calling thread, which is the one that will measure, and the machine into the state asked for. `by` is the command, for whoever finds the
     /// journal.
-    pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<Held, Failure> {
+    pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
         // The kernel does not let a thread by SCHED_DEADLINE be pinned.
         let pinned = if self.cpu.is_none() && self.realtime.deadline.is_some() { None } else { Context::cpu(self.cpu) };
         let setup = self.realtime.of_a_thread(conduct, pinned);
@@ -188,7 +188,7 @@ impl RealtimeOptions {
         cpus: &[Option<usize>],
         conduct: Conduct,
         by: &str,
-    ) -> Result<Held, Failure> {
+    ) -> Result<SettingsGuard, Failure> {
         let mut setup = self.of_the_machine(Setup::of_a_thread_that(conduct));
         if let Some(cpus) = cpus.iter().copied().collect::<Option<Vec<_>>>() {
             setup = setup.around_cpus(cpus);
@@ -203,12 +203,12 @@ impl RealtimeOptions {
         cpu: Option<usize>,
         conduct: Conduct,
         by: &str,
-    ) -> Result<Held, Failure> {
+    ) -> Result<SettingsGuard, Failure> {
         // How late it is woken is what is measured: not for the kernel's convenience.
         self.apply(self.of_a_thread(conduct, cpu).without_slack(), context, conduct, by)
     }
 
-    fn apply(&self, mut setup: Setup, context: &Context, conduct: Conduct, by: &str) -> Result<Held, Failure> {
+    fn apply(&self, mut setup: Setup, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
         if setup.changes_the_machine() {
             setup = setup.on_behalf_of(by).in_journal(context.journal(self.store.as_deref())?);
         }
@@ -216,7 +216,7 @@ impl RealtimeOptions {
             setup = setup.best_effort();
         }
         let held = setup.apply(&context.host)?;
-        Ok(Held { held, conduct, has_fair_server: has_fair_server(&context.host.facts().kernel_release) })
+        Ok(SettingsGuard { held, conduct, has_fair_server: has_fair_server(&context.host.facts().kernel_release) })
     }
 
     fn of_a_thread(&self, conduct: Conduct, cpu: Option<usize>) -> Setup {

@@ -13,7 +13,7 @@ use crate::exit::causes;
 
 /// All of it in force, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SettingsGuard {
     pub(super) held: realtime::Held,
     pub(super) conduct: Conduct,
     /// Not to be read without: what the kernel keeps for ordinary threads.
@@ -22,10 +22,10 @@ pub(crate) struct Held {
 
 /// What is in force, for programs.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Settings {
+pub(crate) struct EffectiveSettings {
     #[serde(flatten)]
     pub(crate) in_force: InForce,
-    pub(crate) refused: Vec<Refused>,
+    pub(crate) refused: Vec<RefusedSetting>,
     /// What else is to be known.
     #[serde(skip)]
     remark: Option<&'static str>,
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 
 /// What was asked for and is not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedSetting {
     pub(crate) setting: &'static str,
     pub(crate) reason: String,
 }
@@ -47,17 +47,19 @@ pub(super) fn has_fair_server(release: &str) -> bool {
     }
 }
 
-impl Held {
+impl SettingsGuard {
     /// The CPU that the thread stays on.
     pub(crate) fn cpu(&self) -> Option<usize> {
         self.held.cpu()
     }
 
     /// What is in force now, as the kernel tells it.
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> EffectiveSettings {
         let refused = self.held.refused().iter();
-        let refused = refused.map(|refused| Refused { setting: refused.setting, reason: causes(&refused.error) });
-        let mut settings = Settings { in_force: self.held.in_force(), refused: refused.collect(), remark: None };
+        let refused =
+            refused.map(|refused| RefusedSetting { setting: refused.setting, reason: causes(&refused.error) });
+        let mut settings =
+            EffectiveSettings { in_force: self.held.in_force(), refused: refused.collect(), remark: None };
         let may_be_kept_from = self.conduct == Conduct::Spins && settings.is_throttleable();
         if self.has_fair_server && may_be_kept_from && settings.in_force.fair_server.is_none() {
             settings.remark = Some(UNTOLD);
@@ -84,7 +86,7 @@ impl Held {
 const UNTOLD: &str = "since Linux 6.12 a fair server keeps part of each second for ordinary threads that wait, whatever sched_rt_runtime_us says; how much was not \
                       to be read: it takes root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel that is not locked down";
 
-impl Settings {
+impl EffectiveSettings {
     /// Whether the thread runs before those by which the kernel hands interrupts on, which have SCHED_FIFO 50 unless somebody changed that.
     pub(crate) fn is_before_interrupts(&self) -> bool {
         match self.in_force.policy.as_deref() {
@@ -114,7 +116,8 @@ impl Settings {
 
     /// What is to be said beside the result.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let refused = self.refused.iter().map(|Refused { setting, reason }| format!("without {setting}: {reason}"));
+        let refused =
+            self.refused.iter().map(|RefusedSetting { setting, reason }| format!("without {setting}: {reason}"));
         refused.chain(self.remark.map(str::to_owned)).collect()
     }
 
@@ -194,17 +197,21 @@ pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
 pub(crate) mod tests {
     use serde_json::json;
 
-    use super::{Refused, Settings, has_fair_server};
+    use super::{EffectiveSettings, RefusedSetting, has_fair_server};
 
     /// Settings to print.
-    pub(crate) fn example() -> Settings {
+    pub(crate) fn example() -> EffectiveSettings {
         let in_force = json!({
             "cpus": [1], "policy": "fifo", "priority": 50, "nice": null, "deadline_runtime_ns": null, "deadline_ns": null, "deadline_period_ns": null,
             "locked_bytes": 5_242_880, "timer_slack_ns": 0, "wake_latency_us": 0, "bandwidth": { "runtime_us": -1, "period_us": 1_000_000 },
             "fair_server": { "cpu": 1, "runtime_ns": 50_000_000, "period_ns": 1_000_000_000 }, "governors": ["performance"], "turbo": null,
         });
-        let refused = vec![Refused { setting: "turbo", reason: "there is no such switch".to_owned() }];
-        Settings { in_force: serde_json::from_value(in_force).expect("it has this form"), refused, remark: None }
+        let refused = vec![RefusedSetting { setting: "turbo", reason: "there is no such switch".to_owned() }];
+        EffectiveSettings {
+            in_force: serde_json::from_value(in_force).expect("it has this form"),
+            refused,
+            remark: None,
+        }
     }
 
     #[test]
@@ -237,7 +244,7 @@ pub(crate) mod tests {
         other.in_force.cpus = vec![0];
         other.in_force.governors = vec!["powersave".to_owned()];
         one.remark = Some("a remark");
-        let all = Settings::of_several(&example(), [one, other]);
+        let all = EffectiveSettings::of_several(&example(), [one, other]);
         assert_eq!((all.in_force.cpus.as_slice(), all.refused.len()), (&[0, 1][..], 1));
         assert_eq!(all.in_force.governors, ["performance", "powersave"]);
         assert_eq!(all.notes(), ["without turbo: there is no such switch", "a remark"]);

@@ -28,7 +28,7 @@ use crate::{
     sampling::{
         cpu_absences,
         realtime_options::{Alone, ThreadOptions},
-        realtime_settings::Settings,
+        realtime_settings::EffectiveSettings,
     },
 };
 
@@ -205,7 +205,7 @@ fn answer(data: &ExperimentData, warnings: &[String]) -> Answer {
 }
 
 /// What makes any part another measurement where it is another.
-fn conditions(context: &Context, thread: &Settings, cpu: Option<usize>) -> Vec<String> {
+fn conditions(context: &Context, thread: &EffectiveSettings, cpu: Option<usize>) -> Vec<String> {
     let source = context.host.clock_sources().current.unwrap_or_default();
     vec![
         format!("hpt {}", env!("CARGO_PKG_VERSION")),

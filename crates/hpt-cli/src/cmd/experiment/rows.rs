@@ -6,7 +6,7 @@ use crate::{
     context::Context,
     document_head::Head,
     experiments::{Measured, Recipe, Standing},
-    sampling::realtime_settings::Settings,
+    sampling::realtime_settings::EffectiveSettings,
 };
 
 /// A figure beside the published one.
@@ -57,7 +57,7 @@ pub(super) struct ExperimentData {
     #[serde(flatten)]
     pub(super) head: Head,
     pub(super) cpu: Option<usize>,
-    pub(super) thread: Option<Settings>,
+    pub(super) thread: Option<EffectiveSettings>,
     pub(super) interrupted: bool,
     pub(super) experiments: Vec<ExperimentRow>,
     pub(super) results: Vec<FigureRow>,
@@ -110,7 +110,7 @@ pub(super) const fn of(recipe: &'static Recipe, parts: Vec<PartRow>) -> Experime
 
 pub(super) fn data(
     context: &Context,
-    (cpu, thread): (Option<usize>, Option<Settings>),
+    (cpu, thread): (Option<usize>, Option<EffectiveSettings>),
     experiments: Vec<ExperimentRow>,
     mut results: Vec<FigureRow>,
     mut notes: Vec<String>,

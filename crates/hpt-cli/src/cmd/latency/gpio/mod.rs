@@ -40,7 +40,7 @@ use crate::{
         cpu_options::NOTHING_LEFT,
         raw_samples::{Backlog, Raw},
         realtime_options::ThreadOptions,
-        realtime_settings::Settings,
+        realtime_settings::EffectiveSettings,
         result_files::Keeping,
         run::{Attention, Run},
         run_length::Extent,
@@ -114,7 +114,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 /// What the thread that measured has to say.
 struct ThreadOutcome {
-    settings: Settings,
+    settings: EffectiveSettings,
     cpu: Option<usize>,
     counts: EdgeCounts,
     away: Vec<Away>,

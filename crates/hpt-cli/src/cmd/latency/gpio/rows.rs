@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     document_head::Head,
-    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::Settings},
+    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::EffectiveSettings},
 };
 
 /// One figure, for programs.
@@ -32,7 +32,7 @@ pub(super) struct GpioData {
     pub(super) interval_ns: u64,
     pub(super) timeout_ns: u64,
     pub(super) cpu: Option<usize>,
-    pub(super) thread: Settings,
+    pub(super) thread: EffectiveSettings,
     pub(super) source: SourceId,
     pub(super) look_ns: u64,
     pub(super) step_ns: Option<u64>,

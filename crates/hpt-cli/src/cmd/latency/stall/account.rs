@@ -9,7 +9,7 @@ use hpt_core::{
     realtime::Absence,
 };
 
-use crate::sampling::{cpu_absences::Away, realtime_settings::Settings};
+use crate::sampling::{cpu_absences::Away, realtime_settings::EffectiveSettings};
 
 /// Of each thread, the longest and the newest are told one by one.
 pub(super) const KEPT: usize = 100;
@@ -96,7 +96,7 @@ impl Elsewhere {
 #[derive(Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
-    pub(super) settings: Settings,
+    pub(super) settings: EffectiveSettings,
     pub(super) account: Account,
     pub(super) elsewhere: Elsewhere,
     pub(super) absences: Vec<Absence>,

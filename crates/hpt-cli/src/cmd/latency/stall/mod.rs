@@ -40,7 +40,7 @@ use crate::{
         cpu_absences::{self, Away},
         cpu_options::Threads,
         raw_samples::{BACKLOG, Raw, RawSample},
-        realtime_settings::Settings,
+        realtime_settings::EffectiveSettings,
         result_files::Keeping,
         run::{Attention, Run},
         run_length::{Extent, long},
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     });
     let elapsed = start.elapsed();
     let ended = outcome?;
-    let settings = Settings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
+    let settings = EffectiveSettings::of_several(&whole.settings(), ended.iter().map(|one| one.settings.clone()));
     let mut warnings = whole.end();
     let of_threads =
         |one: &ThreadOutcome| ThreadLatencies { cpu: one.cpu, lateness: one.account.stalls.lengths().clone() };

@@ -12,7 +12,7 @@ use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
     document_head::Head,
     output::{latency_files::ThreadLatencies, rounded, short_time},
-    sampling::{cpu_absences::Away, distribution::tail, realtime_settings::Settings},
+    sampling::{cpu_absences::Away, distribution::tail, realtime_settings::EffectiveSettings},
 };
 
 /// One CPU, for programs.
@@ -105,7 +105,7 @@ pub(super) struct StallRow {
 pub(super) struct StallData {
     #[serde(flatten)]
     pub(super) head: Head,
-    pub(super) thread: Settings,
+    pub(super) thread: EffectiveSettings,
     pub(super) source: SourceId,
     pub(super) read_ns: f64,
     pub(super) step_ns: Option<u64>,

@@ -39,7 +39,7 @@ use crate::{
         cpu_options::Threads,
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
-        realtime_settings::Settings,
+        realtime_settings::EffectiveSettings,
         result_files::Keeping,
         run::{Attention, Run},
         run_length::{Extent, Stint},
@@ -262,7 +262,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let elapsed = run.shared.elapsed();
     let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
     drop(told_by);
-    let settings = Settings::of_several(&whole.settings(), outcome?);
+    let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
     let pulse_name = pulse.as_ref().map(Pulse::name);
     warnings.extend(pulse.map(Pulse::end).unwrap_or_default());

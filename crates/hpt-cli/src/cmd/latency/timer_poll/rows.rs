@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     document_head::Head,
-    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::Settings, time_series::Course},
+    sampling::{cpu_absences::Away, distribution::Figures, realtime_settings::EffectiveSettings, time_series::Course},
 };
 
 /// One CPU, or all of them, for programs.
@@ -28,7 +28,7 @@ pub(super) struct Data {
     pub(super) at: Option<String>,
     pub(super) by: &'static str,
     pub(super) pulse: Option<String>,
-    pub(super) thread: Settings,
+    pub(super) thread: EffectiveSettings,
     pub(super) source: SourceId,
     pub(super) look_ns: u64,
     pub(super) step_ns: Option<u64>,
