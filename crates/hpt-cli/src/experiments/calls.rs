@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::Measured,
     instruments::{Bench, outlook_of, register},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::exit::Failure;
 
@@ -13,7 +13,7 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "s" }
 }
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "calls",
     title: "a million calls of each clock, and of the counter's register itself",
     published_in: "article (2015)",
@@ -41,7 +41,7 @@ pub(super) const RECIPE: Recipe = Recipe {
 fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let bench = Bench::of(run)?;
     let mut found = Vec::new();
-    for (place, figure) in RECIPE.published.iter().enumerate() {
+    for (place, figure) in EXPERIMENT.published.iter().enumerate() {
         if !run.goes_on() {
             break;
         }
@@ -54,7 +54,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         match opened {
             Err(missing) => found.push(*missing),
             Ok(chosen) => {
-                let cost = bench.cost(run, chosen.opened.as_dyn(), (place, RECIPE.published.len()));
+                let cost = bench.cost(run, chosen.opened.as_dyn(), (place, EXPERIMENT.published.len()));
                 found.extend(bench.figures(what, &cost, 1e6, ("s", 1e9), &chosen.how));
             }
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
+    definition::{Experiment, Outlook, Part, Published, Run, Ways},
     figure::Measured,
-    recipe::{Outlook, Part, Published, Recipe, Run, Ways},
 };
 use crate::{
     context::Context,
@@ -26,7 +26,7 @@ const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
 /// As many reads as were published.
 const READS: f64 = 1e7;
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clock-sources",
     title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and what they claim, by the kernel's clock source",
     published_in: "chapter, examples 15.1, 15.3 and 15.5",
@@ -98,7 +98,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     for (name, _) in SOURCES.into_iter().filter(|(name, _)| is_missing(name)) {
         let refused = not_taken.iter().find(|not| not.clock_source == name).map(|not| not.reason.as_str());
         let why = why_not(name, &current, sources.offers(name), refused);
-        let of_it = RECIPE.published.iter().filter(|published| is_of(published.what, name));
+        let of_it = EXPERIMENT.published.iter().filter(|published| is_of(published.what, name));
         found.extend(of_it.map(|published| Measured::missing(published.what, published.unit, why.as_str())));
     }
     Ok(found)
@@ -162,11 +162,11 @@ fn figures(cost: &Cost, by: &str) -> Vec<Measured> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RECIPE, SOURCES, is_of, why_not};
+    use super::{EXPERIMENT, SOURCES, is_of, why_not};
 
     #[test]
     fn every_published_figure_is_of_one_clock_source() {
-        for published in RECIPE.published {
+        for published in EXPERIMENT.published {
             let of = SOURCES.iter().filter(|(name, _)| is_of(published.what, name)).count();
             assert_eq!(of, 1, "{}", published.what);
         }

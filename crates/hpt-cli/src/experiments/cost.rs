@@ -5,9 +5,9 @@ use std::time::Duration;
 use hpt_core::{Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource};
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::Measured,
     instruments::{Bench, Chosen, in_one_line},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::exit::Failure;
 
@@ -15,7 +15,7 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "µs" }
 }
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cost",
     title: "the cost of a read: the kernel's clock as the system serves it, by system call, and hpt's clock",
     published_in: "HighPerTimer (2012 to 2016), Table 1",
@@ -99,7 +99,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";
-    let beside = RECIPE.published.iter().filter_map(|published| {
+    let beside = EXPERIMENT.published.iter().filter_map(|published| {
         if is_arm(published.what) != here_is_arm {
             let why = format!("measured on a machine of another kind; this one is {architecture}");
             return Some(Measured::elsewhere(published.what, "µs", why));
@@ -113,7 +113,7 @@ fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, RECIPE, beside_each};
+    use super::{EXPERIMENT, Measured, beside_each};
     use crate::experiments::figure::Standing;
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             |which: &str, value| Measured::figure(&format!("this machine, {which}"), value, "µs", 7, "by a clock");
         for (architecture, alike) in [("x86-64", "i7-2600"), ("aarch64", "Cortex-A8"), ("armv7", "Cortex-A5")] {
             let beside = beside_each(&[own("system", 2.0), own("library", 1.0)], architecture);
-            assert_eq!(beside.len(), RECIPE.published.len());
+            assert_eq!(beside.len(), EXPERIMENT.published.len());
             let of = |what: String| beside.iter().find(|figure| figure.what == what).expect("it is published");
             assert_eq!(of(format!("{alike}, system")).value, Some(2.0));
             assert_eq!(of(format!("{alike}, library")).value, Some(1.0));

@@ -8,8 +8,8 @@ use hpt_core::{
 };
 
 use super::{
+    definition::{Outlook, Run},
     figure::{Measured, Tally},
-    recipe::{Outlook, Run},
 };
 use crate::{
     context::Context,

@@ -9,8 +9,8 @@ use hpt_core::{
 };
 
 use super::{
+    definition::{Experiment, Outlook, Part, Published, Run, Ways},
     figure::{Measured, Tally},
-    recipe::{Outlook, Part, Published, Recipe, Run, Ways},
 };
 use crate::{
     context::Context,
@@ -37,7 +37,7 @@ const fn counted(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "delays" }
 }
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "isolated-core",
     title: "how late a thread on a core of its own knows that a delay has ended, for 18 hours",
     published_in: "post (2018)",
@@ -63,7 +63,7 @@ fn outlook(context: &Context, ways: &Ways) -> Result<Outlook, Failure> {
     hpt_core::clock::prime();
     let (mut outlook, warnings) = held(context, ways, |settings| Outlook {
         conditions: conditions(context, ways, settings),
-        notes: settings.notes().into_iter().map(|note| format!("{}: {note}", RECIPE.name)).collect(),
+        notes: settings.notes().into_iter().map(|note| format!("{}: {note}", EXPERIMENT.name)).collect(),
         ..Outlook::default()
     })?;
     outlook.warnings = warnings;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::Measured,
     instruments::{Chosen, beats_of, outlook_of, register},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::exit::Failure;
 
 const PERIOD: Duration = Duration::from_micros(100);
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "late-loop",
     title: "how late a loop acts that looks at the time and does nothing else, by the system's clock and by a register",
     published_in: "article (2015)",

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use hpt_core::{Sleeper, TimeSource, measure::read_pairs, sleep::Strategy};
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::{Measured, Tally},
     instruments::{Chosen, cycles, cycles_remark, outlook_of},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::{exit::Failure, signals::Signals};
 
@@ -21,7 +21,7 @@ const IN_TURN: [&str; 2] = ["1 s and 5 s in turn, system's clock", "1 s and 5 s 
 /// What was made is kept so often.
 const KEEP_EVERY: Duration = Duration::from_secs(20);
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pairs",
     title: "what two reads in a row differ by, on the average: one after the other, each second, and 1 s and 5 s in turn",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::Measured,
     instruments::{Chosen, beats_of, cycles, outlook_of},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::exit::Failure;
 
@@ -17,7 +17,7 @@ const SHORT: [&str; 2] = ["100 µs, system's clock", "100 µs, cycle counter"];
 const SHORT_MEAN: [&str; 2] = ["100 µs, mean by system's clock", "100 µs, mean by cycle counter"];
 const LONG: [&str; 2] = ["1 ms, system's clock", "1 ms, cycle counter"];
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "period",
     title: "by how much the period of a cyclic task is longer than it should be, on the average of 1000",
     published_in: "paper (2020), Table 2 and Figure 6",

@@ -8,8 +8,8 @@ use hpt_core::{
 };
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::exit::Failure;
 
@@ -21,7 +21,7 @@ const fn cpu(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "%" }
 }
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sleeps",
     title: "how late three ways to sleep return on the average, from 1 ms up and below, and the CPU time they take",
     published_in: "HighPerTimer (2012 to 2016), Table 2",

@@ -5,12 +5,12 @@ use std::time::Duration;
 use hpt_core::Frequency;
 
 use super::{
+    definition::{Experiment, Part, Published, Run},
     figure::{Measured, Tally},
-    recipe::{Part, Published, Recipe, Run},
 };
 use crate::{exit::Failure, source_granularity::granularity};
 
-pub(super) const RECIPE: Recipe = Recipe {
+pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "steps",
     title: "what clocks claim by clock_getres, and the smallest step that is seen",
     published_in: "article (2015); chapter, examples 15.3 and 15.4",

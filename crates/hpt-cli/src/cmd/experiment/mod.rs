@@ -22,7 +22,7 @@ use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::{Failure, say},
-    experiments::{Outlook, Part, RECIPES, Recipe, Run, Standing, Ways, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, Outlook, Part, Run, Standing, Ways, in_one_line},
     kernel_clocksources::Comparison,
     output::{Align, Answer, Block, Cell, Column, Document, Table, progress::Progress, rounded},
     sampling::{
@@ -52,7 +52,7 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 #[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Names of experiments, or `all`
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(RECIPES.iter().map(|recipe| recipe.name).chain(["all"])))]
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
     /// Make each in seconds: fewer samples, which the result says
     #[arg(long, conflicts_with = "repeat")]
@@ -83,39 +83,40 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let recipes = arguments.recipes();
-    if recipes.is_empty() {
+    let experiments = arguments.experiments();
+    if experiments.is_empty() {
         context.signals.listen()?;
         return Ok(list(arguments, context));
     }
     // Before this thread is pinned: then it may run on one only.
-    let mut ways = arguments.ways(&recipes, context)?;
+    let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();
     if arguments.changes_the_machine() { context.signals.listen_until_the_end() } else { context.signals.listen() }?;
     let thread = held.settings();
     let of_all = conditions(context, &thread, held.cpu());
     let warnings = RefCell::new(Vec::new());
-    let conditions = |recipe: &Recipe| {
-        let outlook = recipe.way.map_or_else(|| Ok(Outlook::default()), |way| way(context, &ways))?;
+    let conditions = |experiment: &Experiment| {
+        let outlook = experiment.way.map_or_else(|| Ok(Outlook::default()), |way| way(context, &ways))?;
         outlook.notes.iter().for_each(|note| say(note));
         warnings.borrow_mut().extend(outlook.warnings);
         Ok([of_all.clone(), outlook.conditions].concat())
     };
-    let conditions = recipes.iter().map(|recipe| conditions(recipe)).collect::<Result<Vec<_>, Failure>>()?;
+    let conditions =
+        experiments.iter().map(|experiment| conditions(experiment)).collect::<Result<Vec<_>, Failure>>()?;
 
     let kept = SavedParts::open(arguments.resume, arguments.store.as_deref(), context);
-    let plans = recipes.iter().zip(&conditions);
-    let plans: Vec<(&Recipe, Vec<Planned<'_>>)> =
-        plans.map(|(&recipe, conditions)| (recipe, arguments.plan(recipe, conditions, &kept))).collect();
+    let plans = experiments.iter().zip(&conditions);
+    let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
+        plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
     // Before an hour has passed, and not after.
     kept.tell(say);
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
-    for (recipe, plan) in plans {
-        progress.name(recipe.name);
+    for (experiment, plan) in plans {
+        progress.name(experiment.name);
         let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
         for planned in plan {
             let shown = Shared::new(Instant::now());
@@ -136,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 "not begun"
             } else {
                 let keep = |made, figures| {
-                    kept.keep(recipe, &planned, made, figures);
+                    kept.keep(experiment, &planned, made, figures);
                     kept.tell(|note| progress.aside(|| say(note)));
                 };
                 let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
@@ -150,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     warnings: &warnings,
                 };
                 let outcome = (planned.part.measure)(&run);
-                presence.end(format!("{} {}", recipe.name, planned.part.name));
+                presence.end(format!("{} {}", experiment.name, planned.part.name));
                 match outcome {
                     Ok(found) => {
                         figures.extend(found.iter().cloned());
@@ -180,8 +181,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 state,
             });
         }
-        rows.extend(beside(recipe, figures, failed.as_deref()));
-        made.push(of(recipe, parts));
+        rows.extend(beside(experiment, figures, failed.as_deref()));
+        made.push(of(experiment, parts));
     }
     drop(progress);
     let mut warnings = warnings.into_inner();
@@ -223,10 +224,10 @@ fn capabilities(context: &Context) -> String {
 }
 
 impl Arguments {
-    fn recipes(&self) -> Vec<&'static Recipe> {
+    fn experiments(&self) -> Vec<&'static Experiment> {
         let all = self.names.iter().any(|name| name == "all");
-        let wanted = |recipe: &&&Recipe| all || self.names.iter().any(|name| name == recipe.name);
-        RECIPES.iter().filter(wanted).copied().collect()
+        let wanted = |experiment: &&&Experiment| all || self.names.iter().any(|name| name == experiment.name);
+        EXPERIMENTS.iter().filter(wanted).copied().collect()
     }
 
     fn changes_the_machine(&self) -> bool {
@@ -234,8 +235,8 @@ impl Arguments {
     }
 
     /// What is asked of the machine. Refused here where it is refused at all: before an hour has passed.
-    fn ways(&self, recipes: &[&Recipe], context: &Context) -> Result<Ways, Failure> {
-        let makes = |name: &str| recipes.iter().any(|recipe| recipe.name == name);
+    fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
+        let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {
             return Err(Failure::Usage(
                 "--no-throttling, --no-turbo and --governor go with the experiment isolated-core",
@@ -263,13 +264,18 @@ impl Arguments {
         if self.short { part.short } else { self.repeat.unwrap_or(part.count) }
     }
 
-    fn plan<'a>(&self, recipe: &'static Recipe, conditions: &'a [String], kept: &SavedParts) -> Vec<Planned<'a>> {
+    fn plan<'a>(
+        &self,
+        experiment: &'static Experiment,
+        conditions: &'a [String],
+        kept: &SavedParts,
+    ) -> Vec<Planned<'a>> {
         let planned = |part| {
             let mut planned = Planned { part, count: self.count(part), conditions, before: None };
-            planned.before = kept.find(recipe, &planned);
+            planned.before = kept.find(experiment, &planned);
             planned
         };
-        recipe.parts.iter().map(planned).collect()
+        experiment.parts.iter().map(planned).collect()
     }
 }
 
@@ -284,8 +290,9 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
         expected_s: rounded(expected(part, arguments.count(part)).as_secs_f64()),
         state: "not begun",
     };
-    let made = RECIPES.iter().map(|recipe| of(recipe, recipe.parts.iter().map(part).collect())).collect();
-    let rows = RECIPES.iter().flat_map(|recipe| beside(recipe, Vec::new(), None)).collect();
+    let made =
+        EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
+    let rows = EXPERIMENTS.iter().flat_map(|experiment| beside(experiment, Vec::new(), None)).collect();
     let data = data(context, (None, None), made, rows, context.notes());
     let columns = vec![
         Column("name", Align::Left),
@@ -293,16 +300,16 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
         Column("in short", Align::Right),
         Column("what it measures, and where and on what that was published", Align::Left),
     ];
-    let rows = RECIPES.iter().map(|recipe| {
+    let rows = EXPERIMENTS.iter().map(|experiment| {
         let time = |count: &dyn Fn(&Part) -> u64| {
-            let sum: Duration = recipe.parts.iter().map(|part| expected(part, count(part))).sum();
+            let sum: Duration = experiment.parts.iter().map(|part| expected(part, count(part))).sum();
             humantime::format_duration(Duration::from_secs(sum.as_secs().max(1))).to_string()
         };
         vec![
-            Cell::strong(recipe.name),
+            Cell::strong(experiment.name),
             Cell::plain(time(&|part| arguments.repeat.unwrap_or(part.count))),
             Cell::plain(time(&|part| part.short)),
-            Cell::plain(format!("{}; {}: {}", recipe.title, recipe.published_in, recipe.hardware)),
+            Cell::plain(format!("{}; {}: {}", experiment.title, experiment.published_in, experiment.hardware)),
         ]
     });
     let how = "`hpt experiment NAME...` makes them, `hpt experiment all` all of them; --short in seconds. Ctrl-C prints what is there, and --resume goes on.";

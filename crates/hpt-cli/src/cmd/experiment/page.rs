@@ -129,7 +129,7 @@ mod tests {
     use super::{classes, figure, letter, page};
     use crate::{
         cmd::experiment::rows::{ExperimentData, PartRow, beside, of},
-        experiments::{Measured, RECIPES, Standing},
+        experiments::{EXPERIMENTS, Measured, Standing},
         golden,
         output::Document,
         sampling::realtime_settings::tests::example,
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        let recipe = RECIPES.iter().find(|recipe| recipe.name == "period").expect("it is listed");
+        let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
         let measured = vec![
             Measured {
                 p50: Some(20.0),
@@ -165,8 +165,11 @@ mod tests {
             cpu: Some(1),
             thread: Some(example()),
             interrupted: true,
-            experiments: vec![of(recipe, vec![part("100 µs", 200, "taken up"), part("1 ms", 1_000, "interrupted")])],
-            results: beside(recipe, measured, None),
+            experiments: vec![of(
+                experiment,
+                vec![part("100 µs", 200, "taken up"), part("1 ms", 1_000, "interrupted")],
+            )],
+            results: beside(experiment, measured, None),
             notes: vec!["a note".to_owned()],
         };
         golden::assert("experiment", &Document::new(&data, "results", page(&data)));
@@ -174,10 +177,10 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_says_why() {
-        let recipe = RECIPES.iter().find(|recipe| recipe.name == "period").expect("it is listed");
-        let failed = beside(recipe, Vec::new(), Some("it takes root"));
+        let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
+        let failed = beside(experiment, Vec::new(), Some("it takes root"));
         assert!(failed.iter().all(|row| row.state == Standing::Missing && row.how == "it takes root"));
-        let not_made = beside(recipe, Vec::new(), None);
+        let not_made = beside(experiment, Vec::new(), None);
         assert!(not_made.iter().all(|row| row.state == Standing::NotMade && !row.how.is_empty()));
     }
 

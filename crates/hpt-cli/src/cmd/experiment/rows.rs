@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     context::Context,
     document_head::Head,
-    experiments::{Measured, Recipe, Standing},
+    experiments::{Experiment, Measured, Standing},
     sampling::realtime_settings::EffectiveSettings,
 };
 
@@ -65,9 +65,9 @@ pub(super) struct ExperimentData {
 }
 
 /// Every published figure with what was measured of it, and then what was measured besides.
-pub(super) fn beside(recipe: &'static Recipe, measured: Vec<Measured>, failed: Option<&str>) -> Vec<FigureRow> {
+pub(super) fn beside(experiment: &'static Experiment, measured: Vec<Measured>, failed: Option<&str>) -> Vec<FigureRow> {
     let row = |published: Option<f64>, figure: Measured| FigureRow {
-        experiment: recipe.name,
+        experiment: experiment.name,
         what: figure.what,
         unit: figure.unit,
         published,
@@ -82,7 +82,7 @@ pub(super) fn beside(recipe: &'static Recipe, measured: Vec<Measured>, failed: O
     };
     let mut rows = Vec::new();
     let mut left = measured;
-    for figure in recipe.published {
+    for figure in experiment.published {
         let found = left.iter().position(|one| one.what == figure.what).map(|place| left.remove(place));
         let absent = || match failed {
             Some(why) => Measured::missing(figure.what, figure.unit, why),
@@ -97,13 +97,13 @@ pub(super) fn beside(recipe: &'static Recipe, measured: Vec<Measured>, failed: O
     rows
 }
 
-pub(super) const fn of(recipe: &'static Recipe, parts: Vec<PartRow>) -> ExperimentRow {
+pub(super) const fn of(experiment: &'static Experiment, parts: Vec<PartRow>) -> ExperimentRow {
     ExperimentRow {
-        name: recipe.name,
-        title: recipe.title,
-        published_in: recipe.published_in,
-        hardware: recipe.hardware,
-        differs: recipe.differs,
+        name: experiment.name,
+        title: experiment.title,
+        published_in: experiment.published_in,
+        hardware: experiment.hardware,
+        differs: experiment.differs,
         parts,
     }
 }

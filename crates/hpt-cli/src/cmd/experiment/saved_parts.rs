@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     context::Context,
     exit::{Failure, causes},
-    experiments::{Measured, Part, Recipe},
+    experiments::{Experiment, Measured, Part},
 };
 
 /// What every file of a finished part in the state folder begins with, and what the lock is called by.
@@ -108,11 +108,11 @@ impl SavedParts {
     }
 
     /// What an earlier run made of the same measurement.
-    pub(super) fn find(&self, recipe: &Recipe, planned: &Planned<'_>) -> Option<SavedPart> {
+    pub(super) fn find(&self, experiment: &Experiment, planned: &Planned<'_>) -> Option<SavedPart> {
         let Planned { part, count, conditions, .. } = *planned;
         let (store, binding) = self.store.as_ref().filter(|_| self.resume)?;
-        let name = format!("{}, {}", recipe.name, part.name);
-        let payload = match store.load(&file_of(recipe, part, count), binding) {
+        let name = format!("{}, {}", experiment.name, part.name);
+        let payload = match store.load(&file_of(experiment, part, count), binding) {
             Ok(payload) => payload,
             Err(StateError::Missing { .. }) => return None,
             Err(error) => {
@@ -137,10 +137,10 @@ impl SavedParts {
         (is_it && (found.made == count || part.continues)).then_some(found)
     }
 
-    pub(super) fn keep(&self, recipe: &Recipe, planned: &Planned<'_>, made: u64, figures: Vec<Measured>) {
+    pub(super) fn keep(&self, experiment: &Experiment, planned: &Planned<'_>, made: u64, figures: Vec<Measured>) {
         let Some((store, binding)) = &self.store else { return };
-        let purpose = file_of(recipe, planned.part, planned.count);
-        let name = format!("{}, {}", recipe.name, planned.part.name);
+        let purpose = file_of(experiment, planned.part, planned.count);
+        let name = format!("{}, {}", experiment.name, planned.part.name);
         let finished = SavedPart { count: planned.count, made, conditions: planned.conditions.to_vec(), figures };
         match store.load(&purpose, binding) {
             // What cannot be read may be good.
@@ -161,7 +161,7 @@ impl SavedParts {
 }
 
 /// The file that a part is kept in; of another length it is another.
-pub(super) fn file_of(recipe: &Recipe, part: &Part, count: u64) -> String {
+pub(super) fn file_of(experiment: &Experiment, part: &Part, count: u64) -> String {
     let name = part.name.replace('µ', "u").replace(' ', "-");
-    format!("{STATE}-{}-{name}-{count}", recipe.name)
+    format!("{STATE}-{}-{name}-{count}", experiment.name)
 }

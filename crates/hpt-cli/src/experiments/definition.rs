@@ -8,7 +8,7 @@ use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sa
 
 /// A published measurement.
 #[derive(Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// What it measures.
     pub(crate) title: &'static str,
