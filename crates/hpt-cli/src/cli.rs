@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     arguments::{Printed, after_help},
     cmd,
-    output::{self, chart_option::Wanted},
+    output::{self, chart_option::ChartFile},
 };
 
 const EXAMPLES: &str = "  \
@@ -78,11 +78,11 @@ impl Command {
     }
 
     /// Where a picture of its result is to be.
-    pub(crate) fn picture(&self) -> Option<Wanted<'_>> {
+    pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
         match self {
-            Self::Bench(arguments) => arguments.picture.wanted(),
-            Self::Sleep(arguments) => arguments.picture.wanted(),
-            Self::Watch(arguments) => arguments.picture.wanted(),
+            Self::Bench(arguments) => arguments.picture.file(),
+            Self::Sleep(arguments) => arguments.picture.file(),
+            Self::Watch(arguments) => arguments.picture.file(),
             Self::Latency(arguments) => arguments.picture(),
             _ => None,
         }

@@ -75,7 +75,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
     }
     let context = Context::new(forbidden, cli.printed.format, cli.printed.textfile.as_deref())?;
     let picture = cli.command.picture();
-    picture.map_or(Ok(()), output::chart_option::Wanted::check)?;
+    picture.map_or(Ok(()), output::chart_option::ChartFile::check)?;
     let mut document = match &cli.command {
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),

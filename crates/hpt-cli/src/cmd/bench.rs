@@ -18,7 +18,7 @@ use crate::{
     document_head::Head,
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
         rounded, short_time,
     },
     read_cost::{InARow, Singly},
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 /// One source, for programs.

@@ -16,7 +16,7 @@ use crate::{
     document_head::Head,
     exit::Failure,
     output::{
-        Align, Answer, Block, Cell, Column, Document, Table, chart_option::PictureOption, progress::Progress, remarks,
+        Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
         rounded, saturating_nanos, short_time,
     },
     sampling::{
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 fn part(text: &str) -> Result<f64, String> {

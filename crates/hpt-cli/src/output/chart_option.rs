@@ -10,7 +10,7 @@ use crate::exit::Failure;
 
 /// Of a subcommand whose result can be drawn.
 #[derive(Debug, Args)]
-pub(crate) struct PictureOption {
+pub(crate) struct ChartOption {
     /// Also draw a picture of the result into this file, as SVG; it is replaced in one step
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -18,15 +18,15 @@ pub(crate) struct PictureOption {
 
 /// Where a picture is to be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a>(&'a Path);
+pub(crate) struct ChartFile<'a>(&'a Path);
 
-impl PictureOption {
-    pub(crate) fn wanted(&self) -> Option<Wanted<'_>> {
-        self.svg.as_deref().map(Wanted)
+impl ChartOption {
+    pub(crate) fn file(&self) -> Option<ChartFile<'_>> {
+        self.svg.as_deref().map(ChartFile)
     }
 }
 
-impl Wanted<'_> {
+impl ChartFile<'_> {
     /// Refuses a file that cannot be written before anything is measured.
     pub(crate) fn check(self) -> Result<(), Failure> {
         files::check(self.0).map_err(|cause| self.failed(cause))

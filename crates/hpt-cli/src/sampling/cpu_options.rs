@@ -33,7 +33,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// Which threads a run has.
 #[derive(Debug, Args)]
-pub(crate) struct Threads {
+pub(crate) struct CpuOptions {
     /// Run on these CPUs, each with a thread of its own; `all`, or `any` for one thread that is not pinned [default: the highest allowed]
     #[arg(long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
@@ -41,7 +41,7 @@ pub(crate) struct Threads {
     pub(crate) realtime: RealtimeOptions,
 }
 
-impl Threads {
+impl CpuOptions {
     /// A thread for each of these; `None` is one that is not pinned.
     ///
     /// Refused where threads that never wait would leave nothing of the machine.

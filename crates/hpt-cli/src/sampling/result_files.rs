@@ -34,7 +34,7 @@ pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Keeping {
+pub(crate) struct ResultOptions {
     /// End as soon as one is more than this, leave a mark in the kernel's trace, and switch tracing off there
     #[arg(long, value_name = "TIME", value_parser = long)]
     break_above: Option<Duration>,
@@ -46,7 +46,7 @@ pub(crate) struct Keeping {
     raw: Option<PathBuf>,
 }
 
-impl Keeping {
+impl ResultOptions {
     /// Refuses files that cannot be written, or that are one, before anything is measured.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.write.iter().try_for_each(LatencyFile::check)?;
@@ -59,8 +59,8 @@ impl Keeping {
     }
 
     /// The files of counts, of a run that begins now.
-    pub(crate) fn files<'a>(&'a self, context: &'a Context) -> Files<'a> {
-        Files { counts: &self.write, context, command: command_line(), began: SystemTime::now() }
+    pub(crate) fn files<'a>(&'a self, context: &'a Context) -> ResultFiles<'a> {
+        ResultFiles { counts: &self.write, context, command: command_line(), began: SystemTime::now() }
     }
 
     /// What the threads of the run share, of which so many sleep.
@@ -81,14 +81,14 @@ fn command_line() -> String {
 }
 
 /// The files of a run's counts.
-pub(crate) struct Files<'a> {
+pub(crate) struct ResultFiles<'a> {
     counts: &'a [LatencyFile],
     context: &'a Context,
     command: String,
     began: SystemTime,
 }
 
-impl Files<'_> {
+impl ResultFiles<'_> {
     /// Whether nothing is kept while the run goes on.
     pub(crate) const fn are_none(&self) -> bool {
         self.counts.is_empty() && !self.context.keeps_metrics()

@@ -13,7 +13,7 @@ use hpt_core::{Instant, realtime::Pinned, sleep::WallOffset};
 
 use super::{
     raw_samples::{Raw, RawSample},
-    result_files::{Files, Keeping},
+    result_files::{ResultFiles, ResultOptions},
     run_length::Extent,
     run_state::RunState,
     thread_group::{self, Member},
@@ -55,7 +55,7 @@ pub(crate) struct Run<'a, S: RawSample> {
     context: &'a Context,
     /// What the document begins with.
     pub(crate) head: Head,
-    pub(crate) files: Files<'a>,
+    pub(crate) files: ResultFiles<'a>,
     raw: Option<Raw<S>>,
     pub(crate) shared: RunState,
 }
@@ -65,7 +65,7 @@ impl<'a, S: RawSample> Run<'a, S> {
     pub(crate) fn new(
         kind: &'static str,
         context: &'a Context,
-        (keeping, raw): (&'a Keeping, Option<Raw<S>>),
+        (keeping, raw): (&'a ResultOptions, Option<Raw<S>>),
         sleepers: usize,
     ) -> Self {
         let (head, files, shared) = (Head::of(kind, &context.host), keeping.files(context), keeping.shared(sleepers));

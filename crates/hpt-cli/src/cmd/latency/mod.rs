@@ -12,7 +12,7 @@ use crate::{
     arguments::after_help,
     context::Context,
     exit::Failure,
-    output::{Document, chart_option::Wanted},
+    output::{Document, chart_option::ChartFile},
 };
 
 const EXAMPLES: &str = "  \
@@ -52,13 +52,13 @@ impl Arguments {
     }
 
     /// Where a picture of the result is to be.
-    pub(crate) fn picture(&self) -> Option<Wanted<'_>> {
+    pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
         match &self.mode {
             Mode::Timer(arguments) => arguments.picture(),
             Mode::Poll(arguments) => arguments.picture(),
-            Mode::Stall(arguments) => arguments.picture.wanted(),
-            Mode::Pairs(arguments) => arguments.picture.wanted(),
-            Mode::Gpio(arguments) => arguments.picture.wanted(),
+            Mode::Stall(arguments) => arguments.picture.file(),
+            Mode::Pairs(arguments) => arguments.picture.file(),
+            Mode::Gpio(arguments) => arguments.picture.file(),
         }
     }
 }

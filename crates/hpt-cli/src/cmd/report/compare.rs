@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     data_file::Report,
-    files::Keeping,
+    files::ReportFiles,
     page::{Gallery, WAKES},
 };
 use crate::{
@@ -97,7 +97,11 @@ const LONGEST_NAME: usize = 24;
 const ONLY_FIRST: &str = "only in the first";
 const ONLY_SECOND: &str = "only in the second";
 
-pub(super) fn run((one, other): (&Path, &Path), keeping: &Keeping<'_>, context: &Context) -> Result<Document, Failure> {
+pub(super) fn run(
+    (one, other): (&Path, &Path),
+    keeping: &ReportFiles<'_>,
+    context: &Context,
+) -> Result<Document, Failure> {
     keeping.spare(&[one, other])?;
     let (first, second) = (sound(one)?, sound(other)?);
     if keeping.page.is_none() && keeping.pictures.is_some() {

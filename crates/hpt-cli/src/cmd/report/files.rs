@@ -17,7 +17,7 @@ use crate::{
 
 /// Where what goes.
 #[derive(Debug)]
-pub(super) struct Keeping<'a> {
+pub(super) struct ReportFiles<'a> {
     pub(super) page: Option<PathBuf>,
     pub(super) data: Option<PathBuf>,
     /// A folder.
@@ -27,13 +27,13 @@ pub(super) struct Keeping<'a> {
 
 /// What was kept.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct WrittenFiles<'a> {
     pub(super) page: Option<&'a Path>,
     pub(super) data: Option<&'a Path>,
     pub(super) pictures: Option<(&'a Path, usize)>,
 }
 
-impl Keeping<'_> {
+impl ReportFiles<'_> {
     /// Refuses what cannot be written, or is there already, before anything is measured.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.page.iter().chain(&self.data) {
@@ -77,7 +77,12 @@ impl Keeping<'_> {
     }
 
     /// Writes everything, then puts everything in its place.
-    pub(super) fn keep(&self, page: &str, data: &str, pictures: &[(String, String)]) -> Result<Kept<'_>, Failure> {
+    pub(super) fn keep(
+        &self,
+        page: &str,
+        data: &str,
+        pictures: &[(String, String)],
+    ) -> Result<WrittenFiles<'_>, Failure> {
         self.check()?;
         let made = self.pictures.map(|folder| MadeFolders::down_to(folder).map_err(nothing(folder))).transpose()?;
         let mut files: Vec<(PathBuf, &str)> = Vec::new();
@@ -101,7 +106,7 @@ impl Keeping<'_> {
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
             fs::remove_file(path).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
         }
-        Ok(Kept {
+        Ok(WrittenFiles {
             page: self.page.as_deref(),
             data: self.data.as_deref(),
             pictures: self.pictures.map(|folder| (folder, pictures.len())),
@@ -178,7 +183,7 @@ fn beside(path: &Path, content: &str) -> io::Result<Unfinished> {
 mod tests {
     use std::fs;
 
-    use super::Keeping;
+    use super::ReportFiles;
     use crate::output::chart;
 
     #[test]
@@ -195,7 +200,8 @@ mod tests {
         ] {
             fs::write(path(name), content).expect("ours");
         }
-        let keeping = Keeping { page: Some(path("a.html")), data: None, pictures: Some(folder.path()), force: true };
+        let keeping =
+            ReportFiles { page: Some(path("a.html")), data: None, pictures: Some(folder.path()), force: true };
         let drawn = |name: &str| vec![(name.to_owned(), own.clone())];
         keeping.keep("page", "", &drawn("01-cost")).expect("it may be replaced");
         let there = || {
@@ -222,7 +228,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
         let pictures = path("pictures");
-        let keeping = |force| Keeping {
+        let keeping = |force| ReportFiles {
             page: Some(path("a.html")),
             data: Some(path("a.json")),
             pictures: Some(&pictures),
@@ -241,9 +247,9 @@ mod tests {
         // Where nothing can be written, no folder is left either that was made for it, also no outer one.
         let (outer, inner) = (path("outer"), path("outer/inner"));
         let nowhere =
-            Keeping { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };
+            ReportFiles { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };
         nowhere.keep("page", "", &drawn).expect_err("the folder is not there");
-        let only_pictures = Keeping { page: None, data: None, pictures: Some(&inner), force: false };
+        let only_pictures = ReportFiles { page: None, data: None, pictures: Some(&inner), force: false };
         only_pictures.check().expect("it can be made");
         assert!(!outer.exists());
         let too_long = "x".repeat(300);
@@ -253,8 +259,12 @@ mod tests {
         assert!(inner.join("one.svg").is_file());
 
         // The last of three cannot be written: none of the others is changed.
-        let blocked =
-            Keeping { page: Some(path("a.html")), data: Some(path("not there/a.json")), pictures: None, force: true };
+        let blocked = ReportFiles {
+            page: Some(path("a.html")),
+            data: Some(path("not there/a.json")),
+            pictures: None,
+            force: true,
+        };
         blocked.keep("third", "{}", &[]).expect_err("the folder is not there");
         assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
         let left: Vec<_> =

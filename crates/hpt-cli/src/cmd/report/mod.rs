@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub(crate) use self::plan::PLANS;
 use self::{
     data_file::{KIND, Part, Report, SCHEMA, State},
-    files::Keeping,
+    files::ReportFiles,
     plan::Plan,
 };
 use crate::{
@@ -106,8 +106,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
 }
 
 impl Arguments {
-    fn keeping(&self, page: Option<PathBuf>, data: Option<PathBuf>) -> Keeping<'_> {
-        Keeping { page, data, pictures: self.svg.as_deref(), force: self.force }
+    fn keeping(&self, page: Option<PathBuf>, data: Option<PathBuf>) -> ReportFiles<'_> {
+        ReportFiles { page, data, pictures: self.svg.as_deref(), force: self.force }
     }
 }
 
@@ -200,7 +200,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
 }
 
 /// Makes and keeps the page; what is printed is where it is, and what there was to measure.
-fn written(report: &Report, keeping: &Keeping<'_>, from: Option<&Path>) -> Result<Document, Failure> {
+fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> Result<Document, Failure> {
     let made = page::page(report).map_err(|why| {
         let path = from.unwrap_or(Path::new("the report")).to_owned();
         Failure::NotAReport { path, why: causes(&why) }

@@ -25,7 +25,7 @@ use crate::{
     arguments::{CpuChoice, after_help_with, apart, cpu_choice, interval, parts_per_million, window},
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::PictureOption},
+    output::{Answer, Document, chart_option::ChartOption},
 };
 
 const EXAMPLES: &str = "  \
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {

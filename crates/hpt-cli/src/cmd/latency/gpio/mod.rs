@@ -32,16 +32,14 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
-    output::{
-        Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded, saturating_nanos,
-    },
+    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, rounded, saturating_nanos},
     sampling::{
         cpu_absences::{self, Away},
         cpu_options::NOTHING_LEFT,
         raw_samples::{Backlog, Raw},
         realtime_options::ThreadOptions,
         realtime_settings::EffectiveSettings,
-        result_files::Keeping,
+        result_files::ResultOptions,
         run::{Attention, Run},
         run_length::Extent,
         run_state::RunState,
@@ -95,11 +93,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "FIGURE", default_value = "whole")]
     figure: Figure,
     #[command(flatten)]
-    keeping: Keeping,
+    keeping: ResultOptions,
     #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

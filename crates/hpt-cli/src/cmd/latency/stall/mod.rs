@@ -33,15 +33,13 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::Failure,
-    output::{
-        Answer, Document, chart_option::PictureOption, latency_files::ThreadLatencies, rounded, saturating_nanos,
-    },
+    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, rounded, saturating_nanos},
     sampling::{
         cpu_absences::{self, Away},
-        cpu_options::Threads,
+        cpu_options::CpuOptions,
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime_settings::EffectiveSettings,
-        result_files::Keeping,
+        result_files::ResultOptions,
         run::{Attention, Run},
         run_length::{Extent, long},
         run_state::RunState,
@@ -91,11 +89,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
-    keeping: Keeping,
+    keeping: ResultOptions,
     #[command(flatten)]
-    threads: Threads,
+    threads: CpuOptions,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 fn limit(text: &str) -> Result<Duration, String> {

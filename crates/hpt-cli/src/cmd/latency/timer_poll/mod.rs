@@ -30,17 +30,17 @@ use crate::{
     exit::Failure,
     output::{
         Answer, Document,
-        chart_option::{self, PictureOption},
+        chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
         rounded, saturating_nanos,
     },
     sampling::{
         cpu_absences::{self, Away},
-        cpu_options::Threads,
+        cpu_options::CpuOptions,
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
         realtime_settings::EffectiveSettings,
-        result_files::Keeping,
+        result_files::ResultOptions,
         run::{Attention, Run},
         run_length::{Extent, Stint},
         run_state::RunState,
@@ -106,14 +106,14 @@ struct Common {
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     source: Option<String>,
     #[command(flatten)]
-    keeping: Keeping,
+    keeping: ResultOptions,
     /// Drive this GPIO line to its other level at each deadline, right after the look at the clock, for a scope; GPIO17, or gpiochip0:17. With one thread only
     #[arg(long, value_name = "LINE")]
     pulse: Option<LineName>,
     #[command(flatten)]
-    threads: Threads,
+    threads: CpuOptions,
     #[command(flatten)]
-    pub(crate) picture: PictureOption,
+    pub(crate) picture: ChartOption,
 }
 
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
@@ -130,15 +130,15 @@ pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Docum
 
 impl TimerArguments {
     /// Where a picture of the result is to be.
-    pub(crate) fn picture(&self) -> Option<chart_option::Wanted<'_>> {
-        self.common.picture.wanted()
+    pub(crate) fn picture(&self) -> Option<chart_option::ChartFile<'_>> {
+        self.common.picture.file()
     }
 }
 
 impl PollArguments {
     /// Where a picture of the result is to be.
-    pub(crate) fn picture(&self) -> Option<chart_option::Wanted<'_>> {
-        self.common.picture.wanted()
+    pub(crate) fn picture(&self) -> Option<chart_option::ChartFile<'_>> {
+        self.common.picture.file()
     }
 }
 
