@@ -10,15 +10,19 @@ use std::{thread, time::Duration};
 
 use clap::Args;
 use hpt_core::{
+    Opened, SourceId,
     diagnose::{Limits, Round, Surroundings, Watch},
-    measure::{Burst, Bursts},
+    measure::{Burst, Bursts, CoreOffset},
     realtime::{PinWatch, Pinned, allowed_cpus},
 };
 
 use self::{
     machine_events::MachineWatch,
     page::{print_interval, summary_page},
-    sources::{Turns, common_counters, expected_of, fit_for_reference, hand_over, has_a_counter_on_each_core, sources},
+    rows::MachineEvent,
+    sources::{
+        Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
+    },
     totals::Totals,
 };
 use crate::{
@@ -92,23 +96,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut machine = MachineWatch::of(context)?;
     let mut bursts = Bursts::against(reference.as_dyn());
     let around = Surroundings::of(&context.host);
-    let (mut kept, mut expected) = (Vec::new(), Vec::new());
-    for opened in sources {
-        match expected_of(opened.as_dyn(), reference.as_dyn(), &bursts, &around) {
-            Some(expectation) => {
-                if !expectation.is_stated() {
-                    let id = &opened.as_dyn().info().id;
-                    notes.push(format!(
-                        "nobody states the rate of {id}: it is held against what it was in the beginning"
-                    ));
-                }
-                expected.push(expectation);
-                kept.push(opened);
-            }
-            None => notes
-                .push(format!("{} has no rate beside the reference, and is not watched", opened.as_dyn().info().id)),
-        }
-    }
+    let (kept, expected) = with_expectations(sources, reference.as_dyn(), (&bursts, &around), &mut notes);
     if kept.is_empty() {
         return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
     }
@@ -159,20 +147,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         }
         let offsets = match cores {
             Some(opened) if !context.interrupted() => {
-                let mut found = Vec::new();
-                for pair in turns.next(machine.cpus.running.as_ref()) {
-                    match hand_over(opened, pair) {
-                        Ok(offset) => found.extend(offset),
-                        Err(refused) => {
-                            let at_s = machine.at_s();
-                            events.extend(machine.cpus_that_went_or_came(context));
-                            // That one of them is offline is told with its time.
-                            if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
-                                so_far.note_refusal(pair, &refused, at_s);
-                            }
-                        }
-                    }
-                }
+                let (found, came_or_went) = compare_cpus(opened, &mut turns, &mut machine, &mut so_far, context);
+                events.extend(came_or_went);
                 found
             }
             Some(_) | None => Vec::new(),
@@ -211,4 +187,29 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let blocks = summary_page(&data);
     // CSV has the rows of the intervals, and no other ones.
     Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
+}
+
+/// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went offline or came online meanwhile.
+fn compare_cpus(
+    opened: &Opened,
+    turns: &mut Turns,
+    machine: &mut MachineWatch,
+    so_far: &mut Totals,
+    context: &Context,
+) -> (Vec<(SourceId, CoreOffset)>, Vec<MachineEvent>) {
+    let (mut found, mut events) = (Vec::new(), Vec::new());
+    for pair in turns.next(machine.cpus.running.as_ref()) {
+        match hand_over(opened, pair) {
+            Ok(offset) => found.extend(offset),
+            Err(refused) => {
+                let at_s = machine.at_s();
+                events.extend(machine.cpus_that_went_or_came(context));
+                // That one of them is offline is told with its time.
+                if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
+                    so_far.note_refusal(pair, &refused, at_s);
+                }
+            }
+        }
+    }
+    (found, events)
 }

@@ -70,8 +70,34 @@ pub(super) fn sources(
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
 
+/// The sources that have a rate, each with what may be expected of it. `notes` says which have none, or none that is stated.
+pub(super) fn with_expectations(
+    sources: Vec<Opened>,
+    reference: &dyn TimeSource,
+    (bursts, around): (&Bursts<'_>, &Surroundings),
+    notes: &mut Vec<String>,
+) -> (Vec<Opened>, Vec<Expected>) {
+    let (mut kept, mut expected) = (Vec::new(), Vec::new());
+    for opened in sources {
+        let id = &opened.as_dyn().info().id;
+        match expected_of(opened.as_dyn(), reference, bursts, around) {
+            Some(expectation) => {
+                if !expectation.is_stated() {
+                    notes.push(format!(
+                        "nobody states the rate of {id}: it is held against what it was in the beginning"
+                    ));
+                }
+                expected.push(expectation);
+                kept.push(opened);
+            }
+            None => notes.push(format!("{id} has no rate beside the reference, and is not watched")),
+        }
+    }
+    (kept, expected)
+}
+
 /// What may be expected of a source; one whose rate nobody states is measured.
-pub(super) fn expected_of(
+fn expected_of(
     source: &dyn TimeSource,
     reference: &dyn TimeSource,
     bursts: &Bursts<'_>,
