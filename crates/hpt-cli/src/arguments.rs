@@ -105,7 +105,8 @@ pub(crate) fn calls(text: &str) -> Result<u64, String> {
     if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
 }
 
-/// Reads a duration with its unit, from `least` to `most`. `limits` says the same in words, and `example` is one of them.
+/// Reads a duration with its unit, from `least` to `most`. `limits` says the same in words, and
+/// `example` is one of them.
 pub(crate) fn duration_in(
     text: &str,
     (least, most): (Duration, Duration),

@@ -1,4 +1,5 @@
-//! What every subcommand is given: the machine, its sources, how results are printed, where state is kept.
+//! What every subcommand is given: the machine, its sources, how results are printed, where state
+//! is kept.
 //! Prints nothing.
 
 use std::{

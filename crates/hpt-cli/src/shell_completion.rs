@@ -20,7 +20,8 @@ use hpt_core::{
 /// hpt's own: whoever has set another program's means something else by it.
 const ASKED_BY: &str = "HPT_COMPLETE";
 
-/// Answers a shell that asks, and then ends the process; else does nothing. `hpt` makes the definition of the whole command line.
+/// Answers a shell that asks, and then ends the process; else does nothing. `hpt` makes the
+/// definition of the whole command line.
 pub(crate) fn answer_the_shell(hpt: impl Fn() -> Command) {
     CompleteEnv::with_factory(|| with_values(hpt())).var(ASKED_BY).complete();
 }

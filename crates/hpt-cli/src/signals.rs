@@ -64,8 +64,8 @@ impl Signals {
         Ok(())
     }
 
-    /// As [`listen`](Self::listen), for a command that restores something at its end: a hang-up ends the measurement as well, and a
-    /// second signal does not end hpt.
+    /// As [`listen`](Self::listen), for a command that restores something at its end: a hang-up
+    /// ends the measurement as well, and a second signal does not end hpt.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {

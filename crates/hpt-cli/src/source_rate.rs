@@ -49,7 +49,8 @@ impl Rate {
     }
 }
 
-/// The frequency of a source: by definition, else measured. That of cycles is the one of a busy core.
+/// The frequency of a source: by definition, else measured. That of cycles is the one of a busy
+/// core.
 pub(crate) fn frequency_of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
     if counts_cycles(source) {
         return source::busy_rate(source);

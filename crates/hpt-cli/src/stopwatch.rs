@@ -18,7 +18,8 @@ pub(crate) struct Stopwatch {
     pub(crate) rate: Rate,
 }
 
-/// Opens hpt's choice. Its rate is by definition, from a good calibration of this boot, or measured now.
+/// Opens hpt's choice. Its rate is by definition, from a good calibration of this boot, or measured
+/// now.
 pub(crate) fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
     let (source, _) =
         source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;

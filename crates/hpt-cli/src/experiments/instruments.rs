@@ -1,4 +1,5 @@
-//! What experiments measure with: sources by what they stand for, their rates, and the instruments of `hpt bench`.
+//! What experiments measure with: sources by what they stand for, their rates, and the instruments
+//! of `hpt bench`.
 
 use std::time::Duration;
 

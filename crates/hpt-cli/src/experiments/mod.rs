@@ -1,4 +1,5 @@
-//! Published measurements and how each is made here: one file for each, and its line in [`EXPERIMENTS`].
+//! Published measurements and how each is made here: one file for each, and its line in
+//! [`EXPERIMENTS`].
 //! Prints nothing. What measures is hpt-core's, the same that other subcommands use.
 
 mod calls;
@@ -20,7 +21,8 @@ pub(crate) use self::{
     instruments::in_one_line,
 };
 
-/// Every experiment, in the order in which they are listed. A new one stands here and in the modules above.
+/// Every experiment, in the order in which they are listed. A new one stands here and in the
+/// modules above.
 pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &calls::EXPERIMENT,
     &steps::EXPERIMENT,

@@ -1,4 +1,5 @@
-//! Results as text, pages, charts and files. The names that other folders use most are re-exported here.
+//! Results as text, pages, charts and files. The names that other folders use most are re-exported
+//! here.
 //! Knows no subcommand and measures nothing.
 
 pub(crate) mod chart;

@@ -1,4 +1,5 @@
-//! Runs that take samples for seconds or days: their threads, their options, and what they keep during the run.
+//! Runs that take samples for seconds or days: their threads, their options, and what they keep
+//! during the run.
 //! Measures nothing itself, and knows no subcommand.
 
 pub(crate) mod cpu_absences;

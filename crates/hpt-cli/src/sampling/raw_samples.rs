@@ -1,4 +1,5 @@
-//! Samples on their way out of the thread that measures: into shared counts, and into a file with a line for each.
+//! Samples on their way out of the thread that measures: into shared counts, and into a file with a
+//! line for each.
 //! The thread that measures waits for neither.
 
 use std::{

@@ -1,4 +1,5 @@
-//! Options for the scheduling and the system settings of a measuring thread, and how they are applied.
+//! Options for the scheduling and the system settings of a measuring thread, and how they are
+//! applied.
 //! Measures nothing.
 
 use std::{

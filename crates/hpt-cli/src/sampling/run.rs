@@ -1,5 +1,5 @@
-//! One run of a measurement on a thread for each CPU: the threads start together, are watched until they end, and their
-//! files are written.
+//! One run of a measurement on a thread for each CPU: the threads start together, are watched until
+//! they end, and their files are written.
 //! Measures nothing: what a thread does is handed in.
 
 use std::{
@@ -33,11 +33,12 @@ const INTERIM: Duration = Duration::from_secs(60);
 /// How the calling thread watches the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attention {
-    /// It looks at Ctrl-C and at the clock every 50 ms, and ends the run. When the clock is set, it wakes threads that sleep
-    /// until a time of day.
+    /// It looks at Ctrl-C and at the clock every 50 ms, and ends the run. When the clock is set, it
+    /// wakes threads that sleep until a time of day.
     Constant,
-    /// It sleeps until a thread ends, a minute at most or half a second on a terminal, because each of its wake-ups may disturb
-    /// the others. They look at Ctrl-C and at the clock themselves. It stays on `cpu`, if there is one to spare.
+    /// It sleeps until a thread ends, a minute at most or half a second on a terminal, because each
+    /// of its wake-ups may disturb the others. They look at Ctrl-C and at the clock themselves. It
+    /// stays on `cpu`, if there is one to spare.
     Rare { cpu: Option<usize> },
 }
 
@@ -61,7 +62,8 @@ pub(crate) struct Run<'a, S: RawSample> {
 }
 
 impl<'a, S: RawSample> Run<'a, S> {
-    /// A run that begins now, with a document of this kind. `sleepers` threads sleep, and have to be woken at its end.
+    /// A run that begins now, with a document of this kind. `sleepers` threads sleep, and have to
+    /// be woken at its end.
     pub(crate) fn new(
         kind: &'static str,
         context: &'a Context,
@@ -77,10 +79,12 @@ impl<'a, S: RawSample> Run<'a, S> {
         self.raw.as_ref()
     }
 
-    /// Does each of the works on a thread of its own, and returns what they return when all have ended.
+    /// Does each of the works on a thread of its own, and returns what they return when all have
+    /// ended.
     ///
-    /// One that fails ends the others: without it they are not what was asked for. `write` writes what was measured until
-    /// then, every minute; `what` is the name of the samples on the progress bar.
+    /// One that fails ends the others: without it they are not what was asked for. `write` writes
+    /// what was measured until then, every minute; `what` is the name of the samples on the
+    /// progress bar.
     pub(crate) fn measure<W, T>(
         &self,
         (extent, what, attention): (Extent, &str, Attention),
@@ -113,7 +117,8 @@ impl<'a, S: RawSample> Run<'a, S> {
         })
     }
 
-    /// Shows how far the run is, writes what was measured every minute, and returns when it is to end.
+    /// Shows how far the run is, writes what was measured every minute, and returns when it is to
+    /// end.
     fn watch<T>(
         &self,
         (extent, what, attention): (Extent, &str, Attention),
@@ -163,7 +168,8 @@ impl<'a, S: RawSample> Run<'a, S> {
         }
     }
 
-    /// Writes all files for the last time, and returns what could not be written: the result is printed nevertheless.
+    /// Writes all files for the last time, and returns what could not be written: the result is
+    /// printed nevertheless.
     pub(crate) fn finish(&mut self, threads: &[ThreadLatencies]) -> Vec<String> {
         self.files.finish(self.raw.take(), threads)
     }

@@ -1,4 +1,5 @@
-//! What the threads of a run share with the one that watches them: when it began and ends, and how far it is.
+//! What the threads of a run share with the one that watches them: when it began and ends, and how
+//! far it is.
 //! Measures nothing.
 
 use std::{

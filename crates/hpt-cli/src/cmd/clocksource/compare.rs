@@ -1,4 +1,5 @@
-//! `hpt clocksource compare`: cost of the kernel's clocks under every clocksource; the first one is restored.
+//! `hpt clocksource compare`: cost of the kernel's clocks under every clocksource; the first one is
+//! restored.
 
 use clap::Args;
 use hpt_core::realtime::Pinned;

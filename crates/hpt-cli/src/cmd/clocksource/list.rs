@@ -1,4 +1,5 @@
-//! `hpt clocksource`: every clocksource with its cost and its risk, why one is missing, and the boot parameters.
+//! `hpt clocksource`: every clocksource with its cost and its risk, why one is missing, and the
+//! boot parameters.
 //! Changes nothing.
 
 use hpt_core::{

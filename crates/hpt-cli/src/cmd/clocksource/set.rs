@@ -1,4 +1,5 @@
-//! `hpt clocksource set`: another clocksource for the whole machine, and the cost of a clock before and after.
+//! `hpt clocksource set`: another clocksource for the whole machine, and the cost of a clock before
+//! and after.
 
 use clap::Args;
 use hpt_core::{

@@ -1,4 +1,5 @@
-//! SavedPart parts of experiments, which are kept until the next boot: `--resume` continues with them.
+//! Finished parts of experiments, which are kept until the next boot: `--resume` continues with
+//! them.
 
 use std::{
     cell::{Cell as Shared, RefCell},

@@ -1,4 +1,5 @@
-//! What happens to the machine during a watch: suspend, migration, another clocksource, CPUs that go offline.
+//! What happens to the machine during a watch: suspend, migration, another clocksource, CPUs that
+//! go offline.
 //! Judges no source.
 
 use std::{

@@ -189,7 +189,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
 }
 
-/// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went offline or came online meanwhile.
+/// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went
+/// offline or came online meanwhile.
 fn compare_cpus(
     opened: &Opened,
     turns: &mut Turns,

@@ -70,7 +70,8 @@ pub(super) fn sources(
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
 
-/// The sources that have a rate, each with what may be expected of it. `notes` says which have none, or none that is stated.
+/// The sources that have a rate, each with what may be expected of it. `notes` says which have
+/// none, or none that is stated.
 pub(super) fn with_expectations(
     sources: Vec<Opened>,
     reference: &dyn TimeSource,

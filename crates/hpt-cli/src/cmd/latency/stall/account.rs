@@ -1,4 +1,5 @@
-//! What one thread of `hpt latency stall` found: its stalls with their causes, and what is normal on its CPU.
+//! What one thread of `hpt latency stall` found: its stalls with their causes, and what is normal
+//! on its CPU.
 //! Reads no clock and no file.
 
 use std::time::SystemTime;

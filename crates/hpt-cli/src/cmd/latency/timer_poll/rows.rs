@@ -1,4 +1,5 @@
-//! What `hpt latency timer` and `hpt latency poll` found, for programs: their document and its rows.
+//! What `hpt latency timer` and `hpt latency poll` found, for programs: their document and its
+//! rows.
 
 use hpt_core::{SourceId, measure::Lateness};
 use serde::Serialize;

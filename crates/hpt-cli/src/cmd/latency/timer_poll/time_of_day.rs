@@ -1,4 +1,5 @@
-//! The time of day at which a run begins: read as it is typed, and found as a moment of the wall clock.
+//! The time of day at which a run begins: read as it is typed, and found as a moment of the wall
+//! clock.
 
 use std::time::SystemTime;
 
