@@ -68,13 +68,12 @@ impl<'a> Graph<'a> {
     pub fn of(program: &'a Program, rules: &[Rules]) -> Self {
         let mut imports = vec![BTreeMap::new(); program.files.len()];
         for (from, file) in program.files.iter().enumerate() {
-            for mention in &file.facts.mentions {
+            for (mention, route) in file.mentions() {
                 let names_nothing = matches!(mention.role, Role::ReExport | Role::Visibility);
                 if names_nothing || program.is_test(file, mention) {
                     continue;
                 }
-                let route = program.follow(program.module_of(file, mention), mention);
-                for end in route.ends {
+                for end in &route.ends {
                     let is_module_alone = matches!(end, Meaning::Module(_)) && mention.role != Role::Glob;
                     let to = program.modules[end.module()].file;
                     if !is_module_alone && to != from && !is_excepted(program, rules, from, to) {
@@ -269,7 +268,8 @@ fn wrap(heading: &str, words: &[String]) -> String {
     for (number, word) in words.iter().enumerate() {
         if number > 0 {
             text.push(',');
-            let breaks = column + word.len() + 2 > 100;
+            // Two before the word, and a comma behind it.
+            let breaks = column + word.len() + 3 > 100;
             text.push_str(&if breaks { format!("\n{}", " ".repeat(heading.len())) } else { " ".to_owned() });
             column = if breaks { heading.len() } else { column + 2 };
         }

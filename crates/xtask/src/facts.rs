@@ -7,7 +7,6 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fmt,
-    sync::Arc,
 };
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
@@ -20,8 +19,10 @@ use syn::{
     visit::{self, Visit},
 };
 
+use crate::unsafe_words::UnsafeWords;
+
 /// A path as it is written, without generic arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Written {
     /// It begins with `::`, so that its first name is a crate.
     pub absolute: bool,
@@ -36,7 +37,7 @@ impl fmt::Display for Written {
 }
 
 /// How a path is mentioned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// In an expression, a type, a pattern, an attribute or the tokens of a macro.
     Code,
@@ -57,7 +58,7 @@ pub enum Role {
 pub struct Mention {
     /// The scope that it stands in.
     pub scope: usize,
-    /// Its line, from one.
+    /// The first line that mentions it so, from one.
     pub line: usize,
     /// It is compiled for tests only, as far as this file tells.
     pub test: bool,
@@ -119,6 +120,8 @@ pub struct Facts {
     pub children: Vec<Child>,
     /// The paths that it mentions.
     pub mentions: Vec<Mention>,
+    /// What it says about unsafe code.
+    pub unsafe_words: UnsafeWords,
 }
 
 impl Facts {
@@ -127,13 +130,14 @@ impl Facts {
     /// # Errors
     ///
     /// It is not Rust.
-    pub fn read(text: &str) -> syn::Result<Arc<Self>> {
+    pub fn read(text: &str) -> syn::Result<Self> {
         let file = syn::parse_file(text)?;
         let test = file.attrs.iter().any(is_for_tests);
         let mut reader = Reader { test, ..Reader::default() };
+        reader.facts.unsafe_words = UnsafeWords::read(text, &file)?;
         reader.facts.scopes.push(Scope { test, ..Scope::default() });
         reader.visit_file(&file);
-        Ok(Arc::new(reader.facts))
+        Ok(reader.facts)
     }
 }
 
@@ -145,6 +149,7 @@ struct Reader {
     scope: usize,
     /// What is being read is compiled for tests only.
     test: bool,
+    mentioned: HashSet<(usize, bool, Role, Written)>,
     /// The variables of the function around, which hide items of the same name.
     variables: HashSet<String>,
 }
@@ -162,8 +167,11 @@ impl Reader {
         if role == Role::Code && (is_a_variable(&path, &self.variables) || path.begins_with_a_type()) {
             return;
         }
-        let mention = Mention { scope: self.scope, line: span.start().line, test: self.test, path, role };
-        self.facts.mentions.push(mention);
+        // Most paths of a file are mentioned again and again.
+        if self.mentioned.insert((self.scope, self.test, role, path.clone())) {
+            let mention = Mention { scope: self.scope, line: span.start().line, test: self.test, path, role };
+            self.facts.mentions.push(mention);
+        }
     }
 
     /// Reads `inner`, which these attributes belong to.

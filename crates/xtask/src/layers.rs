@@ -49,11 +49,11 @@ impl Checker<'_> {
             }
         }
         for file in &self.program.files {
-            for mention in &file.facts.mentions {
+            // What leads to no crate of the tree breaks none of these rules.
+            for (mention, route) in file.mentions().filter(|(_, route)| !route.ends.is_empty()) {
                 let module = self.program.module_of(file, mention);
                 let test = self.program.is_test(file, mention);
-                let route = self.program.follow(module, mention);
-                let named = Named { file, mention, module, test, route: &route };
+                let named = Named { file, mention, module, test, route };
                 self.test_support_is_for_tests(&named);
                 let target = &self.program.crates[file.part_of].target;
                 if target.package == self.rules.package && target.kind != Kind::Test {
@@ -73,7 +73,7 @@ impl Checker<'_> {
         }
         let root = &self.program.modules[root];
         let file = &self.program.files[root.file];
-        let declared = file.facts.children.iter().filter(|child| child.scope == 0);
+        let declared = file.facts().children.iter().filter(|child| child.scope == 0);
         for child in declared.clone() {
             if self.layer(&child.name).is_none() && self.rules.test_support != Some(child.name.as_str()) {
                 let message =
@@ -98,14 +98,14 @@ impl Checker<'_> {
         if self.rules.test_support == Some(from) {
             return;
         }
-        for to in self.modules_named(named) {
-            let Some(to) = to.first() else {
-                // A name of the root, which has none but what it hands on.
-                if named.mention.role != Role::Macro && named.mention.role != Role::Visibility {
-                    self.violation(named, "names the crate's root: name an item by its module".to_owned());
-                }
-                continue;
-            };
+        let named_modules = self.modules_named(named);
+        // A macro is known below the root by its name alone.
+        if named_modules.contains(&Vec::new()) && named.mention.role != Role::Macro {
+            self.violation(named, "names the crate's root: name an item by its module".to_owned());
+            return;
+        }
+        for to in &named_modules {
+            let Some(to) = to.first() else { continue };
             if from == to || self.rules.test_support == Some(to) {
                 continue;
             }
@@ -157,7 +157,7 @@ impl Checker<'_> {
             if self.program.crates[module.part_of].target.package != self.rules.package {
                 continue;
             }
-            let scope = &file.facts.scopes[number - file.module];
+            let scope = &file.facts().scopes[number - file.module];
             for (parent, implemented) in self.rules.implementations {
                 let is_child = module.path.len() > 1 && module.path[0] == **parent;
                 if is_child && scope.implements.contains(*implemented) && !module.test {

@@ -8,6 +8,7 @@ pub mod program;
 pub mod rules;
 pub mod tree;
 pub mod unsafe_code;
+pub mod unsafe_words;
 
 use std::fmt;
 

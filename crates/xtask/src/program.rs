@@ -5,14 +5,14 @@
 //! names. What the compiler finds by type is not followed: a method is called without naming the file that has it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
 use crate::{
     Violation,
     facts::{Child, Facts, Mention, Role, Written},
-    tree::{self, Kind, Target, Tree},
+    tree::{self, Kind, Source, Target, Tree},
 };
 
 /// A crate: its root file and what that declares.
@@ -31,10 +31,28 @@ pub struct File {
     pub path: String,
     /// The crate that it is part of.
     pub part_of: usize,
-    /// What it says.
-    pub facts: Arc<Facts>,
     /// The module that is this file. Those that it holds with a body follow.
     pub module: usize,
+    source: Arc<Source>,
+    /// Where each of its mentions leads.
+    routes: Vec<Route>,
+}
+
+impl File {
+    /// The paths that it mentions, and where they lead.
+    pub fn mentions(&self) -> impl Iterator<Item = (&Mention, &Route)> {
+        self.facts().mentions.iter().zip(&self.routes)
+    }
+
+    /// What it says.
+    ///
+    /// # Panics
+    ///
+    /// Never: only what is Rust is linked.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.source.facts(&self.path).expect("only what is Rust is linked")
+    }
 }
 
 /// A module.
@@ -111,16 +129,21 @@ impl Program {
     /// that no crate includes. Where any is, a check of the rest proves nothing.
     #[must_use]
     pub fn link(tree: &Tree) -> (Self, Vec<Violation>) {
-        let mut linker = Linker { tree, program: Self::default(), read: BTreeMap::new(), violations: Vec::new() };
+        let mut linker = Linker { tree, program: Self::default(), read: BTreeSet::new(), violations: Vec::new() };
         for target in &tree.targets {
             linker.add_crate(target);
         }
         for (path, _) in tree.sources() {
-            if !linker.read.contains_key(path) {
+            if !linker.read.contains(path) {
                 linker.violations.push(Violation::new(path, 1, "no crate includes this file".to_owned()));
             }
         }
-        (linker.program, linker.violations)
+        let mut program = linker.program;
+        let routes: Vec<Vec<Route>> = program.files.iter().map(|file| program.routes(file)).collect();
+        for (file, routes) in program.files.iter_mut().zip(routes) {
+            file.routes = routes;
+        }
+        (program, linker.violations)
     }
 
     /// The module that a mention stands in.
@@ -135,9 +158,12 @@ impl Program {
         mention.test || self.modules[self.module_of(file, mention)].test
     }
 
-    /// Follows what is mentioned in `module`.
-    #[must_use]
-    pub fn follow(&self, module: usize, mention: &Mention) -> Route {
+    fn routes(&self, file: &File) -> Vec<Route> {
+        let mentions = file.facts().mentions.iter();
+        mentions.map(|mention| self.follow(self.module_of(file, mention), mention)).collect()
+    }
+
+    fn follow(&self, module: usize, mention: &Mention) -> Route {
         let mut route = Route::default();
         let mut way = Way { route: &mut route, busy: Vec::new() };
         let ends = match (mention.role, mention.path.names.as_slice()) {
@@ -195,7 +221,7 @@ impl Program {
         while let Some(module) = around {
             let here = &self.modules[module];
             let file = &self.files[here.file];
-            if file.facts.scopes[module - file.module].macros.contains(name) {
+            if file.facts().scopes[module - file.module].macros.contains(name) {
                 return Some(module);
             }
             around = here.parent;
@@ -310,8 +336,8 @@ struct Way<'a> {
 struct Linker<'a> {
     tree: &'a Tree,
     program: Program,
-    /// Each file that was read; none where it is not Rust.
-    read: BTreeMap<String, Option<Arc<Facts>>>,
+    /// Each file that was looked for.
+    read: BTreeSet<String>,
     violations: Vec<Violation>,
 }
 
@@ -333,12 +359,14 @@ impl Linker<'_> {
 
     /// Adds a file and what it declares, and gives its module.
     fn add_file(&mut self, place: &Place, position: &Position) -> Option<usize> {
-        let facts = self.facts(&place.path)?;
+        let source = self.read(&place.path)?;
+        let facts = source.facts(&place.path).ok()?;
         let (file, first) = (self.program.files.len(), self.program.modules.len());
         self.program.files.push(File {
             path: place.path.clone(),
             part_of: position.part_of,
-            facts: Arc::clone(&facts),
+            source: Arc::clone(&source),
+            routes: Vec::new(),
             module: first,
         });
         for scope in &facts.scopes {
@@ -368,7 +396,7 @@ impl Linker<'_> {
             }
         }
         for child in &facts.children {
-            self.add_child(place, first, &facts, child);
+            self.add_child(place, first, facts, child);
         }
         Some(first)
     }
@@ -411,24 +439,18 @@ impl Linker<'_> {
         self.program.modules[module].names.entry(name.to_owned()).or_default().push(Binding::Module(child));
     }
 
-    fn facts(&mut self, path: &str) -> Option<Arc<Facts>> {
-        if let Some(facts) = self.read.get(path) {
-            return facts.clone();
+    /// A file that is there and is Rust. What is wrong with it is reported once.
+    fn read(&mut self, path: &str) -> Option<Arc<Source>> {
+        let is_new = self.read.insert(path.to_owned());
+        let source = self.tree.files.get(path);
+        let missing = || Violation::new(path, 1, "this file is missing".to_owned());
+        match source.ok_or_else(missing).and_then(|source| source.facts(path).map(|_| source)) {
+            Ok(source) => Some(Arc::clone(source)),
+            Err(violation) => {
+                self.violations.extend(is_new.then_some(violation));
+                None
+            }
         }
-        let facts = match self.tree.files.get(path).map(|text| Facts::read(text)) {
-            Some(Ok(facts)) => Some(facts),
-            Some(Err(error)) => {
-                let message = format!("this is not Rust: {error}");
-                self.violations.push(Violation::new(path, error.span().start().line, message));
-                None
-            }
-            None => {
-                self.violations.push(Violation::new(path, 1, "this file is missing".to_owned()));
-                None
-            }
-        };
-        self.read.insert(path.to_owned(), facts.clone());
-        facts
     }
 }
 

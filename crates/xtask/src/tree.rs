@@ -1,14 +1,17 @@
 //! The source tree: the text of every Rust file and manifest, and the targets that Cargo builds from them.
-//! Does not look into a file: `facts` does.
+//! Does not look into a file: `facts` does, once for each text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Arc, OnceLock},
 };
 
 use serde_json::Value;
+
+use crate::{Violation, facts::Facts};
 
 /// What a target is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +39,43 @@ pub struct Target {
     pub root: String,
 }
 
-/// A workspace in memory. Paths are relative to its root and have `/` between their parts.
+/// A file's text, and what it says once somebody asked.
+#[derive(Debug)]
+pub struct Source {
+    /// The text.
+    pub text: String,
+    facts: OnceLock<Result<Facts, NotRust>>,
+}
+
+/// Why a text is not Rust, and in which line.
+#[derive(Clone, Debug)]
+struct NotRust {
+    line: usize,
+    message: String,
+}
+
+impl Source {
+    /// What the file says.
+    ///
+    /// # Errors
+    ///
+    /// It is not Rust. `path` is where it is.
+    pub fn facts(&self, path: &str) -> Result<&Facts, Violation> {
+        let facts = self.facts.get_or_init(|| {
+            Facts::read(&self.text).map_err(|error| NotRust {
+                line: error.span().start().line,
+                message: format!("this is not Rust: {error}"),
+            })
+        });
+        facts.as_ref().map_err(|error| Violation::new(path, error.line, error.message.clone()))
+    }
+}
+
+/// A workspace in memory, of which a copy shares the files. Paths are relative to its root and have `/` between their parts.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    /// The text of each `.rs` file and each `Cargo.toml`.
-    pub files: BTreeMap<String, String>,
+    /// Each `.rs` file and each `Cargo.toml`.
+    pub files: BTreeMap<String, Arc<Source>>,
     /// What Cargo builds.
     pub targets: Vec<Target>,
     /// The directories of the workspace's packages.
@@ -84,15 +119,20 @@ impl Tree {
                 self.read_directory(root, &path)?;
             } else if file_type.is_file() && (name.ends_with(".rs") || name == "Cargo.toml") {
                 let path_in_tree = path.strip_prefix(root).expect("the walk began at the root");
-                self.files.insert(path_in_tree.to_string_lossy().into_owned(), fs::read_to_string(&path)?);
+                self.put(&path_in_tree.to_string_lossy(), fs::read_to_string(&path)?);
             }
         }
         Ok(())
     }
 
-    /// The `.rs` files, with their text.
-    pub fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files.iter().filter(|(path, _)| path.ends_with(".rs")).map(|(path, text)| (path.as_str(), text.as_str()))
+    /// Puts a file into the tree, or this text into its place.
+    pub fn put(&mut self, path: &str, text: String) {
+        self.files.insert(path.to_owned(), Arc::new(Source { text, facts: OnceLock::new() }));
+    }
+
+    /// The `.rs` files.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, &Arc<Source>)> {
+        self.files.iter().filter(|(path, _)| path.ends_with(".rs")).map(|(path, source)| (path.as_str(), source))
     }
 }
 
