@@ -18,18 +18,21 @@
 //! uses its children, they cannot use what it defines. What both need goes into a file of its own.
 //!
 //! A parent for which that is not done yet is listed in [`rules`](crate::rules) (`circular_parents`). What its children
-//! import of its own file does not count. A parent that is listed without need is an error as well, so the list can
-//! only become shorter.
+//! import of its own file does not count. A package may be excepted as a whole (`cycles_are_allowed`). An exception
+//! without need is an error as well, so the list can only become shorter.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    Violation,
-    facts::Role,
     program::{Meaning, Program},
     rules::{self, Rules},
     tree::{self, Kind},
+    violation::Violation,
+    written::Role,
 };
+
+/// Where an exception without need is reported.
+const RULES_FILE: &str = "crates/xtask/src/rules.rs";
 
 /// An import: the first line that names something of the other file, and what it says there.
 #[derive(Clone, Debug)]
@@ -50,14 +53,20 @@ pub struct Graph<'a> {
 /// Finds the cycles that the rules do not allow.
 #[must_use]
 pub fn check(program: &Program, rules: &[Rules]) -> Vec<Violation> {
-    let strict = Graph::of(program, &[]);
-    let mut violations = strict.needless_exceptions(rules);
+    let mut violations = Graph::of(program, &[]).needless_exceptions(rules);
     let graph = Graph::of(program, rules);
+    let mut allowed: BTreeSet<&str> = BTreeSet::new();
     for knot in graph.knots() {
         let package = &program.crates[program.files[knot[0]].part_of].target.package;
-        if !rules::of(rules, package).is_some_and(|rules| rules.cycles_are_allowed) {
+        if rules::of(rules, package).is_some_and(|rules| rules.cycles_are_allowed) {
+            allowed.insert(package);
+        } else {
             violations.push(graph.describe(&knot));
         }
+    }
+    for rules in rules.iter().filter(|rules| rules.cycles_are_allowed && !allowed.contains(rules.package)) {
+        let message = format!("{} may have import cycles and has none: forbid them", rules.package);
+        violations.push(Violation::new(RULES_FILE, 1, message));
     }
     violations
 }
@@ -151,7 +160,7 @@ impl<'a> Graph<'a> {
                 };
                 if !(0..self.imports.len()).any(is_needed) {
                     let message = format!("{}: {parent} is listed as circular and is not", rules.package);
-                    violations.push(Violation::new("crates/xtask/src/rules.rs", 1, message));
+                    violations.push(Violation::new(RULES_FILE, 1, message));
                 }
             }
         }

@@ -1,15 +1,11 @@
 //! What one file says: the modules, names and imports that it declares, and every path that it mentions, with its line.
 //! Resolves nothing: `program` does, which knows the other files.
 //!
-//! Everything is read from the syntax tree. Where the tree ends, at the tokens of a macro call, a macro's definition or
-//! an attribute, the tokens are searched for paths.
+//! Everything is read from the syntax tree; `tokens` searches where that ends.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    fmt,
-};
+use std::collections::{BTreeSet, HashSet};
 
-use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use syn::{
     Attribute, Expr, ExprPath, Ident, ImplItemFn, Item, ItemFn, ItemImpl, ItemMacro, ItemMod, ItemUse, Lit, Macro,
     Meta, PatIdent, TraitItemFn, TypePath, UseTree, VisRestricted, Visibility,
@@ -19,39 +15,11 @@ use syn::{
     visit::{self, Visit},
 };
 
-use crate::unsafe_words::UnsafeWords;
-
-/// A path as it is written, without generic arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Written {
-    /// It begins with `::`, so that its first name is a crate.
-    pub absolute: bool,
-    /// Its names. `r#type` is `type`.
-    pub names: Vec<String>,
-}
-
-impl fmt::Display for Written {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.absolute { "::" } else { "" }, self.names.join("::"))
-    }
-}
-
-/// How a path is mentioned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// In an expression, a type, a pattern, an attribute or the tokens of a macro.
-    Code,
-    /// As the name of a macro that is called.
-    Macro,
-    /// By a private `use`.
-    Import,
-    /// By a `use` that others can see.
-    ReExport,
-    /// By a `use` of all names of a module.
-    Glob,
-    /// By `pub(in path)`.
-    Visibility,
-}
+use crate::{
+    tokens::{self, Found},
+    unsafe_words::UnsafeWords,
+    written::{Role, Written, begin},
+};
 
 /// A path that the file mentions.
 #[derive(Clone, Debug)]
@@ -214,55 +182,31 @@ impl Reader {
         self.mention(path, name.span(), role);
     }
 
-    /// The paths among `tokens`, which syn leaves alone.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let mut at = 0;
-        while at < tokens.len() {
-            at += match &tokens[at] {
-                TokenTree::Group(group) => {
-                    self.tokens(group.stream());
-                    1
-                }
-                TokenTree::Ident(ident) if ident == "use" => self.use_among_tokens(&tokens[at..]),
-                TokenTree::Ident(ident) if ident == "impl" => {
-                    self.scope().implements.extend(implemented(&tokens[at..]));
-                    1
-                }
-                TokenTree::Ident(_) => self.path_among_tokens(&tokens, at),
-                TokenTree::Literal(_) | TokenTree::Punct(_) => 1,
-            };
+    /// A path in an expression or a type, of which `qualified` is in angle brackets.
+    fn path_of_type(&mut self, qualified: Option<&syn::QSelf>, path: &syn::Path) {
+        if let Some(qualified) = qualified {
+            self.visit_type(&qualified.ty);
         }
+        // In `<T>::name` the path is a name in a type.
+        if qualified.is_none_or(|qualified| qualified.position > 0) {
+            self.mention(Written::of(path), begin(path), Role::Code);
+        }
+        visit::visit_path(self, path);
     }
 
-    /// The path that begins at a token of a macro: how many tokens it has.
-    fn path_among_tokens(&mut self, tokens: &[TokenTree], at: usize) -> usize {
-        let mut path = Written::start(is_after_colons(tokens, at));
-        let mut end = at;
-        while let Some(TokenTree::Ident(name)) = tokens.get(end) {
-            path = path.with(name);
-            end += 1;
-            if !(is_after_colons(tokens, end + 2) && matches!(tokens.get(end + 2), Some(TokenTree::Ident(_)))) {
-                break;
+    /// What the search among tokens finds.
+    fn tokens(&mut self, tokens: &TokenStream) {
+        for found in tokens::search(tokens.clone()) {
+            match found {
+                Found::Path(path, span, role) => self.mention(path, span, role),
+                Found::Use(item) => {
+                    self.use_tree(&Written::start(item.leading_colon.is_some()), &item.tree, Role::Import);
+                }
+                Found::Implements(name) => {
+                    self.scope().implements.insert(name);
+                }
             }
-            end += 2;
         }
-        let is_call = is_punct(tokens.get(end), '!') && !is_punct(tokens.get(end + 1), '=');
-        if can_name_an_item(&path, &tokens[..at], &tokens[end..]) {
-            self.mention(path, tokens[at].span(), if is_call { Role::Macro } else { Role::Code });
-        }
-        end - at
-    }
-
-    /// A `use` among the tokens of a macro: how many tokens it has. What a macro has instead of a name, such as
-    /// `$name`, makes it no `use` to syn; then its tokens are searched one by one.
-    fn use_among_tokens(&mut self, tokens: &[TokenTree]) -> usize {
-        let Some(end) = tokens.iter().position(|token| is_punct(Some(token), ';')) else { return 1 };
-        // In the crate that defines the macro, `$crate` is `crate`.
-        let item = tokens[..=end].iter().filter(|token| !is_punct(Some(token), '$')).cloned().collect();
-        let Ok(item) = syn::parse2::<ItemUse>(item) else { return 1 };
-        self.use_tree(&Written::start(item.leading_colon.is_some()), &item.tree, Role::Import);
-        end + 1
     }
 }
 
@@ -365,7 +309,7 @@ impl<'ast> Visit<'ast> for Reader {
 
     fn visit_macro(&mut self, call: &'ast Macro) {
         self.mention(Written::of(&call.path), begin(&call.path), Role::Macro);
-        self.tokens(call.tokens.clone());
+        self.tokens(&call.tokens);
     }
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
@@ -376,60 +320,10 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_token_stream(&mut self, tokens: &'ast TokenStream) {
-        self.tokens(tokens.clone());
-        self.paths_in_strings(tokens.clone());
-    }
-}
-
-impl Reader {
-    fn path_of_type(&mut self, qualified: Option<&syn::QSelf>, path: &syn::Path) {
-        if let Some(qualified) = qualified {
-            self.visit_type(&qualified.ty);
+        self.tokens(tokens);
+        for (path, span) in tokens::paths_in_strings(tokens.clone()) {
+            self.mention(path, span, Role::Code);
         }
-        // In `<T>::name` the path is a name in a type.
-        if qualified.is_none_or(|qualified| qualified.position > 0) {
-            self.mention(Written::of(path), begin(path), Role::Code);
-        }
-        visit::visit_path(self, path);
-    }
-
-    /// Derives take paths as strings: `#[serde(with = "crate::as_text")]`.
-    fn paths_in_strings(&mut self, tokens: TokenStream) {
-        for token in tokens {
-            match token {
-                TokenTree::Group(group) => self.paths_in_strings(group.stream()),
-                TokenTree::Literal(literal) => {
-                    let Ok(Lit::Str(text)) = syn::parse_str::<Lit>(&literal.to_string()) else { continue };
-                    let Ok(path) = syn::parse_str::<syn::Path>(&text.value()) else { continue };
-                    if path.segments.len() > 1 {
-                        self.mention(Written::of(&path), literal.span(), Role::Code);
-                    }
-                }
-                TokenTree::Ident(_) | TokenTree::Punct(_) => {}
-            }
-        }
-    }
-}
-
-impl Written {
-    fn start(absolute: bool) -> Self {
-        Self { absolute, names: Vec::new() }
-    }
-
-    fn with(&self, name: &Ident) -> Self {
-        let mut path = self.clone();
-        path.names.push(name.unraw().to_string());
-        path
-    }
-
-    /// `Self::new`, and the variable `self`: names of something that was mentioned elsewhere.
-    fn begins_with_a_type(&self) -> bool {
-        self.names[0] == "Self" || self.names == ["self"]
-    }
-
-    fn of(path: &syn::Path) -> Self {
-        let names = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
-        Self { absolute: path.leading_colon.is_some(), names }
     }
 }
 
@@ -492,64 +386,10 @@ fn path_of(attribute: &Meta) -> Option<String> {
     }
 }
 
-/// Where a path begins.
-fn begin(path: &syn::Path) -> Span {
-    path.segments.first().map_or_else(Span::call_site, |segment| segment.ident.span())
-}
-
 /// The parts of a list such as `all(test, unix)`.
 fn parts(list: &syn::MetaList) -> Vec<Meta> {
     let parser = Punctuated::<Meta, syn::Token![,]>::parse_terminated;
     parser.parse2(list.tokens.clone()).map(|parts| parts.into_iter().collect()).unwrap_or_default()
-}
-
-/// Whether a path among the tokens of a macro may be one of an item: not a field, a method, the label of a value, a
-/// lifetime or a variable of the macro.
-fn can_name_an_item(path: &Written, before: &[TokenTree], after: &[TokenTree]) -> bool {
-    // What follows a variable or a type, as in `$name::new` and `<T>::new`, is no path. Alone it may be one: `::libc::c_int`.
-    if path.absolute {
-        return path.names.len() > 1;
-    }
-    if is_punct(before.last(), '$') {
-        return path.names[0] == "crate";
-    }
-    if path.names.len() > 1 {
-        return true;
-    }
-    let is_part = is_punct(before.last(), '.') || is_punct(before.last(), '\'');
-    let is_label =
-        (is_punct(after.first(), ':') || is_punct(after.first(), '=')) && !after.first().is_some_and(is_joint);
-    !is_part && !is_label
-}
-
-/// The last names of the traits in `impl Trait for Type`, with which `tokens` begin.
-fn implemented(tokens: &[TokenTree]) -> Vec<String> {
-    let header: Vec<&TokenTree> = tokens.iter().take_while(|token| !is_braced(token)).collect();
-    let before_for = header.windows(2).filter_map(|pair| match pair {
-        [TokenTree::Ident(name), TokenTree::Ident(keyword)] if keyword == "for" => Some(name.unraw().to_string()),
-        _ => None,
-    });
-    before_for.collect()
-}
-
-fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
-    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == character)
-}
-
-fn is_joint(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint)
-}
-
-/// Whether `::` stands before the token `at`.
-fn is_after_colons(tokens: &[TokenTree], at: usize) -> bool {
-    at >= 2
-        && is_punct(tokens.get(at - 2), ':')
-        && tokens.get(at - 2).is_some_and(is_joint)
-        && is_punct(tokens.get(at - 1), ':')
-}
-
-fn is_braced(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
 /// An item's own attributes.

@@ -8,11 +8,12 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    Violation,
-    facts::{Mention, Role, Written},
+    facts::Mention,
     program::{File, Program, Route},
     rules::{LIBRARY, NOT_DATA, Output, Rules},
     tree::Kind,
+    violation::Violation,
+    written::{Role, Written},
 };
 
 /// Finds what names a module that it may not name.

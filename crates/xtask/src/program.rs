@@ -10,9 +10,10 @@ use std::{
 };
 
 use crate::{
-    Violation,
-    facts::{Child, Facts, Mention, Role, Written},
+    facts::{Child, Facts, Mention},
     tree::{self, Kind, Source, Target, Tree},
+    violation::Violation,
+    written::{Role, Written},
 };
 
 /// A crate: its root file and what that declares.

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Violation, facts::Facts};
+use crate::{facts::Facts, violation::Violation};
 
 /// What a target is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

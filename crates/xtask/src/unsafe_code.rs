@@ -4,7 +4,7 @@
 //!
 //! All code counts, whichever machine it is for.
 
-use crate::{Violation, tree::Tree};
+use crate::{tree::Tree, violation::Violation};
 
 /// Where unsafe code may stand, and where it must be forbidden. A directory ends in a slash.
 #[derive(Clone, Copy, Debug)]

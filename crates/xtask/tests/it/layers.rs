@@ -3,7 +3,7 @@
 use xtask::{
     Violation, layers,
     program::Program,
-    rules::{Output, RULES, Rules},
+    rules::{NONE, Output, RULES, Rules},
     tree::Tree,
 };
 
@@ -210,16 +210,7 @@ fn a_part_of_a_backend_that_names_another_is_found() {
 
 /// Rules with these layers for hpt-core.
 const fn rules(layers: &'static [&'static [&'static str]]) -> Rules {
-    Rules {
-        package: "hpt-core",
-        layers,
-        test_support: Some("testing"),
-        implementations: &[],
-        separate_children: &[],
-        output: &[],
-        circular_parents: &[],
-        cycles_are_allowed: false,
-    }
+    Rules { package: "hpt-core", layers, test_support: Some("testing"), ..NONE }
 }
 
 /// A small command, its library, and rules for them.
@@ -227,14 +218,13 @@ const COMMAND: &[Rules] = &[
     rules(&[]),
     Rules {
         package: "hpt-cli",
-        test_support: None,
         separate_children: &["cmd"],
         output: &[
             Output { module: "picture", may_name: &["render"] },
             Output { module: "render", may_name: &[] },
             Output { module: "progress", may_name: &["render"] },
         ],
-        ..rules(&[])
+        ..NONE
     },
 ];
 
