@@ -1,25 +1,30 @@
-//! The graph of files: which file imports which, its layers, and the rule that it has no cycle.
+//! Builds the graph of files (which file imports which), prints its layers and checks that it has
+//! no cycle.
+//! Does not know the declared layers: `layers` does.
 //!
 //! # What an import is
 //!
-//! A file imports the file that defines an item which it names, in a `use` or in place. It does not matter through
-//! which modules the path goes: `use super::Tsc`, where the parent says `pub use tsc::Tsc`, imports `tsc.rs`.
+//! A file imports the file that defines an item which it names, in a `use` or in place. It does not
+//! matter through which modules the path goes: `use super::Tsc`, where the parent says `pub use
+//! tsc::Tsc`, imports `tsc.rs`.
 //! So these are no imports:
 //!
 //! - `mod name;`, by which a file declares another.
-//! - `pub use`, by which a file hands on a name that it does not use itself. A module's own file may collect the names
-//!   of its children, and a child may name what the parent's file defines.
+//! - `pub use`, by which a file hands on a name that it does not use itself. A module's own file
+//!   may collect the names of its children, and a child may name what the parent's file defines.
 //! - `use a::b`, where `b` is a module, until something is taken from it. A glob takes what it can.
 //! - Whatever is compiled for tests only. Tests may look at everything, and `testing` does.
 //!
 //! # The rule
 //!
-//! No two files import each other, directly or through others. A module's own file is a file as any other: where it
-//! uses its children, they cannot use what it defines. What both need goes into a file of its own.
+//! No two files import each other, directly or through others. A module's own file is a file as any
+//! other: where it uses its children, they cannot use what it defines. What both need goes into a
+//! file of its own.
 //!
-//! A parent for which that is not done yet is listed in [`rules`](crate::rules) (`circular_parents`). What its children
-//! import of its own file does not count. A package may be excepted as a whole (`cycles_are_allowed`). An exception
-//! without need is an error as well, so the list can only become shorter.
+//! A parent for which that is not done yet is listed in [`rules`]
+//! (`circular_parents`). What its children import of its own file does not count. A package may be
+//! excepted as a whole (`cycles_are_allowed`). An exception without need is an error as well, so
+//! the list can only become shorter.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -167,8 +172,9 @@ impl<'a> Graph<'a> {
         violations
     }
 
-    /// The layers of each crate that has more than one file, as text: a file is one layer above the highest that it
-    /// imports. Files that neither import nor are imported, because they only declare others or are for tests, stand apart.
+    /// The layers of each crate that has more than one file, as text: a file is one layer above the
+    /// highest that it imports. Files that neither import nor are imported, because they only
+    /// declare others or are for tests, stand apart.
     pub fn layers(&self) -> String {
         let imported: BTreeSet<usize> = self.imports.iter().flat_map(BTreeMap::keys).copied().collect();
         let mut text = String::new();
@@ -227,7 +233,8 @@ fn reach(imports: &[BTreeMap<usize, Import>], from: usize) -> BTreeSet<usize> {
     seen
 }
 
-/// Whether `to` is a parent's own file whose children's imports do not count, and `from` one of the children.
+/// Whether `to` is a parent's own file whose children's imports do not count, and `from` one of the
+/// children.
 fn is_excepted(program: &Program, rules: &[Rules], from: usize, to: usize) -> bool {
     let package = &program.crates[program.files[from].part_of].target.package;
     let Some(rules) = rules::of(rules, package) else { return false };

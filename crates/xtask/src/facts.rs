@@ -1,7 +1,9 @@
-//! What one file says: the modules, names and imports that it declares, and every path that it mentions, with its line.
-//! Resolves nothing: `program` does, which knows the other files.
+//! Reads one file: the modules, names and imports that it declares, and every path that it
+//! mentions, with its line.
+//! Does not resolve the paths: `program` does, which knows the other files.
 //!
-//! Everything is read from the syntax tree; `tokens` searches where that ends.
+//! Everything comes from the syntax tree, except what is inside macros and attributes: `tokens`
+//! searches there.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -73,7 +75,8 @@ pub struct Child {
     pub line: usize,
     /// The module's name.
     pub name: String,
-    /// Its files by `#[path]`, of which each is compiled under another condition. Empty where its name says the file.
+    /// Its files by `#[path]`, of which each is compiled under another condition. Empty where its
+    /// name says the file.
     pub paths: Vec<String>,
     /// It is compiled for tests only, as far as this file tells.
     pub test: bool,
@@ -281,7 +284,8 @@ impl<'ast> Visit<'ast> for Reader {
         });
     }
 
-    // Elsewhere, as on a field or an arm, `#[cfg(test)]` is not looked for: what it covers counts as code.
+    // Elsewhere, as on a field or an arm, `#[cfg(test)]` is not looked for: what it covers counts
+    // as code.
     fn visit_local(&mut self, local: &'ast syn::Local) {
         self.under(&local.attrs, |reader| visit::visit_local(reader, local));
     }
@@ -346,7 +350,8 @@ impl<'ast> Visit<'ast> for Variables {
     }
 }
 
-/// A name that a pattern binds is a variable if it looks like one. A constant or a unit struct in a pattern does not.
+/// A name that a pattern binds is a variable if it looks like one. A constant or a unit struct in a
+/// pattern does not.
 fn is_a_variable(path: &Written, variables: &HashSet<String>) -> bool {
     matches!(path.names.as_slice(), [name] if name.starts_with(|c: char| c.is_lowercase() || c == '_') && variables.contains(name))
 }

@@ -1,9 +1,10 @@
-//! The rules about which module may name which, as [`rules`](crate::rules) has them.
+//! Checks which module names which, under the rules in [`rules`](crate::rules).
 //! Knows no module by name.
 //!
-//! A path names the module that defines what it ends at, and the modules of which it takes a name that they hand on:
-//! `crate::source::Tsc` names `source` and, by the re-export there, `source::tsc`. Other than for an
-//! [import](crate::cycles), a `pub use`, a module without an item and code for tests count too.
+//! A path names the module that defines what it ends at, and the modules of which it takes a name
+//! that they hand on:
+//! `crate::source::Tsc` names `source` and, by the re-export there, `source::tsc`. In contrast to
+//! [imports](crate::cycles), re-exports, modules without an item and code for tests count too.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +68,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A module directly below the root that has no layer, and a layer of a module that does not exist.
+    /// A module directly below the root that has no layer, and a layer of a module that does not
+    /// exist.
     fn layers_are_complete(&mut self, root: usize) {
         if self.rules.layers.is_empty() {
             return;

@@ -1,5 +1,6 @@
-//! The checks of this workspace that read Rust: which module imports which, and where unsafe code stands.
-//! Builds nothing and runs nothing: what it knows is in the text.
+//! The checks of this workspace that read Rust: which module imports which, and where unsafe code
+//! stands.
+//! Builds nothing and runs nothing: it reads the source text only.
 
 pub mod cycles;
 pub mod facts;

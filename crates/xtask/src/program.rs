@@ -1,8 +1,9 @@
-//! The modules of all crates, linked: which file each is in, and what a path in it stands for.
-//! Judges nothing: `cycles` and `layers` do.
+//! Links the modules of all crates: which file each module is in, and what a path in it stands for.
+//! Does not apply rules: `cycles` and `layers` do.
 //!
-//! A path is followed through `use`, renamed or not, globs, re-exports and modules, to the file that defines what it
-//! names. What the compiler finds by type is not followed: a method is called without naming the file that has it.
+//! A path is followed through `use`, renamed or not, globs, re-exports and modules, to the file
+//! that defines what it names. Calls of methods are not followed: the compiler finds a method by
+//! its type, and the text does not name the file.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -106,10 +107,11 @@ impl Meaning {
 /// A path followed to its end.
 #[derive(Debug, Default)]
 pub struct Route {
-    /// What it stands for: more than one thing where the machine, or the kind of name, decides. Nothing for a path into
-    /// a crate that is not ours.
+    /// What it stands for: more than one thing where the machine, or the kind of name, decides.
+    /// Nothing for a path into a crate that is not ours.
     pub ends: BTreeSet<Meaning>,
-    /// The modules of which it takes a name that is not a module declared there: an item, or what a `use` handed on.
+    /// The modules of which it takes a name that is not a module declared there: an item, or what a
+    /// `use` handed on.
     pub through: BTreeSet<usize>,
 }
 
@@ -126,8 +128,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Links the crates of `tree`, and says what is in the way: a file that is not Rust, a module without a file, a file
-    /// that no crate includes. Where any is, a check of the rest proves nothing.
+    /// Links the crates of `tree`, and says what is in the way: a file that is not Rust, a module
+    /// without a file, a file that no crate includes. Where any is, a check of the rest proves
+    /// nothing.
     #[must_use]
     pub fn link(tree: &Tree) -> (Self, Vec<Violation>) {
         let mut linker = Linker { tree, program: Self::default(), read: BTreeSet::new(), violations: Vec::new() };
@@ -191,7 +194,8 @@ impl Program {
             && bindings.is_some_and(|bindings| bindings.iter().any(|binding| matches!(binding, Binding::Import(_))))
     }
 
-    /// The names of `path` from the root of a crate of the tree, and that crate, where the text alone says both.
+    /// The names of `path` from the root of a crate of the tree, and that crate, where the text
+    /// alone says both.
     #[must_use]
     pub fn from_root(&self, module: usize, path: &Written) -> Option<(usize, Vec<String>)> {
         let start = &self.modules[module];
@@ -230,7 +234,8 @@ impl Program {
         None
     }
 
-    /// What `crate`, `self` and `super` at the beginning of `names` stand for, and the names that follow.
+    /// What `crate`, `self` and `super` at the beginning of `names` stand for, and the names that
+    /// follow.
     fn walk_up<'a>(&self, module: usize, names: &'a [String]) -> (usize, &'a [String]) {
         let mut at = module;
         let mut rest = names;
@@ -275,7 +280,8 @@ impl Program {
                         if !self.declares(module, name) {
                             way.route.through.insert(module);
                         }
-                        // A name that the module does not have is one that a macro makes there, or an error of its own.
+                        // A name that the module does not have is one that a macro makes there, or
+                        // an error of its own.
                         let unknown = || BTreeSet::from([Meaning::ItemOf(module)]);
                         next.extend(self.look_up(module, name, way).unwrap_or_else(unknown));
                     }
@@ -286,12 +292,13 @@ impl Program {
         ends
     }
 
-    /// What a name in a module stands for: nothing where that is in a foreign crate, none where the module has no such
-    /// name.
+    /// What a name in a module stands for: nothing where that is in a foreign crate, none where the
+    /// module has no such name.
     fn look_up(&self, module: usize, name: &str, way: &mut Way<'_>) -> Option<BTreeSet<Meaning>> {
         let step = (module, name.to_owned());
-        // Imports lead in a circle where a module and its function have one name, as in `use fit::fit`, and where two
-        // modules import each other's names. The way ends at what is declared.
+        // Imports lead in a circle where a module and its function have one name, as in `use
+        // fit::fit`, and where two modules import each other's names. The way ends at what is
+        // declared.
         let again = way.busy.contains(&step);
         way.busy.push(step);
         let here = &self.modules[module];

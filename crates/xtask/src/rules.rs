@@ -1,29 +1,34 @@
 //! The rules about modules, as data: the only place where the layers are written down.
-//! Checks nothing: `layers`, `cycles` and `unsafe_code` do.
+//! Does not check them: `layers`, `cycles` and `unsafe_code` do.
 
 /// What holds in one package.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The package.
     pub package: &'static str,
-    /// The modules directly below the library's root, the lowest layer first. A module names modules of lower layers
-    /// only: none of its own layer, none above. Empty where a package has no declared layers.
+    /// The modules directly below the library's root, the lowest layer first. A module names
+    /// modules of lower layers only: none of its own layer, none above. Empty where a package has
+    /// no declared layers.
     pub layers: &'static [&'static [&'static str]],
-    /// The module with stand-ins for tests. It may name every module; only code for tests names it, in whichever crate.
+    /// The module with stand-ins for tests. It may name every module; only code for tests names it,
+    /// in whichever crate.
     pub test_support: Option<&'static str>,
-    /// Modules whose children each implement a trait, and that trait. None of these children names another.
+    /// Modules whose children each implement a trait, and that trait. None of these children names
+    /// another.
     pub implementations: &'static [(&'static str, &'static str)],
     /// Modules whose children do not name each other, nor functions of their parent.
     pub separate_children: &'static [&'static str],
     /// Modules that turn data into output.
     pub output: &'static [Output],
-    /// Modules whose own file and whose children's files import each other. See [`cycles`](crate::cycles).
+    /// Modules whose own file and whose children's files import each other. See
+    /// [`cycles`](crate::cycles).
     pub circular_parents: &'static [&'static str],
     /// Import cycles between its files are listed and are no failure.
     pub cycles_are_allowed: bool,
 }
 
-/// A module that turns data into output: it names data types of the library and a few modules, but for its tests.
+/// A module that turns data into output: it names data types of the library and a few modules, but
+/// for its tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// The module.
@@ -32,8 +37,8 @@ pub struct Output {
     pub may_name: &'static [&'static str],
 }
 
-/// The library of which output modules name data types only, and its types that are no data, because a counter or a
-/// machine can be read through them.
+/// The library of which output modules name data types only, and its types that are no data,
+/// because a counter or a machine can be read through them.
 pub const LIBRARY: &str = "hpt_core";
 /// See [`LIBRARY`].
 pub const NOT_DATA: &[&str] = &[
@@ -61,8 +66,8 @@ pub const UNSAFE_PLACES: &[&str] = &[
     "benches/src/bare/",
 ];
 
-/// Files that do not even permit unsafe code to themselves: they begin with `#![forbid(unsafe_code)]`. Directories end
-/// in a slash.
+/// Files that do not even permit unsafe code to themselves: they begin with
+/// `#![forbid(unsafe_code)]`. Directories end in a slash.
 pub const UNSAFE_FORBIDDEN: &[&str] = &["crates/hpt-cli/src/main.rs", "crates/xtask/src/main.rs", "examples/"];
 
 /// A package without rules of its own.
@@ -94,7 +99,8 @@ pub const RULES: &[Rules] = &[
         ],
         test_support: Some("testing"),
         implementations: &[("source", "Backend")],
-        // Host holds what captured machines say of themselves, and its children read that from a Host.
+        // Host holds what captured machines say of themselves, and its children read that from a
+        // Host.
         circular_parents: &["host"],
         ..NONE
     },

@@ -1,6 +1,6 @@
-//! The search for paths where the syntax tree ends: among the tokens of a macro call, a macro's definition and an
-//! attribute.
-//! Knows no grammar but that of `use`.
+//! Searches for paths where syn has no syntax tree: among the tokens of macro calls, macro
+//! definitions and attributes.
+//! Knows the grammar of `use` and of paths, and no other.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use syn::{ItemUse, Lit, ext::IdentExt as _};
@@ -89,8 +89,8 @@ fn path(tokens: &[TokenTree], at: usize) -> (Written, usize) {
     (path, end - at)
 }
 
-/// The `use` that `tokens` begin with, and how many tokens it has. None where the definition of a macro has a variable
-/// in place of a name: then its tokens are searched one by one.
+/// The `use` that `tokens` begin with, and how many tokens it has. None where the definition of a
+/// macro has a variable in place of a name: then its tokens are searched one by one.
 fn import(tokens: &[TokenTree]) -> Option<(ItemUse, usize)> {
     let end = tokens.iter().position(|token| is_punct(Some(token), ';'))?;
     // In the crate that defines the macro, `$crate` is `crate`.
@@ -98,10 +98,11 @@ fn import(tokens: &[TokenTree]) -> Option<(ItemUse, usize)> {
     Some((syn::parse2(item).ok()?, end + 1))
 }
 
-/// Whether a path among the tokens of a macro may be one of an item: not a field, a method, the label of a value, a
-/// lifetime or a variable of the macro.
+/// Whether a path among the tokens of a macro may be one of an item: not a field, a method, the
+/// label of a value, a lifetime or a variable of the macro.
 fn can_name_an_item(path: &Written, before: &[TokenTree], after: &[TokenTree]) -> bool {
-    // What follows a variable or a type, as in `$name::new` and `<T>::new`, is no path. Alone it may be one: `::libc::c_int`.
+    // What follows a variable or a type, as in `$name::new` and `<T>::new`, is no path. Alone it
+    // may be one: `::libc::c_int`.
     if path.absolute {
         return path.names.len() > 1;
     }

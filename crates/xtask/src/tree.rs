@@ -1,5 +1,6 @@
-//! The source tree: the text of every Rust file and manifest, and the targets that Cargo builds from them.
-//! Does not look into a file: `facts` does, once for each text.
+//! The source tree: the text of every Rust file and manifest, and the targets that Cargo builds
+//! from them.
+//! Does not interpret a file: `facts` does, once for each text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -71,7 +72,8 @@ impl Source {
     }
 }
 
-/// A workspace in memory, of which a copy shares the files. Paths are relative to its root and have `/` between their parts.
+/// A workspace in memory, of which a copy shares the files. Paths are relative to its root and have
+/// `/` between their parts.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Each `.rs` file and each `Cargo.toml`.

@@ -1,5 +1,5 @@
-//! The rules about unsafe code: where it may stand, that nothing else permits it, and that each unsafe function says what
-//! it takes to call it.
+//! Checks unsafe code: it stands in the listed places only, nothing else permits it, and each
+//! unsafe function documents what its callers must ensure.
 //! Leaves unsafe blocks to Clippy, which looks for `// SAFETY:` above each.
 //!
 //! All code counts, whichever machine it is for.
@@ -15,7 +15,8 @@ pub struct Places<'a> {
     pub forbidden: &'a [&'a str],
 }
 
-/// Finds unsafe code, or a permission for it, outside of its places, and unsafe functions without a section `# Safety`.
+/// Finds unsafe code, or a permission for it, outside of its places, and unsafe functions without a
+/// section `# Safety`.
 #[must_use]
 pub fn check(tree: &Tree, places: Places<'_>) -> Vec<Violation> {
     let mut violations = manifests(tree);

@@ -1,7 +1,8 @@
-//! Where a file has unsafe code, permits it or forbids it, and which unsafe functions say nothing of safety.
-//! Judges nothing: `unsafe_code` does.
+//! Finds where a file has unsafe code, permits it or forbids it, and which unsafe functions lack a
+//! `# Safety` section.
+//! Does not apply rules: `unsafe_code` does.
 //!
-//! What is in a macro counts as well: the search is for the word, among all tokens of the file.
+//! Macros count too: the search is for the word `unsafe`, among all tokens of the file.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::{Attribute, Ident, Meta, visit::Visit};
@@ -32,7 +33,8 @@ impl UnsafeWords {
         Ok(words)
     }
 
-    /// Looks for the word `unsafe`, and for `unsafe_code` in a list that permits it. `caller` is the word before the list.
+    /// Looks for the word `unsafe`, and for `unsafe_code` in a list that permits it. `caller` is
+    /// the word before the list.
     fn search(&mut self, caller: &str, tokens: TokenStream) {
         let mut before = String::new();
         for token in tokens {

@@ -1,5 +1,5 @@
-//! What a check finds.
-//! Has no rule.
+//! A violation of a rule: its place and what is wrong.
+//! Contains no rule.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The checks, tried on trees with something planted in them: each plant is found, and nothing else.
+//! The checks, tried on trees with something planted in them: each plant is found, and nothing
+//! else.
 #![forbid(unsafe_code)]
 
 mod cycles;

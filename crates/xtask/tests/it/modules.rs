@@ -9,7 +9,8 @@ fn in_the_way(files: &[(&str, &str)]) -> Vec<String> {
     Program::link(&tree(files)).1.iter().map(ToString::to_string).collect()
 }
 
-/// Whether `one.rs` imports `two.rs`: then this program has a cycle, because `two.rs` imports `one.rs`.
+/// Whether `one.rs` imports `two.rs`: then this program has a cycle, because `two.rs` imports
+/// `one.rs`.
 #[track_caller]
 fn imports(root: &str, one: &str, two: &str) -> bool {
     let tree: Tree = tree(&[

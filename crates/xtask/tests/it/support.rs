@@ -25,7 +25,8 @@ pub(crate) fn part_of_workspace(directory: &str) -> Tree {
     tree
 }
 
-/// A tree of these files: `crates/NAME/src/lib.rs` is a library, `main.rs` a program, `tests/it/main.rs` a test.
+/// A tree of these files: `crates/NAME/src/lib.rs` is a library, `main.rs` a program,
+/// `tests/it/main.rs` a test.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     let mut tree = Tree::default();
     for (path, text) in files {
@@ -53,7 +54,8 @@ pub(crate) fn append(tree: &mut Tree, path: &str, text: &str) {
     tree.put(path, format!("{before}\n{text}\n"));
 }
 
-/// Puts text at the end of a file of a copy of `clean`, and asserts that `check` says this of that file, and nothing else. With an empty `want`, nothing at all.
+/// Puts text at the end of a file of a copy of `clean`, and asserts that `check` says this of that
+/// file, and nothing else. With an empty `want`, nothing at all.
 #[track_caller]
 pub(crate) fn plant(clean: &Tree, check: impl Fn(&Tree) -> Vec<Violation>, want: &str, file: &str, text: &str) {
     let mut tree = clean.clone();
