@@ -54,6 +54,50 @@ pub struct Contender<'a> {
     batch: Box<dyn Batch + 'a>,
 }
 
+/// One who takes part in a race of intervals: a way to read, and a way to tell how long ago that was.
+pub struct Pair<'a> {
+    /// Its name in tables.
+    pub name: String,
+    /// On whose behalf it runs.
+    pub group: Group,
+    /// What the interval is given in.
+    pub gives: Gives,
+    batch: Box<dyn Fn(u64, Fence) + 'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// A pair that begins by `now` and ends by `elapsed`. The beginning stays in registers, as it does in a program; the interval is
+    /// handed to [`black_box`], for all alike.
+    pub fn new<S: 'a, E: 'a>(
+        name: impl Into<String>,
+        group: Group,
+        gives: Gives,
+        now: impl Fn() -> S + 'a,
+        elapsed: impl Fn(S) -> E + 'a,
+    ) -> Self {
+        let batch = move |pairs, fence: Fence| {
+            for _ in 0..pairs {
+                let start = now();
+                fence.wait();
+                black_box(elapsed(start));
+                fence.wait();
+            }
+        };
+        Self { name: name.into(), group, gives, batch: Box::new(batch) }
+    }
+
+    /// Runs `pairs` pairs, with the fence behind each of their reads.
+    pub fn run(&self, pairs: u64, fence: Fence) {
+        (self.batch)(pairs, fence);
+    }
+}
+
+impl fmt::Debug for Pair<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("name", &self.name).field("gives", &self.gives).finish_non_exhaustive()
+    }
+}
+
 /// One who does not take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {

@@ -10,10 +10,7 @@ use hpt_core::{
     source,
 };
 
-use crate::{
-    contender::{Contender, Gives, Group},
-    pairs::Pair,
-};
+use crate::contender::{Contender, Gives, Group, Pair};
 
 /// For how long the counter is calibrated: the scale's value has no part in what a read costs.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);

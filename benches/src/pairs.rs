@@ -1,60 +1,14 @@
 //! `now` and then `elapsed`, as a program times its work: two reads, and what makes an interval of them.
 //! Times nothing: `rounds` does. Chooses nobody: `ours` and `rivals` do.
 
-use std::{fmt, hint::black_box};
-
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    bare::{Counter, Fence},
-    contender::{Gives, Group},
+    bare::Counter,
+    contender::{Gives, Group, Pair},
     rounds::{Quantiles, Times},
 };
-
-/// One who takes part: a way to read, and a way to tell how long ago that was.
-pub struct Pair<'a> {
-    /// Its name in tables.
-    pub name: String,
-    /// On whose behalf it runs.
-    pub group: Group,
-    /// What the interval is given in.
-    pub gives: Gives,
-    batch: Box<dyn Fn(u64, Fence) + 'a>,
-}
-
-impl<'a> Pair<'a> {
-    /// A pair that begins by `now` and ends by `elapsed`. The beginning stays in registers, as it does in a program; the interval is
-    /// handed to [`black_box`], for all alike.
-    pub fn new<S: 'a, E: 'a>(
-        name: impl Into<String>,
-        group: Group,
-        gives: Gives,
-        now: impl Fn() -> S + 'a,
-        elapsed: impl Fn(S) -> E + 'a,
-    ) -> Self {
-        let batch = move |pairs, fence: Fence| {
-            for _ in 0..pairs {
-                let start = now();
-                fence.wait();
-                black_box(elapsed(start));
-                fence.wait();
-            }
-        };
-        Self { name: name.into(), group, gives, batch: Box::new(batch) }
-    }
-
-    /// Runs `pairs` pairs, with the fence behind each of their reads.
-    pub fn run(&self, pairs: u64, fence: Fence) {
-        (self.batch)(pairs, fence);
-    }
-}
-
-impl fmt::Debug for Pair<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("name", &self.name).field("gives", &self.gives).finish_non_exhaustive()
-    }
-}
 
 /// Two bare reads, without order and with: neither subtracted nor converted, so that whatever makes an interval of them is extra.
 #[must_use]

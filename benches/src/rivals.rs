@@ -5,8 +5,7 @@ use hpt_core::Host;
 
 use crate::{
     bare::{Counter, clock_monotonic, nanoseconds},
-    contender::{Contender, Gives, Group},
-    pairs::Pair,
+    contender::{Contender, Gives, Group, Pair},
 };
 
 /// The bare instruction, without order and with.

@@ -6,7 +6,10 @@ use std::time::Duration;
 use hpt_core::{PosixClock, TimeSource};
 use serde::{Deserialize, Serialize};
 
-use crate::{bare::Fence, contender::Contender, pairs::Pair};
+use crate::{
+    bare::Fence,
+    contender::{Contender, Pair},
+};
 
 /// Reads before each batch that are not timed: they fill the caches and the branch predictor again after the contender before.
 const WARM_UP_READS: u64 = 200;

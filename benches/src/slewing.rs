@@ -6,24 +6,12 @@ use std::{io, time::Duration};
 use serde::Serialize;
 
 use crate::bare::slewing;
+pub use crate::bare::slewing::KernelClock;
 
 /// The unit of a frequency in the kernel: 2^-16 ppm. adjtimex(2).
 const PER_PPM: f64 = 65_536.0;
 /// The kernel takes no more, in either direction: 500 ppm. adjtimex(2), `MAXFREQ` of kernel/time/ntp.c.
 const LARGEST: i64 = 500 << 16;
-
-/// What the kernel does to its clock, as adjtimex tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct KernelClock {
-    /// How much faster the clock runs than its source, as 2^-16 ppm.
-    pub frequency: i64,
-    /// The length of a tick of the clock, in µs.
-    pub tick_us: i64,
-    /// What is still to be slewed, in µs or ns as `status` says.
-    pub offset: i64,
-    /// Bits of `STA_…`.
-    pub status: i32,
-}
 
 impl KernelClock {
     /// Why this is not what it was or what was planned; `None` where it is.

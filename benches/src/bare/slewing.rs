@@ -4,7 +4,20 @@
 
 use std::{io, mem};
 
-use crate::slewing::KernelClock;
+use serde::Serialize;
+
+/// What the kernel does to its clock, as adjtimex tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelClock {
+    /// How much faster the clock runs than its source, as 2^-16 ppm.
+    pub frequency: i64,
+    /// The length of a tick of the clock, in µs.
+    pub tick_us: i64,
+    /// What is still to be slewed, in µs or ns as `status` says.
+    pub offset: i64,
+    /// Bits of `STA_…`.
+    pub status: i32,
+}
 
 /// What the kernel does to its clock at the moment. Needs no right.
 ///

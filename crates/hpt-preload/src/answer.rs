@@ -3,16 +3,7 @@
 
 use hpt_core::Instant;
 
-use crate::{errno::Errno, next::Next, own_code, process};
-
-/// A structure for seconds and nanoseconds, of one of the C library's layouts.
-pub(crate) trait Timespec: Sized + 'static {
-    /// The next function that fills this structure.
-    fn next() -> &'static Next<Self>;
-
-    /// The structure for a time of so many seconds and, below a billion, nanoseconds.
-    fn new(seconds: i64, nanoseconds: u32) -> Self;
-}
+use crate::{errno::Errno, next::Timespec, own_code, process};
 
 /// `clock_gettime`, called from the address `caller`: 0, or -1 and `errno`.
 ///

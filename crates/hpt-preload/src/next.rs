@@ -11,6 +11,15 @@ use core::{
 
 type Function<T> = unsafe extern "C" fn(libc::clockid_t, *mut T) -> libc::c_int;
 
+/// A structure for seconds and nanoseconds, of one of the C library's layouts.
+pub(crate) trait Timespec: Sized + 'static {
+    /// The next function that fills this structure.
+    fn next() -> &'static Next<Self>;
+
+    /// The structure for a time of so many seconds and, below a billion, nanoseconds.
+    fn new(seconds: i64, nanoseconds: u32) -> Self;
+}
+
 /// A function that fills a `T`, and until it was found, or where there is none, the system call that does the same.
 #[derive(Debug)]
 pub(crate) struct Next<T> {

@@ -1,7 +1,7 @@
 //! Seconds and nanoseconds where `time_t` had 32 bits first: two structures, two functions.
 //! Its twin is `timespec_64.rs`.
 
-use crate::{answer::Timespec, next::Next};
+use crate::next::{Next, Timespec};
 
 /// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian machines; the upper half of the
 /// nanoseconds is its padding.

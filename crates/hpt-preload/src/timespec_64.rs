@@ -1,7 +1,7 @@
 //! Seconds and nanoseconds where `time_t` has 64 bits: one structure, one function.
 //! Its twin is `timespec_32.rs`.
 
-use crate::{answer::Timespec, next::Next};
+use crate::next::{Next, Timespec};
 
 // SAFETY: clock_gettime(2) and clock_gettime(3): on 64 bits the C library's timespec is the kernel's.
 static NEXT: Next<libc::timespec> = unsafe { Next::new(c"clock_gettime", libc::SYS_clock_gettime) };

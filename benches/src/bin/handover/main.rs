@@ -1,58 +1,22 @@
 //! Does time go backwards between two threads, or between two processes, that hand readings to each other as fast as they can?
 //! Threads may see no step back at all; processes none beyond what their stated bounds add up to.
 
+mod args;
 mod clocks;
 mod processes;
 mod threads;
 
-use std::{
-    error::Error,
-    path::PathBuf,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{error::Error, process::ExitCode, time::Instant};
 
 use clap::{Parser, ValueEnum};
 use hpt_benches::{
     handover::Seen,
-    programs::{EXIT_CODES, Interrupt, Keep, Outcome, count, duration, exit_code, table},
+    programs::{Interrupt, Outcome, exit_code, table},
 };
 use hpt_core::realtime::allowed_cpus;
 use serde::Serialize;
 
-use self::{clocks::Clock, processes::Bounds};
-
-const EXAMPLES: &str = "\
-Examples:
-  handover                             a thousand million between two threads
-  handover --alternate 20ms            while the clock's source changes
-  handover --processes --handovers 1e8 between two processes";
-
-/// Hand readings from CPU to CPU and count those that go backwards.
-#[derive(Debug, Parser)]
-#[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
-struct Args {
-    /// Hand over so many readings; 1e9 is understood
-    #[arg(long, value_name = "N", default_value = "1e9", value_parser = count)]
-    handovers: u64,
-    /// Read this clock; a promise is broken by hpt alone
-    #[arg(long, value_name = "CLOCK", default_value = "hpt")]
-    clock: Clock,
-    /// Let hpt's clock change between the processor's counter and the kernel's clock so often [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "processes")]
-    alternate: Option<Duration>,
-    /// Play between two processes, not between two threads
-    #[arg(long)]
-    processes: bool,
-    /// End after this long, with fewer handovers
-    #[arg(long, value_name = "DURATION", default_value = "10min", value_parser = duration)]
-    longest: Duration,
-    /// Be the second process, and share this file with the first
-    #[arg(long, hide = true)]
-    second_of: Option<PathBuf>,
-    #[command(flatten)]
-    keep: Keep,
-}
+use self::{args::Args, clocks::Clock, processes::Bounds};
 
 /// What was found.
 #[derive(Debug, Serialize)]

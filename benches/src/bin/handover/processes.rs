@@ -22,7 +22,7 @@ use hpt_core::{clock, realtime::Pinned};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Args,
+    args::Args,
     clocks::{Beginning, Clock, play_by, whole_ns},
     threads::NO_PANIC,
 };

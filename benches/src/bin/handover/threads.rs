@@ -20,7 +20,7 @@ use hpt_core::{
 };
 
 use crate::{
-    Args,
+    args::Args,
     clocks::{Beginning, play_by},
 };
 

@@ -287,3 +287,13 @@ impl<C: Now + ?Sized> Now for &C {
         (**self).now()
     }
 }
+
+/// The system's clock as a value, for code that takes any clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Now for SystemClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}

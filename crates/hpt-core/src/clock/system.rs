@@ -15,7 +15,6 @@ use std::{
 use super::{
     bound::{self, Known},
     following::{Doubt, Following, Instruments, begin_anew, restart, restarts, went_back},
-    instant::{Instant, Now},
     published::{NATIVE, NOBODY, Ownership, Published},
     segment::{LONGEST_NS, SHORTEST_NS},
     trust::{self, Trust, Unsettled},
@@ -684,14 +683,4 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
     }
     Why::Wanted.note();
     Ok(())
-}
-
-/// The system's clock as a value, for code that takes any clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
-
-impl Now for SystemClock {
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
 }

@@ -24,6 +24,17 @@ struct Held {
     being_changed: Mutex<BTreeSet<String>>,
 }
 
+impl Knob {
+    /// Begins to change it: nothing is changed yet. `by` says who does, for whoever finds the journal.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`] when it cannot be read, when another process is changing settings, and when one was killed while it had this one changed.
+    pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
+        journal.changing(by)?.begin(self)
+    }
+}
+
 impl Journal {
     /// Takes the right to change settings; nothing is changed yet. `by` says who does, for whoever finds the journal.
     ///

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Knob, KnobError, is_a_line, known};
+use super::{JournalError, Knob, KnobError, is_a_line, known};
 use crate::{
     host::{Host, read_regular_file},
     state::{Binding, Saved, StateError, Store, make_folder},
@@ -55,72 +55,6 @@ pub enum Contents {
     OfAnotherBoot,
     /// Changes, the oldest first.
     Entries(Vec<Entry>),
-}
-
-/// Why a journal cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JournalError {
-    /// The journal is bound to a boot, and nobody tells which one this is.
-    #[error("/proc/sys/kernel/random/boot_id cannot be read, and the journal is bound to this boot; mount /proc")]
-    NoBootId,
-    /// Another process is changing settings.
-    #[error("another hpt is changing settings of this machine (it holds {path}); wait for its end")]
-    Busy {
-        /// The file that it locked.
-        path: PathBuf,
-    },
-    /// A process was killed while it had the setting changed.
-    #[error("{path} was left at {is:?} by {by:?}, which was killed; `{remedy}` puts {before:?} back")]
-    LeftBehind {
-        /// The setting's file.
-        path: Box<str>,
-        /// What it is set to.
-        is: String,
-        /// What it was set to before.
-        before: String,
-        /// Who left it.
-        by: Box<str>,
-        /// The command that puts it back.
-        remedy: Box<str>,
-    },
-    /// The journal's file is not one, or damaged.
-    #[error("the journal {path} is damaged: {what}; look at it, set by hand what it names, and remove it")]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// The journal belongs to another user, who may have it say anything.
-    #[error(
-        "the journal {path} belongs to user {owner}, who could have any file written by it; look at it, and put back what it names as that user, or by hand"
-    )]
-    OfSomebodyElse {
-        /// The file.
-        path: PathBuf,
-        /// The user's number.
-        owner: u32,
-    },
-    /// Other users can write to the journal or its folder.
-    #[error(
-        "{path} has mode {mode:04o}, so other users can write to it, and a journal there could make hpt write to any setting; look at it, and remove that right (chmod go-w {path})"
-    )]
-    WritableByOthers {
-        /// The journal's file or folder.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// The journal cannot be read or written.
-    #[error("cannot use the journal {path}{}", what_helps(.cause))]
-    Unusable {
-        /// The file or its folder.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        cause: std::io::Error,
-    },
 }
 
 /// What became of one setting that was to be put back.
@@ -492,11 +426,6 @@ fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), Journa
     } else {
         Ok(())
     }
-}
-
-fn what_helps(cause: &io::Error) -> &'static str {
-    let is_refused = cause.kind() == ErrorKind::PermissionDenied;
-    if is_refused { "; run as root, or as the user who changed the settings" } else { "" }
 }
 
 fn unusable(error: StateError) -> JournalError {

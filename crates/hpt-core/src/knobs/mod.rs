@@ -3,19 +3,21 @@
 
 mod changing;
 mod clock_source;
+mod error;
 mod journal;
 mod known;
 
 use std::{
     fs::{self, File},
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 pub use self::{
     changing::{Change, Changing},
     clock_source::{AbsentClockSource, ClockSourceOutline, KnownClockSource, ListedClockSource, outline_clock_sources},
-    journal::{Contents, Entry, Journal, JournalError, Outcome, Restored},
+    error::{JournalError, KnobError},
+    journal::{Contents, Entry, Journal, Outcome, Restored},
 };
 
 /// Values of kernel settings are a line; a longer one is something else.
@@ -26,80 +28,6 @@ const LONGEST_VALUE: usize = 4096;
 pub struct Knob {
     kind: String,
     path: String,
-}
-
-/// Why a setting was not read, changed or put back.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KnobError {
-    /// The setting cannot be read.
-    #[error("cannot read {path}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        cause: io::Error,
-    },
-    /// The right to change it is missing.
-    #[error("{path} may not be written by this user; run as root, outside of a container")]
-    NotAllowed {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        cause: io::Error,
-    },
-    /// The kernel refused the value.
-    #[error("the kernel refused {value:?} for {path}")]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The value asked for.
-        value: String,
-        /// What it said.
-        #[source]
-        cause: io::Error,
-    },
-    /// The kernel accepted the value and has another one.
-    #[error("{path} was set to {value:?}, and the kernel has {is:?}: it overrode the wish")]
-    Overridden {
-        /// The file.
-        path: PathBuf,
-        /// The value asked for.
-        value: String,
-        /// The value it has.
-        is: String,
-    },
-    /// This process is changing it already.
-    #[error("{path} is being changed by this program already")]
-    BeingChanged {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Somebody else set it while this program had it changed.
-    #[error("{path} was set to {is:?} by somebody else meanwhile: it is left alone, and the journal forgets it")]
-    ChangedSince {
-        /// The file.
-        path: PathBuf,
-        /// The value it has.
-        is: String,
-    },
-    /// A journal names a file that hpt has no setting in.
-    #[error("{path} is not a setting that hpt changes: it is left alone")]
-    NotASetting {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A value of several lines, or none.
-    #[error("{value:?} is no value of a setting: it must be one line")]
-    NotALine {
-        /// The value.
-        value: String,
-    },
-    /// The journal of changes, without which nothing is changed, does not do.
-    #[error("the journal of changed settings")]
-    Journal(#[from] JournalError),
 }
 
 impl Knob {
@@ -147,15 +75,6 @@ impl Knob {
     /// [`KnobError::NotAllowed`], or [`KnobError::Unreadable`] where there is no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
-    }
-
-    /// Begins to change it: nothing is changed yet. `by` says who does, for whoever finds the journal.
-    ///
-    /// # Errors
-    ///
-    /// [`KnobError`] when it cannot be read, when another process is changing settings, and when one was killed while it had this one changed.
-    pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
-        journal.changing(by)?.begin(self)
     }
 
     /// Writes `value` and looks whether the kernel took it.

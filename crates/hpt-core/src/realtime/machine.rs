@@ -2,9 +2,9 @@
 //! they would be set to.
 //! Changes none: `setup` does, by way of the journal.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use super::RealtimeError;
+use super::{KeptBack, RealtimeError};
 use crate::{host::Host, knobs::Knob};
 
 use crate::host::{BOOST, NO_TURBO};
@@ -20,41 +20,6 @@ pub enum Conduct {
     Waits,
     /// It never waits: others of its CPU run when the kernel takes it off, and not at all where it does not.
     Spins,
-}
-
-/// What the kernel keeps back from real-time threads, for the ordinary ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeptBack {
-    /// Real-time threads may have `runtime` of every `period`: sched_rt_runtime_us.
-    Bandwidth {
-        /// What they may have.
-        runtime: Duration,
-        /// Of which.
-        period: Duration,
-    },
-    /// Ordinary threads that wait for this CPU get `runtime` of every `period`: the fair server of Linux 6.12.
-    FairServer {
-        /// The CPU.
-        cpu: usize,
-        /// What they get.
-        runtime: Duration,
-        /// Of which.
-        period: Duration,
-    },
-}
-
-impl fmt::Display for KeptBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bandwidth { runtime, period } => {
-                write!(f, "real-time threads may have {runtime:?} of every {period:?} ({RT_RUNTIME})")
-            }
-            Self::FairServer { cpu, runtime, period } => {
-                write!(f, "ordinary threads get {runtime:?} of every {period:?} of CPU {cpu} ({FAIR_SERVER})")
-            }
-        }
-    }
 }
 
 /// A setting that is to be changed, and to what.

@@ -20,7 +20,9 @@
 mod awake;
 mod class;
 mod error;
+mod in_class;
 mod in_force;
+mod kept_back;
 mod limits;
 mod machine;
 mod memory;
@@ -32,10 +34,12 @@ mod slack;
 
 pub use self::{
     awake::AwakeCpus,
-    class::{Class, Fifo, InClass},
+    class::Class,
     error::RealtimeError,
+    in_class::{Fifo, InClass},
     in_force::{Bandwidth, FairServer, InForce},
-    machine::{Conduct, KeptBack},
+    kept_back::KeptBack,
+    machine::Conduct,
     memory::{LockedMemory, prefault_stack},
     pin_watch::{Absence, PinWatch},
     pinned::{PinError, Pinned, allowed_cpus},

@@ -26,6 +26,8 @@ mod rights;
 mod rtc;
 mod select;
 mod self_test;
+mod tested;
+mod time_source;
 mod tsc;
 mod two_words;
 mod widen;
@@ -34,8 +36,7 @@ mod widen;
 pub(crate) use self::arm_counter::has_self_synchronised_reads;
 pub(crate) use self::{bracket::Reference, info::wraps_soon, native::permitted_native};
 
-use std::{fmt::Debug, sync::Arc};
-
+use self::tested::tested;
 pub use self::{
     acpi_pm::AcpiPm,
     arm_counter::ArmCounter,
@@ -52,8 +53,9 @@ pub use self::{
     posix::{PosixClock, PosixId, ThreadCpuClock},
     ptp::{PtpClock, PtpOffset, PtpOffsetMethod},
     rtc::RealTimeClock,
-    select::{Candidate, Fitness, Selection, select},
+    select::{Candidate, Fitness, Selection, choose, select},
     self_test::{SelfTest, SelfTestFailure, self_test},
+    time_source::TimeSource,
     tsc::{Tsc, permit_counter},
     widen::{WidenError, Widened},
 };
@@ -74,96 +76,6 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &rtc::RtcBackend,
     &ptp::PtpBackend,
 ];
-
-/// Something that counts at a steady or unsteady rate and can be read.
-///
-/// Implement it for a counter of your own: everything in this crate that takes a source takes yours.
-///
-/// # Contract
-///
-/// An implementation MUST return readings below 2^[`width`](crate::Width), MUST NOT fail, block or allocate in a
-/// read, and MUST make [`ticks_start`](Self::ticks_start) and [`ticks_end`](Self::ticks_end) ordered as they say where the
-/// machine can reorder the plain read.
-///
-/// # Examples
-///
-/// ```
-/// use hpt_core::{Host, TimeSource, source};
-///
-/// let opened = source::open(&Host::live(), "monotonic")?;
-/// let clock = opened.as_dyn();
-/// let (first, second) = (clock.ticks(), clock.ticks());
-/// assert!(first <= second);
-/// # Ok::<(), hpt_core::Unavailable>(())
-/// ```
-pub trait TimeSource: Debug {
-    /// The reading, in ticks, at the lowest cost.
-    ///
-    /// # Ordering
-    ///
-    /// None: the processor may take it earlier or later than it stands in the program.
-    fn ticks(&self) -> u64;
-
-    /// The reading before a piece of work.
-    ///
-    /// # Ordering
-    ///
-    /// Not before anything that stands earlier in the program has completed.
-    fn ticks_start(&self) -> u64 {
-        self.ticks()
-    }
-
-    /// The reading after a piece of work.
-    ///
-    /// # Ordering
-    ///
-    /// Not before the work has completed, and before anything that stands later begins.
-    fn ticks_end(&self) -> u64 {
-        self.ticks()
-    }
-
-    /// What this source is.
-    fn info(&self) -> &SourceInfo;
-
-    /// Reads `reads` times back to back and returns the last reading: what a benchmark calls, so that through `dyn` too it
-    /// times the read and not the dispatch. Zero reads return 0.
-    fn ticks_repeated(&self, reads: u32) -> u64 {
-        let mut last = 0;
-        for _ in 0..reads {
-            last = std::hint::black_box(self.ticks());
-        }
-        last
-    }
-}
-
-macro_rules! forward_time_source {
-    ($($pointer:ty),+) => {$(
-        impl<S: TimeSource + ?Sized> TimeSource for $pointer {
-            #[inline(always)]
-            fn ticks(&self) -> u64 {
-                (**self).ticks()
-            }
-            #[inline(always)]
-            fn ticks_start(&self) -> u64 {
-                (**self).ticks_start()
-            }
-            #[inline(always)]
-            fn ticks_end(&self) -> u64 {
-                (**self).ticks_end()
-            }
-            #[inline(always)]
-            fn info(&self) -> &SourceInfo {
-                (**self).info()
-            }
-            #[inline(always)]
-            fn ticks_repeated(&self, reads: u32) -> u64 {
-                (**self).ticks_repeated(reads)
-            }
-        }
-    )+};
-}
-
-forward_time_source!(&S, Box<S>, Arc<S>);
 
 /// Asks every backend about every source it knows, on this host. Nothing is measured.
 ///
@@ -202,41 +114,6 @@ pub fn names_on(host: &Host) -> Vec<SourceId> {
 #[must_use]
 pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
-}
-
-/// Opens the source that [`select`] chooses on this host, and says why.
-///
-/// Sources that cannot win for what they are (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so this takes a few
-/// milliseconds. Where nothing else is fit, `CLOCK_MONOTONIC` is.
-///
-/// # Errors
-///
-/// When not even `CLOCK_MONOTONIC` can be opened, or the host is a captured one.
-///
-/// # Examples
-///
-/// ```
-/// use hpt_core::{Host, TimeSource, source};
-///
-/// let (source, selection) = source::choose(&Host::live())?;
-/// println!("{}: {}", source.as_dyn().info().id, selection.reason());
-/// # Ok::<(), hpt_core::Unavailable>(())
-/// ```
-pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {
-    let reference = PosixClock::open(host, PosixId::Monotonic)?;
-    let candidates: Vec<Candidate> =
-        outline(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
-    let selection = select(candidates);
-    let name = selection.chosen().map_or("monotonic", SourceId::as_str);
-    Ok((open(host, name)?, selection))
-}
-
-/// `source`, after a self-test against a clock of the kernel: for sources whose registers might be those of something else. A wrong page shows by
-/// its rate, one that does not count by standing still.
-fn tested<S: TimeSource>(source: S) -> Result<S, Unavailable> {
-    let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
-    self_test(&source, &reference).map_err(Unavailable::SelfTest)?;
-    Ok(source)
 }
 
 /// Up to three names that differ from `name` by the fewest letters.

@@ -1,11 +1,11 @@
 //! Which source to use, and why not the others.
-//! Pure: the candidates are examined before they come here.
+//! `select` is pure: it takes candidates that were examined before. `choose` examines them and opens the best.
 
 use std::{fmt, time::Duration};
 
 use super::{
-    KernelVerdict, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo, TimeSource, Unavailable, open,
-    self_test,
+    KernelVerdict, Opened, PosixClock, PosixId, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
+    TimeSource, Unavailable, open, outline, self_test,
 };
 use crate::host::Host;
 
@@ -192,6 +192,33 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
             }
         }
     }
+}
+
+/// Opens the source that [`select`] chooses on this host, and says why.
+///
+/// Sources that cannot win for what they are (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so this takes a few
+/// milliseconds. Where nothing else is fit, `CLOCK_MONOTONIC` is.
+///
+/// # Errors
+///
+/// When not even `CLOCK_MONOTONIC` can be opened, or the host is a captured one.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, TimeSource, source};
+///
+/// let (source, selection) = source::choose(&Host::live())?;
+/// println!("{}: {}", source.as_dyn().info().id, selection.reason());
+/// # Ok::<(), hpt_core::Unavailable>(())
+/// ```
+pub fn choose(host: &Host) -> Result<(Opened, Selection), Unavailable> {
+    let reference = PosixClock::open(host, PosixId::Monotonic)?;
+    let candidates: Vec<Candidate> =
+        outline(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
+    let selection = select(candidates);
+    let name = selection.chosen().map_or("monotonic", SourceId::as_str);
+    Ok((open(host, name)?, selection))
 }
 
 #[cfg(test)]

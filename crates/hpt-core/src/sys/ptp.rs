@@ -4,10 +4,7 @@
 use std::{
     fs::File,
     io,
-    os::{
-        fd::{AsRawFd, RawFd},
-        unix::fs::OpenOptionsExt,
-    },
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
 };
 
@@ -143,12 +140,6 @@ impl Ptp {
     }
 }
 
-/// The kernel's clock id of an open file of a clock: its descriptor inverted, above the bits that say so. Linux, include/linux/posix-timers.h, `CLOCKFD`.
-pub(super) const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
-    const CLOCKFD: libc::clockid_t = 3;
-    (!descriptor << 3) | CLOCKFD
-}
-
 #[cfg(test)]
 impl PtpTime {
     pub(crate) fn of_nanoseconds(nanoseconds: i64) -> Self {
@@ -159,18 +150,13 @@ impl PtpTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ptp, PtpTime, clock_id};
+    use super::{Ptp, PtpTime};
 
     #[test]
     fn a_file_that_is_no_clock_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let no_clock = Ptp::open(file.path()).expect("a file can be opened");
         assert!(no_clock.clock().is_err() && no_clock.beside_system().is_err() && no_clock.at_one_moment().is_err());
-    }
-
-    #[test]
-    fn an_id_says_that_it_is_of_a_file() {
-        assert_eq!((clock_id(0), clock_id(3)), (-5, -29));
     }
 
     #[test]

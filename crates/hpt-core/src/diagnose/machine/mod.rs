@@ -23,12 +23,14 @@ mod parameters;
 mod power;
 mod proof;
 mod realtime;
+mod themes;
 mod time;
 mod virtual_machine;
 
 pub use self::{
     facts::MachineFacts,
     proof::{Hole, Holes, prove},
+    themes::{THEMES, examine},
 };
 use crate::host::{CpuList, Told};
 
@@ -176,20 +178,6 @@ pub struct Theme {
     pub rules: &'static [Rule],
 }
 
-/// All rules.
-pub const THEMES: &[Theme] = &[
-    Theme { title: "Time", rules: time::RULES },
-    Theme { title: "Real-time threads", rules: realtime::RULES },
-    Theme { title: "What is left to whoever looks", rules: limits::RULES },
-    Theme { title: "CPUs that are kept free", rules: isolation::RULES },
-    Theme { title: "Interrupts and kernel threads", rules: interrupts::RULES },
-    Theme { title: "Frequency and sleep", rules: power::RULES },
-    Theme { title: "Memory", rules: memory::RULES },
-    Theme { title: "Virtual machines", rules: virtual_machine::RULES },
-    Theme { title: "A board's supply and temperature", rules: board::RULES },
-    Theme { title: "Rights to counters and devices", rules: access::RULES },
-];
-
 /// A rule and what it says of a machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -246,29 +234,3 @@ impl Subject {
 const NO_CPU: &str = "no CPU is isolated, and none was named";
 /// What they say where nothing can be moved anywhere.
 const NO_OTHER: &str = "no other CPU runs that it could be left to";
-
-/// Asks every rule about the machine, or about one of its CPUs.
-#[must_use]
-pub fn examine(facts: &MachineFacts, cpu: Option<usize>) -> Vec<Examined> {
-    let subject = Subject::of(facts, cpu);
-    let all = THEMES.iter().flat_map(|theme| theme.rules.iter().map(|rule| (theme.title, rule)));
-    all.map(|(theme, rule)| Examined { rule, theme, verdict: (rule.judge)(facts, &subject) }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::THEMES;
-
-    #[test]
-    fn every_rule_has_a_name_of_its_own_and_says_why_and_where_to_read_on() {
-        let mut ids = BTreeSet::new();
-        for rule in THEMES.iter().flat_map(|theme| theme.rules) {
-            assert!(ids.insert(rule.id), "{} is there twice", rule.id);
-            assert!(rule.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", rule.id);
-            assert!(!rule.about.is_empty() && !rule.why.is_empty() && !rule.bites.is_empty(), "{}", rule.id);
-            assert!(!rule.references.is_empty(), "{}", rule.id);
-        }
-    }
-}

@@ -1,13 +1,14 @@
 //! `clock_gettime`, `clock_getres` and gettimeofday, through the C library or by system call.
 //! Does not decide which way to take: `source::posix` does.
 
-use std::{io, os::fd::RawFd};
-
-use super::ptp;
-
 #[cfg_attr(target_pointer_width = "64", path = "seconds_64.rs")]
 #[cfg_attr(target_pointer_width = "32", path = "seconds_32.rs")]
 mod kernel;
+mod route;
+
+use std::{io, os::fd::RawFd};
+
+pub(crate) use self::route::Route;
 
 /// The clocks that every Linux kernel since 3.10 has. None of them can fail to exist; a sandbox may still refuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,15 +79,6 @@ impl ClockId {
     }
 }
 
-/// The way into the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Route {
-    /// The C library, which uses the vDSO where the kernel offers one.
-    Library,
-    /// The bare system call: slower, and right also where the vDSO's counter is shut.
-    SystemCall,
-}
-
 /// A clock that answered once by this route, so that reading it cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -111,7 +103,7 @@ impl Clock {
     ///
     /// What the kernel answers: EINVAL for a file of another kind, ENODEV for a device that was taken away.
     pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
-        let clock = Self { id: ptp::clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
+        let clock = Self { id: clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
@@ -126,6 +118,12 @@ impl Clock {
     pub(crate) fn nanoseconds(self) -> u64 {
         self.by.nanoseconds(self.id).unwrap_or(0)
     }
+}
+
+/// The kernel's clock id of an open file of a clock: its descriptor inverted, above the bits that say so. Linux, include/linux/posix-timers.h, `CLOCKFD`.
+const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
+    const CLOCKFD: libc::clockid_t = 3;
+    (!descriptor << 3) | CLOCKFD
 }
 
 /// gettimeofday, which answered once by this route.
@@ -150,7 +148,7 @@ impl TimeOfDay {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, ClockId, Route, TimeOfDay};
+    use super::{Clock, ClockId, Route, TimeOfDay, clock_id};
 
     #[test]
     fn both_routes_read_the_same_clock() {
@@ -169,5 +167,10 @@ mod tests {
             assert!(nanoseconds / 1000 > YEAR_2020_US && microseconds > YEAR_2020_US, "{route:?}");
             assert!(microseconds.abs_diff(nanoseconds / 1000) < 60_000_000, "{route:?}");
         }
+    }
+
+    #[test]
+    fn an_id_says_that_it_is_of_a_file() {
+        assert_eq!((clock_id(0), clock_id(3)), (-5, -29));
     }
 }

@@ -1,0 +1,175 @@
+//! Running by a real-time class: a guard, and what the thread was before.
+//! Knows nothing of what the class is needed for.
+
+use std::{io, marker::PhantomData};
+
+use super::{Class, RealtimeError, limits::Limits};
+use crate::{
+    host::Host,
+    sys::{process::Scheduling, wait},
+};
+
+impl Class {
+    /// The kernel refused it to the calling thread, or to a child of it.
+    pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
+        let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
+        RealtimeError::Class { class: self, remedy, cause }
+    }
+}
+
+/// The calling thread runs by a real-time class for as long as this lives.
+///
+/// A thread that never waits keeps all others of lower rank from its CPU, but for the part of each second that the kernel keeps back.
+#[derive(Debug)]
+#[must_use = "the thread is as before when the guard is dropped"]
+pub struct InClass {
+    before: Scheduling,
+    slack_before: Option<libc::c_ulong>,
+    bound_to_its_thread: PhantomData<*const ()>,
+}
+
+impl InClass {
+    /// Makes the calling thread run by it.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError::Class`] when the kernel refuses.
+    pub fn of(class: Class) -> Result<Self, RealtimeError> {
+        let refused = |cause| class.refused(cause);
+        let before = Scheduling::of_this_thread().map_err(refused)?;
+        let slack_before = wait::timer_slack();
+        class.scheduling(before).apply().map_err(refused)?;
+        Ok(Self { before, slack_before, bound_to_its_thread: PhantomData })
+    }
+}
+
+impl Drop for InClass {
+    fn drop(&mut self) {
+        // To go back from a real-time class to what was before is always allowed.
+        let _ = self.before.apply();
+        // A real-time thread has no slack, and newer kernels give the default back to who was one. Linux 6.12, kernel/sched/syscalls.c.
+        if let Some(before) = self.slack_before.filter(|&before| before > 0 && wait::timer_slack() != Some(before)) {
+            wait::set_timer_slack(before);
+        }
+    }
+}
+
+/// The calling thread runs by `SCHED_FIFO` for as long as this lives: before all ordinary threads, until it waits.
+///
+/// A thread that never waits keeps all others from its CPU, but for the part of each second that the kernel keeps back (sched_rt_runtime_us).
+#[derive(Debug)]
+#[must_use = "the thread is as before when the guard is dropped"]
+pub struct Fifo {
+    _class: InClass,
+}
+
+impl Fifo {
+    /// Makes the calling thread run by `SCHED_FIFO` with this priority, 1 to 99.
+    ///
+    /// # Errors
+    ///
+    /// [`RealtimeError::Class`] when the kernel refuses.
+    pub fn at(priority: u8) -> Result<Self, RealtimeError> {
+        Ok(Self { _class: InClass::of(Class::Fifo { priority })? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, time::Duration};
+
+    use super::{Class, Fifo, InClass, Limits, RealtimeError};
+    use crate::sys::{process::Scheduling, wait};
+
+    fn now() -> Scheduling {
+        Scheduling::of_this_thread().expect("every kernel answers")
+    }
+
+    #[test]
+    fn a_guard_makes_a_thread_fifo_and_its_end_restores() {
+        let before = now();
+        match Fifo::at(1) {
+            Ok(guard) => {
+                assert_eq!((now().policy, now().priority), (libc::SCHED_FIFO, 1));
+                drop(guard);
+                assert_eq!(now(), before);
+            }
+            Err(refused) => skipped!("{refused}"),
+        }
+        let wrong = Fifo::at(100);
+        assert!(matches!(wrong, Err(RealtimeError::Class { class: Class::Fifo { priority: 100 }, .. })), "{wrong:?}");
+        assert_eq!(now(), before);
+    }
+
+    #[test]
+    fn guards_of_several_classes_restore_in_turn() {
+        let before = now();
+        let outer = match InClass::of(Class::RoundRobin { priority: 2 }) {
+            Ok(outer) => outer,
+            Err(refused) => return skipped!("{refused}"),
+        };
+        let during = now();
+        assert_eq!((during.policy, during.priority), (libc::SCHED_RR, 2));
+        drop(InClass::of(Class::Fifo { priority: 3 }).expect("the same right"));
+        assert_eq!(now(), during);
+        drop(outer);
+        assert_eq!(now(), before);
+    }
+
+    #[test]
+    fn a_thread_has_its_part_of_each_period_and_restores() {
+        let before = now();
+        let ms = Duration::from_millis;
+        match InClass::of(Class::Deadline { runtime: ms(1), deadline: ms(20), period: ms(100) }) {
+            Ok(guard) => {
+                let during = now();
+                assert_eq!(during.policy, libc::SCHED_DEADLINE);
+                assert_eq!((during.runtime, during.deadline, during.period), (1_000_000, 20_000_000, 100_000_000));
+                // It may start others, which are ordinary.
+                let other = std::thread::spawn(now).join().expect("it does not panic");
+                assert_eq!(other.policy, libc::SCHED_OTHER);
+                drop(guard);
+                assert_eq!(now(), before);
+            }
+            Err(refused) => skipped!("{refused}"),
+        }
+        let wrong = InClass::of(Class::Deadline { runtime: ms(2), deadline: ms(1), period: ms(1) });
+        assert!(matches!(wrong, Err(RealtimeError::Class { .. })), "{wrong:?}");
+        assert_eq!(now(), before);
+    }
+
+    #[test]
+    fn the_slack_of_who_was_real_time_is_as_before() {
+        let Some(first) = wait::timer_slack() else {
+            return skipped!("this kernel does not tell the timer slack");
+        };
+        wait::set_timer_slack(12_345);
+        match Fifo::at(1) {
+            Ok(guard) => drop(guard),
+            Err(refused) => skipped!("{refused}"),
+        }
+        assert_eq!(wait::timer_slack(), Some(12_345));
+        wait::set_timer_slack(first);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (fifo, limits) = (Class::Fifo { priority: 50 }, Limits::default());
+        let remedy = |class: Class, number, limits| class.remedy(&io::Error::from_raw_os_error(number), limits);
+        assert!(
+            remedy(fifo, libc::EPERM, Limits { realtime_priority: Some(7), ..limits })
+                .contains("ulimit -r, which is 7")
+        );
+        assert!(
+            remedy(fifo, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("cpu.rt_runtime_us")
+        );
+        assert!(remedy(fifo, libc::EINVAL, limits).contains("1 to 99"));
+        let second = Duration::from_secs(1);
+        let deadline = Class::Deadline { runtime: second, deadline: second, period: second };
+        assert!(
+            remedy(deadline, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("do not pin it")
+        );
+        assert!(remedy(deadline, libc::EBUSY, limits).contains("ask for less"));
+        assert_eq!(deadline.to_string(), "SCHED_DEADLINE with 1s in every 1s");
+    }
+}
