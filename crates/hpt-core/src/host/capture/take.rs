@@ -8,7 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{COMMAND_LINE, Facts, Host, KERNEL_LOG, Told, boot_parameters, interrupts, kernel_log, settings, soc};
+use crate::host::{
+    COMMAND_LINE, Facts, Host, KERNEL_LOG, Told, boot_parameters, interrupts, kernel_log, settings, soc,
+};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
 const PATHS: [&str; 6] = [
