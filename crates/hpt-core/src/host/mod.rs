@@ -37,7 +37,7 @@ pub use self::{
     acpi::PmTimer,
     boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
-    capture::{CaptureError, Captured},
+    capture::{Capture, CaptureError, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
     control_groups::{ControlGroups, CpuQuota},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     cpu_counts::{CountLine, count_lines, stolen_hundredths, waited_ns},
