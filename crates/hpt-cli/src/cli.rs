@@ -91,6 +91,7 @@ pub(crate) enum Command {
     Experiment(cmd::experiment::Arguments),
     Doctor(cmd::doctor::Arguments),
     Report(cmd::report::Arguments),
+    Capture(cmd::capture::Arguments),
     Clocksource(cmd::clocksource::Arguments),
     Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
@@ -116,8 +117,8 @@ impl Command {
     /// Whether its last document has figures for a fleet.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
-            Self::Probe(arguments) => arguments.kind(),
-            Self::Doctor(arguments) => arguments.kind(),
+            Self::Probe(_) => "probe",
+            Self::Doctor(_) => "doctor",
             Self::Latency(arguments) => arguments.kind(),
             Self::Calibrate(_) => "calibrate",
             Self::Watch(_) => "watch-summary",
@@ -265,6 +266,7 @@ mod tests {
             "bench",
             "sleep",
             "report",
+            "capture",
             "restore",
             "clocksource",
             "clocksource set",

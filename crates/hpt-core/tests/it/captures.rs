@@ -1,12 +1,14 @@
 //! The text of captured machines: what is written is read again, and what is damaged or hostile is refused with its line.
 
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use hpt_core::host::{Capture, CaptureRefused, Entry, ReadRefused};
 use proptest::{
     collection::vec,
     prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
 };
+
+use crate::hosts::{all, capture_of, path_of};
 
 /// A capture that has everything that the format has.
 const ALL: &str = "\
@@ -380,4 +382,28 @@ proptest! {
         let begin: &[u8] = if begins { b"hpt-capture 1\nabout\nfacts\n" } else { b"" };
         let _ = Capture::parse(&[begin, &bytes].concat());
     }
+}
+
+#[test]
+fn every_captured_machine_is_written_as_it_is_read() {
+    for name in all() {
+        let whole = capture_of(&name);
+        assert_eq!(capture(&whole.to_string()), whole, "{name}");
+        // One that is not derived stands in its file as hpt writes it.
+        let text = fs::read_to_string(path_of(&name)).expect("readable");
+        assert!(text.contains("\nbase ") || text == whole.to_string(), "{name}");
+    }
+}
+
+#[test]
+fn the_capture_on_the_platform_page_is_one() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/platform.md");
+    let Ok(page) = fs::read_to_string(page) else {
+        return skipped!("the project's docs/ are not part of the published package");
+    };
+    let (_, example) = page.split_once("```text\nhpt-capture").expect("the page has one");
+    let (example, _) = example.split_once("```").expect("which ends");
+    let example = capture(&format!("hpt-capture{example}"));
+    assert_eq!(example.get("proc/device-tree/model"), Some(&Entry::File(b"Raspberry Pi 4\0".to_vec())));
+    assert_eq!(capture(&example.to_string()), example);
 }

@@ -1,6 +1,7 @@
 //! A captured machine: what hpt reads of one, in memory, and the text file that holds it.
 //! Follows no link, and opens no file except a capture and the captures that it is derived from.
 
+mod files;
 mod take;
 mod text;
 
@@ -14,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::take::{CaptureError, Captured};
+pub use self::take::Captured;
 use self::text::Section;
 use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
 
@@ -41,12 +42,15 @@ const ARROW: &str = " -> ";
 /// # Examples
 ///
 /// ```
-/// use hpt_core::host::{Capture, Entry};
+/// use hpt_core::{Host, host::{Capture, Entry, Facts}};
 ///
 /// let mut capture = Capture::new();
 /// capture.insert("proc/cpuinfo", Entry::File(b"model name : a processor\n".to_vec()))?;
 /// let again = Capture::parse(capture.to_string().as_bytes())?;
 /// assert_eq!(again, capture);
+///
+/// let host = Host::captured(again, Facts::live());
+/// assert_eq!(host.cpu().name(), Some("a processor"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,10 @@
-//! Copies what hpt reads of a machine into a folder, so that others can explain it elsewhere.
+//! Copies what hpt reads of a machine, so that others can explain it elsewhere.
 //! Takes nothing private: no serial number, no boot identity, no host name, no address, nobody's name, and of other programs nothing at all.
 
-use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::io;
 
-use crate::host::{
-    COMMAND_LINE, Facts, Host, KERNEL_LOG, Told, boot_parameters, interrupts, kernel_log, settings, soc,
-};
+use super::{Capture, Entry, ReadRefused};
+use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
 const PATHS: [&str; 6] = [
@@ -31,10 +25,12 @@ const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 /// Lines of /proc/cpuinfo that tell one machine from its sisters.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
-/// What a capture wrote and what the machine does not have.
+/// A capture, what is in it, and what the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Captured {
+    /// The capture, without its facts: [`Host::facts_to_capture`] are the caller's to add.
+    pub capture: Capture,
     /// The paths copied, as they are on the machine.
     pub copied: Vec<String>,
     /// The paths that could not be read.
@@ -43,67 +39,48 @@ pub struct Captured {
     pub refused: Vec<String>,
 }
 
-/// The folder could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}")]
-pub struct CaptureError {
-    /// What could not be written.
-    pub path: PathBuf,
-    #[source]
-    cause: io::Error,
-}
-
 impl Host {
-    /// Copies the files that hpt reads of this machine below `folder`; [`facts_of`](Self::facts_of) are the caller's to add.
-    ///
-    /// # Errors
-    ///
-    /// When `folder` cannot be written. A file the machine does not have is not an error.
-    pub fn capture(&self, folder: &Path) -> Result<Captured, CaptureError> {
-        let mut captured = Captured { copied: Vec::new(), missing: Vec::new(), refused: Vec::new() };
+    /// Copies the files that hpt reads of this machine.
+    #[must_use]
+    pub fn capture(&self) -> Captured {
+        let (copied, missing, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut captured = Captured { capture: Capture::new(), copied, missing, refused };
         for path in self.files_read() {
-            let Some(content) = self.without_what_is_private(&path) else {
-                if self.told(&path) == Told::NotAllowed {
-                    captured.refused.push(path.clone());
-                }
-                captured.missing.push(path);
-                continue;
+            let entry = match self.without_what_is_private(&path) {
+                Ok(content) => Entry::File(content),
+                Err(cause) => missing_for(&cause),
             };
-            let target = folder.join(path.trim_start_matches('/'));
-            let failed = |cause| CaptureError { path: target.clone(), cause };
-            target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-            write_new(&target, &content).map_err(failed)?;
-            captured.copied.push(path);
+            // A name that no capture can hold is the name of no file that hpt goes by.
+            let has_content = matches!(entry, Entry::File(_));
+            let is_refused = entry == Entry::Unreadable(ReadRefused::PermissionDenied);
+            let is_kept = captured.capture.insert(path.trim_start_matches('/'), entry).is_ok();
+            if is_refused && is_kept {
+                captured.refused.push(path.clone());
+            }
+            let list = if has_content && is_kept { &mut captured.copied } else { &mut captured.missing };
+            list.push(path);
         }
-        Ok(captured)
+        captured
     }
 
-    /// The facts that belong to what was captured: what no file holds, and what may not be read.
+    /// The facts that belong into a capture: what no file holds, without what is private.
     #[must_use]
-    pub fn facts_of(&self, captured: &Captured) -> Facts {
-        let mut situation = self.situation().without_what_is_private();
-        situation.refused.extend(captured.refused.iter().cloned());
-        situation.refused.sort();
-        situation.refused.dedup();
-        Facts { situation: Some(situation), ..self.facts().clone() }
+    pub fn facts_to_capture(&self) -> Facts {
+        Facts { situation: Some(self.situation().without_what_is_private()), ..self.facts().clone() }
     }
 
     /// What of a file may leave the machine: of the command line and the log, what bears on time and latency.
-    fn without_what_is_private(&self, path: &str) -> Option<Vec<u8>> {
-        match path {
-            COMMAND_LINE => Some(boot_parameters::only_what_matters(&self.text(path)?).into_bytes()),
-            KERNEL_LOG => {
-                let records = self.log_records().ok()?;
-                Some(kernel_log::only_on_clock_sources(&records))
-            }
-            _ => {
-                let content = self.read(path).ok()?;
-                let text = String::from_utf8_lossy(&content);
-                let kept =
-                    settings::without_what_is_private(path, &text).or_else(|| interrupts::without_names(path, &text));
-                Some(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
-            }
+    fn without_what_is_private(&self, path: &str) -> io::Result<Vec<u8>> {
+        if path == KERNEL_LOG {
+            return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));
         }
+        let content = self.read(path)?;
+        let text = String::from_utf8_lossy(&content);
+        if path == COMMAND_LINE {
+            return Ok(boot_parameters::only_what_matters(text.trim_end_matches(['\n', '\0', ' '])).into_bytes());
+        }
+        let kept = settings::without_what_is_private(path, &text).or_else(|| interrupts::without_names(path, &text));
+        Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
     /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
@@ -129,11 +106,12 @@ impl Host {
     }
 }
 
-/// Writes a file. A link that another user put in its place is not followed.
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut open = fs::File::options();
-    open.write(true).create(true).truncate(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
-    open.open(path)?.write_all(content)
+/// What a capture has in the place of a file that could not be read.
+fn missing_for(cause: &io::Error) -> Entry {
+    match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Absent,
+        _ => Entry::Unreadable(ReadRefused::of(cause)),
+    }
 }
 
 fn without_private_lines(content: &[u8]) -> Vec<u8> {
