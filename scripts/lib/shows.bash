@@ -97,7 +97,7 @@ guest_probe() {
         echo "step $build.probe-plain as plain hpt-$build probe --format json"
         echo "step $build.probe-human hpt-$build probe"
         # One line of words each: the job is read by a shell.
-        echo "step $build.capture sh -c 'hpt-$build probe --capture $build >&2 && tar -c $build | gzip | base64'"
+        echo "step $build.capture sh -c 'hpt-$build capture $build.capture >&2 && gzip <$build.capture | base64'"
     done
 }
 
@@ -122,11 +122,12 @@ judge_probe() {
             fi
         done
         judge_tsc "$build"
-        # What hpt reads there, as a folder beside the answers: see boards/README.md.
-        if ended "$build.capture" && base64 -d <"$answers/$build.capture.out" | tar -xz -C "$answers"; then
-            [[ -e $answers/$build/facts.json ]] || wrong "$build.capture: there are no facts"
+        # What hpt reads there, as a file beside the answers: see boards/README.md.
+        if ended "$build.capture" && base64 -d <"$answers/$build.capture.out" | gzip -d >"$answers/$build.capture"; then
+            if ! grep -qxF facts -- "$answers/$build.capture"; then wrong "$build.capture: there are no facts"; fi
+            if [[ $(tail -n 1 -- "$answers/$build.capture") != end ]]; then wrong "$build.capture: it was cut off"; fi
         else
-            wrong "$build.capture: no archive"
+            wrong "$build.capture: no capture"
         fi
         if [[ $system_timer == none ]]; then
             for step in "$build.probe" "$build.probe-plain"; do
@@ -844,7 +845,7 @@ guest_doctor() {
         echo "step $build.doctor sh -c 'hpt-$build doctor --format json; echo status \$? >&2'"
         echo "step $build.doctor-plain as plain sh -c 'hpt-$build doctor --format json; echo status \$? >&2'"
         echo "step $build.doctor-cpu sh -c 'hpt-$build doctor --cpu 0 --format json; echo status \$? >&2'"
-        echo "step $build.doctor-captured sh -c 'hpt-$build doctor --capture c-$build >/dev/null && hpt-$build doctor --host c-$build --format json; echo status \$? >&2'"
+        echo "step $build.doctor-captured sh -c 'hpt-$build capture c-$build.capture >/dev/null && hpt-$build doctor --host c-$build.capture --format json; echo status \$? >&2'"
         echo "step $build.doctor-bare unshare -m sh -c 'umount -l /sys && umount -l /proc && hpt-$build doctor --format json; echo status \$? >&2'"
     done
 }

@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Experiment(cmd::experiment::Arguments),
     Doctor(cmd::doctor::Arguments),
     Report(cmd::report::Arguments),
+    Capture(cmd::capture::Arguments),
     Clocksource(cmd::clocksource::Arguments),
     Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
@@ -67,8 +68,8 @@ impl Command {
     /// Whether its last document has figures for a fleet.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
-            Self::Probe(arguments) => arguments.kind(),
-            Self::Doctor(arguments) => arguments.kind(),
+            Self::Probe(_) => "probe",
+            Self::Doctor(_) => "doctor",
             Self::Latency(arguments) => arguments.kind(),
             Self::Calibrate(_) => "calibrate",
             Self::Watch(_) => "watch-summary",
@@ -139,6 +140,7 @@ mod tests {
             "bench",
             "sleep",
             "report",
+            "capture",
             "restore",
             "clocksource",
             "clocksource set",

@@ -11,7 +11,7 @@ use std::{
 
 use hpt_core::{
     Calibration, Host, Opened, SourceId, Unavailable, clock,
-    host::{Facts, read_captured_file},
+    host::{Capture, Facts},
     knobs::Journal,
     realtime::{Pinned, allowed_cpus},
     source,
@@ -32,9 +32,6 @@ const CALIBRATIONS: &str = "calibrations";
 
 /// Who saves is done in milliseconds; who waits for so long waits for one that is stopped.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
-
-/// The file in a captured machine's folder that holds what no file of the machine holds.
-pub(crate) const FACTS: &str = "facts.json";
 
 /// The machine and this run.
 #[derive(Debug)]
@@ -113,14 +110,14 @@ impl Context {
         files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write { path: path.clone(), cause })
     }
 
-    /// A machine captured by `hpt probe --capture`.
-    pub(crate) fn captured(folder: &Path) -> Result<Host, Failure> {
-        let path = folder.join(FACTS);
+    /// The machine in a file that `hpt capture` wrote.
+    pub(crate) fn captured(path: &Path) -> Result<Host, Failure> {
         let wrong =
-            |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.clone(), cause };
-        let content = read_captured_file(folder, FACTS).map_err(|cause| wrong(cause.into()))?;
-        let facts: Facts = serde_json::from_slice(&content).map_err(|cause| wrong(cause.into()))?;
-        Ok(Host::captured(folder, facts))
+            |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.to_owned(), cause };
+        let capture = Capture::open(path).map_err(|refused| wrong(refused.into()))?;
+        let facts: Facts =
+            serde_json::from_str(capture.facts()).map_err(|cause| wrong(format!("its facts: {cause}").into()))?;
+        Ok(Host::captured(capture, facts))
     }
 
     /// The journal of settings that hpt changes: `--store`, else /run/hpt.

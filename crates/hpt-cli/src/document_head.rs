@@ -116,8 +116,11 @@ mod tests {
     #[test]
     fn an_emulated_processor_is_told_where_it_tells() {
         let emulator = |name: &str| {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts").join(name);
-            Machine::of(&Context::captured(&folder).expect("it is beside hpt-core's tests")).emulated_by
+            let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+            Machine::of(
+                &Context::captured(&hosts.join(format!("{name}.capture"))).expect("it is beside hpt-core's tests"),
+            )
+            .emulated_by
         };
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
         // Its counter runs as no Raspberry Pi's does.

@@ -13,7 +13,6 @@ use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
     gpio::GpioError,
-    host::CaptureError,
     knobs::{JournalError, KnobError},
     realtime::{PinError, RealtimeError},
     state::StateError,
@@ -74,10 +73,8 @@ pub(crate) enum Failure {
     NoBootId,
     #[error("cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a folder with --store")]
     NoStateFolder,
-    #[error("cannot capture this machine")]
-    Capture(#[from] CaptureError),
-    #[error("{0} is not empty: a capture would mix with what is there; name a new folder")]
-    CaptureIntoUsedFolder(PathBuf),
+    #[error("{0} is there already, and is not empty; --force replaces it, or name another file")]
+    CapturedAlready(PathBuf),
     #[error("cannot write {path}")]
     Write {
         path: PathBuf,
@@ -106,7 +103,7 @@ pub(crate) enum Failure {
     Unwritten { path: PathBuf },
     #[error("{path} took less than was measured: {samples} samples are not in it")]
     Dropped { path: PathBuf, samples: u64 },
-    #[error("{path} is not a captured machine; `hpt probe --capture DIR` makes one")]
+    #[error("{path} is not a captured machine; `hpt capture FILE` makes one")]
     NotACapture {
         path: PathBuf,
         #[source]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hpt_core::Host;
+use hpt_core::{Host, host::Capture};
 
 use crate::{
     document_head::Head,
@@ -12,10 +12,11 @@ use crate::{
 
 /// A captured machine, for documents to describe.
 pub(crate) fn host() -> Host {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts/amd-epyc-zen3-kvm");
-    let facts =
-        std::fs::read_to_string(root.join("facts.json")).expect("the captured machine is beside hpt-core's tests");
-    Host::captured(&root, serde_json::from_str(&facts).expect("facts.json is what hpt writes"))
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+    let capture = Capture::open(&hosts.join("amd-epyc-zen3-kvm.capture"));
+    let capture = capture.expect("the captured machine is beside hpt-core's tests");
+    let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt writes");
+    Host::captured(capture, facts)
 }
 
 /// The first keys of a document of that machine, with the same version in every release.

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod capture;
 mod cli;
 mod cmd;
 mod consent;
@@ -79,6 +78,8 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
     let mut document = match &cli.command {
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),
+        // What is printed is the capture.
+        Command::Capture(arguments) if arguments.is_printed() => return cmd::capture::print(&context).map(code),
         // What is printed is the program's, and so is the exit code.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
@@ -107,6 +108,7 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
         Command::Experiment(arguments) => cmd::experiment::run(arguments, context),
         Command::Sleep(arguments) => cmd::sleep::run(arguments, context),
         Command::Doctor(arguments) => cmd::doctor::run(arguments, context),
+        Command::Capture(arguments) => cmd::capture::run(arguments, context),
         Command::Clocksource(arguments) => cmd::clocksource::run(arguments, context),
         Command::Watch(arguments) => cmd::watch::run(arguments, context),
         Command::Restore(arguments) => cmd::restore::run(arguments, context),

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod calibrate;
+pub(crate) mod capture;
 pub(crate) mod clocksource;
 pub(crate) mod completions;
 pub(crate) mod doctor;

@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::{
     arguments::after_help,
-    capture::capture,
     context::Context,
     document_head::Head,
     exit::Failure,
@@ -23,7 +22,7 @@ use crate::{
 const EXAMPLES: &str = "  \
   hpt probe                       list every source
   hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
-  hpt probe --capture my-machine  save what hpt reads of this machine";
+  hpt probe --host my.capture     list those of a captured machine";
 
 /// List every time source, with what it is and why it can or cannot be used
 #[derive(Debug, Args)]
@@ -35,12 +34,9 @@ pub(crate) struct Arguments {
     /// The same as the name alone
     #[arg(long, value_name = "SOURCE", conflicts_with = "name")]
     source: Option<String>,
-    /// Explain a captured machine instead of this one; nothing is opened
-    #[arg(long, value_name = "DIR")]
+    /// Explain the machine in this file instead (hpt capture); nothing is opened
+    #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
-    /// Save what hpt reads of this machine into a folder that is new or empty
-    #[arg(long, value_name = "DIR", conflicts_with = "host")]
-    capture: Option<PathBuf>,
 }
 
 /// One source, for programs.
@@ -103,17 +99,7 @@ struct Data {
     notes: Vec<String>,
 }
 
-impl Arguments {
-    /// The kind of its document.
-    pub(crate) const fn kind(&self) -> &'static str {
-        if self.capture.is_none() { "probe" } else { "capture" }
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    if let Some(folder) = &arguments.capture {
-        return capture(folder, context);
-    }
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let wanted = arguments.name.as_deref().or(arguments.source.as_deref());

@@ -178,6 +178,12 @@ impl Unfinished {
         }
     }
 
+    /// Writes the whole content to the disk. Other users cannot read it.
+    pub(crate) fn fill_for_the_owner(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)?;
+        self.file.sync_all()
+    }
+
     /// Writes the whole content to the disk.
     pub(crate) fn fill(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;

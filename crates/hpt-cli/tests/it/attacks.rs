@@ -4,14 +4,16 @@
 use std::{
     fs,
     os::unix::{
-        fs::{PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, symlink},
         process::CommandExt,
     },
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::support::{code, host, is_root, run, runner, stderr, stdout, words};
+use hpt_core::host::Entry;
+
+use crate::support::{capture_of, code, is_root, run, runner, set, stderr, stdout, words};
 
 const ATTACKER: u32 = 65_534;
 const SECRET: &str = "root:$6$secret:19000::::::";
@@ -61,13 +63,12 @@ impl Scene {
         assert_eq!(fs::read_to_string(self.path("victim")).expect("root reads it"), SECRET, "{after}");
     }
 
-    /// A copy of a captured machine, which the attacker sends to root.
-    fn capture(&self, of: &str) -> PathBuf {
-        let copy = self.path("sticky/capture");
-        let copied = Command::new("cp").arg("-r").arg(host(of)).arg(&copy).status().expect("cp");
-        assert!(copied.success());
-        self.give_away(&copy);
-        copy
+    /// A capture, which the attacker sends to root.
+    fn capture(&self, content: &impl ToString) -> String {
+        let path = self.path("sticky/my.capture");
+        fs::write(&path, content.to_string()).expect("ours");
+        self.give_away(&path);
+        self.word("sticky/my.capture")
     }
 
     fn give_away(&self, path: &Path) {
@@ -167,57 +168,99 @@ fn a_second_name_for_a_file_of_root_is_not_written_to() {
 #[test]
 fn a_capture_does_not_show_files_outside_of_it() {
     let scene = scene!();
-    let capture = scene.capture("amd-epyc-zen3-kvm");
-    scene.attack(
-        "cd \"$1/sticky/capture\"; mkdir -p proc/device-tree; rm -f proc/device-tree/model proc/swaps
-         ln -s ../../../../victim proc/device-tree/model; ln -s \"$1/victim\" proc/swaps; rm facts.json; ln -s ../../victim facts.json",
-    );
-    let look = || {
+    let whole = capture_of("amd-epyc-zen3-kvm").to_string();
+    let look = |capture: &str| {
         let outputs = [&["probe"][..], &["doctor"], &["clocksource"]]
-            .map(|command| run(&[command, &["--host", capture.to_str().expect("UTF-8"), "--format", "json"]].concat()));
-        outputs.map(|output| stdout(&output) + &stderr(&output)).concat()
+            .map(|command| run(&[command, &["--host", capture, "--format", "json"]].concat()));
+        let said = outputs.map(|output| stdout(&output) + &stderr(&output)).concat();
+        assert!(!said.contains("$6$secret"), "{said}");
+        said
     };
-    assert!(!look().contains("$6$secret"));
-    fs::remove_file(capture.join("facts.json")).expect("ours");
-    fs::copy(Path::new(&host("amd-epyc-zen3-kvm")).join("facts.json"), capture.join("facts.json")).expect("ours");
-    let said = look();
-    assert!(said.contains("\"probe\"") && !said.contains("$6$secret"), "{said}");
+    // Links in a capture are explained, and not followed.
+    let mut links = capture_of("amd-epyc-zen3-kvm");
+    for (path, target) in [
+        ("proc/device-tree/model", scene.word("victim")),
+        ("proc/swaps", "../../victim".to_owned()),
+        ("dev", "/dev".to_owned()),
+    ] {
+        links.insert(path, Entry::Link(target)).expect("a sound path");
+    }
+    assert!(look(&scene.capture(&links)).contains("\"probe\""));
+    // Paths that lead out of it are refused, and so is a base that is a link or in another folder.
+    let path = scene.word("victim");
+    for hostile in [
+        whole.replace("file proc/cpuinfo", "file ../../victim"),
+        whole.replace("file proc/cpuinfo", &format!("file {path}")),
+        "hpt-capture 1\nbase link.capture\nabout\nend\n".to_owned(),
+        "hpt-capture 1\nbase ../victim\nabout\nend\n".to_owned(),
+        format!("hpt-capture 1\nbase {path}\nabout\nend\n"),
+    ] {
+        let capture = scene.capture(&hostile);
+        scene.attack("ln -sf ../victim \"$1/sticky/link.capture\"");
+        assert!(!look(&capture).contains("\"probe\""));
+    }
+    // Nor is anything shown of a file that is no capture.
+    look(&scene.word("sticky/link.capture"));
+    look(&path);
 }
 
 #[test]
 fn a_capture_opens_no_device_and_no_pipe() {
     let scene = scene!();
-    let capture = scene.capture("amd-epyc-zen3-kvm");
+    let derived = scene.capture(&"hpt-capture 1\nbase pipe.capture\nabout\nend\n");
     // A pipe stands for a watchdog: opening it has an effect that can be seen. The writer goes on as soon as a reader opens it.
-    scene.attack("mkfifo \"$1/sticky/capture/pipe\"; rm -f \"$1/sticky/capture/proc/swaps\"; ln -s ../pipe \"$1/sticky/capture/proc/swaps\"");
-    scene.attack("rm -f \"$1/sticky/capture/proc/cpuinfo\"; mkfifo \"$1/sticky/capture/proc/cpuinfo\"");
-    for pipe in ["pipe", "proc/cpuinfo"] {
-        let script = format!("exec 3> \"$1/sticky/capture/{pipe}\"; : > \"$1/sticky/opened\"");
-        let mut writer = scene.attacker(&script).spawn().expect("a shell");
-        let output = run(&["doctor", "--host", capture.to_str().expect("UTF-8")]);
-        assert!((0..=2).contains(&code(&output)));
+    scene.attack("mkfifo \"$1/sticky/pipe.capture\"");
+    for capture in [derived, scene.word("sticky/pipe.capture")] {
+        let script = "exec 3> \"$1/sticky/pipe.capture\"; : > \"$1/sticky/opened\"";
+        let mut writer = scene.attacker(script).spawn().expect("a shell");
+        let output = run(&["doctor", "--host", &capture]);
+        assert_eq!(code(&output), 2);
         // The writer has ended only where the pipe was opened.
         let ended = writer.try_wait().expect("a child").is_some();
         let opened = ended || scene.path("sticky/opened").exists();
         writer.kill().expect("a child");
         writer.wait().expect("a child");
-        assert!(!opened, "{pipe} was opened");
+        assert!(!opened, "{capture} was opened");
     }
+}
+
+#[test]
+fn a_capture_of_roots_machine_is_written_for_root_alone() {
+    let scene = scene!();
+    let about = |name: &str| fs::symlink_metadata(scene.path(name)).expect("it is there");
+    let output = run(&["capture", &scene.word("sticky/new.capture")]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!((about("sticky/new.capture").mode() & 0o7777, about("sticky/new.capture").uid()), (0o600, 0));
+    // A link to a file of root, a second name for it, an empty file of the attacker, and a folder that is a link.
+    scene.attack("cd \"$1/sticky\"; ln -s ../victim link.capture; : > empty.capture; ln -s .. folder");
+    fs::hard_link(scene.path("victim"), scene.path("sticky/name.capture")).expect("ours");
+    for refused in ["link.capture", "name.capture", "folder/new.capture"] {
+        let output = run(&["capture", &scene.word(&format!("sticky/{refused}"))]);
+        assert_eq!(code(&output), 2, "{refused}");
+        scene.is_unharmed(refused);
+    }
+    for replaced in ["link.capture", "name.capture", "empty.capture"] {
+        let name = format!("sticky/{replaced}");
+        let output = run(&["capture", "--force", &scene.word(&name)]);
+        assert_eq!(code(&output), 0, "{replaced}: {}", stderr(&output));
+        scene.is_unharmed(replaced);
+        assert_eq!((about(&name).mode() & 0o7777, about(&name).uid(), about(&name).is_file()), (0o600, 0, true));
+    }
+    assert_eq!(code(&run(&["capture", "--force", &scene.word("sticky/folder/new.capture")])), 2);
+    assert!(!scene.path("new.capture").exists());
 }
 
 #[test]
 fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
     let scene = scene!();
-    let capture = scene.capture("amd-epyc-zen3-kvm");
     let escape = "\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m";
     let report = format!(
         r#"{{"schema":1,"kind":"report","hpt":"1","name":null,"machine":{{}},"emulated_by":null,"began":"","elapsed_s":0,"interrupted":false,"parts":[{{"name":"a","command":"b","state":"{escape}","why":null,"elapsed_s":0}}],"documents":{{}},"notes":[]}}"#
     );
     let named = scene.path("sticky/\u{1b}[2Jreport.json");
     fs::write(&named, report).expect("ours");
-    let facts = fs::read_to_string(capture.join("facts.json")).expect("ours");
-    fs::write(capture.join("facts.json"), facts.replace("\"enabled\"", &format!("\"{escape}\""))).expect("ours");
-    let capture = capture.to_str().expect("UTF-8");
+    let facts = capture_of("amd-epyc-zen3-kvm").to_string().replace("\"enabled\"", &format!("\"{escape}\""));
+    let capture = &scene.capture(&facts);
     let out = scene.word("page.html");
     for arguments in [
         &["report", "--from", named.to_str().expect("UTF-8"), "--out", &out][..],
@@ -234,12 +277,12 @@ fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
 #[test]
 fn a_cell_of_a_hostile_capture_is_no_formula() {
     let scene = scene!();
-    let capture = scene.capture("amd-epyc-zen3-kvm");
-    let sources = capture.join("sys/devices/system/clocksource/clocksource0");
+    let mut capture = capture_of("amd-epyc-zen3-kvm");
     for file in ["available_clocksource", "current_clocksource"] {
-        fs::write(sources.join(file), "=HYPERLINK(0)\n").expect("ours");
+        let path = format!("sys/devices/system/clocksource/clocksource0/{file}");
+        set(&mut capture, &path, "=HYPERLINK(0)\n");
     }
-    let output = run(&["clocksource", "--host", capture.to_str().expect("UTF-8"), "--format", "csv"]);
+    let output = run(&["clocksource", "--host", &scene.capture(&capture), "--format", "csv"]);
     let table = stdout(&output);
     assert!(table.contains("'=HYPERLINK"), "{table}");
     assert!(!table.lines().any(|line| line.split(',').any(|cell| cell.trim_matches('"').starts_with('='))), "{table}");
@@ -251,16 +294,15 @@ fn a_hostile_list_of_cpus_takes_no_time() {
     if !runner().is_empty() {
         return skipped!("an emulator takes its own time");
     }
-    let capture = scene.capture("amd-epyc-zen3-kvm");
-    fs::create_dir_all(capture.join("sys/devices/system/cpu")).expect("ours");
+    let mut capture = capture_of("amd-epyc-zen3-kvm");
     let mut list = ["0-8191"; 149_000].join(",");
     list.truncate((1 << 20) - 1);
     for file in ["isolated", "nohz_full", "online"] {
-        fs::write(capture.join("sys/devices/system/cpu").join(file), &list).expect("ours");
+        set(&mut capture, &format!("sys/devices/system/cpu/{file}"), &list);
     }
     // Seconds of CPU time, whatever else the machine does: with all in it a list took half a minute.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 5; exec \"$@\"", "sh"]).args(words());
-    let output = command.args(["doctor", "--host", capture.to_str().expect("UTF-8")]).output().expect("a shell");
+    let output = command.args(["doctor", "--host", &scene.capture(&capture)]).output().expect("a shell");
     assert!((0..=2).contains(&code(&output)));
 }

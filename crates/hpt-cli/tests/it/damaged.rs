@@ -1,10 +1,5 @@
 //! Captured machines that were damaged on their way: every command that explains one answers or refuses, and none panics.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
 use proptest::{
     collection::vec,
     prelude::{Strategy, any, prop_oneof},
@@ -12,7 +7,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use crate::support::{code, files, host, hosts, run, runner, stderr, stdout};
+use crate::support::{capture_of, code, contents, host, hosts, run, runner, set, stderr, stdout, written};
 
 /// All that take `--host`.
 const COMMANDS: [&[&str]; 6] = [
@@ -24,7 +19,7 @@ const COMMANDS: [&[&str]; 6] = [
     &["doctor", "--cpu", "3", "--format", "json"],
 ];
 
-/// What was done to a file.
+/// What was done to a content.
 #[derive(Clone, Debug)]
 enum Damage {
     Removed,
@@ -51,19 +46,15 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 impl Damage {
-    fn to(&self, file: &Path) {
-        let content = fs::read(file).unwrap_or_default();
-        let changed = match self {
-            Self::Removed => {
-                // It may have been removed before.
-                let _ = fs::remove_file(file);
-                return;
-            }
+    /// The damaged content; `None` where nothing is left.
+    fn to(&self, content: &[u8]) -> Option<Vec<u8>> {
+        Some(match self {
+            Self::Removed => return None,
             Self::Emptied => Vec::new(),
             Self::CutOff(at) => content[..at.index(content.len() + 1)].to_vec(),
             Self::Replaced(bytes) => bytes.clone(),
             Self::Changed(at, byte) => {
-                let mut changed = content;
+                let mut changed = content.to_vec();
                 if !changed.is_empty() {
                     let at = at.index(changed.len());
                     changed[at] = *byte;
@@ -71,33 +62,19 @@ impl Damage {
                 changed
             }
             Self::Digits(by) => {
-                let text = String::from_utf8_lossy(&content).into_owned();
+                let text = String::from_utf8_lossy(content).into_owned();
                 text.replace(|letter: char| letter.is_ascii_digit(), &by.to_string()).into_bytes()
             }
-            Self::Doubled => [content.as_slice(), &content].concat(),
-        };
-        fs::write(file, changed).expect("ours");
+            Self::Doubled => [content, content].concat(),
+        })
     }
 }
 
-/// A copy of a captured machine, and its files.
-fn copy_of(name: &str) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    let original = PathBuf::from(host(name));
-    let copied = files(&original).into_iter().map(|file| {
-        let target = copy.path().join(file.strip_prefix(&original).expect("below it"));
-        fs::create_dir_all(target.parent().expect("a folder")).expect("ours");
-        fs::copy(&file, &target).expect("it can be copied");
-        target
-    });
-    let copied = copied.collect();
-    (copy, copied)
-}
-
 #[track_caller]
-fn is_answered(folder: &Path, what: &str) {
+fn is_answered(capture: impl AsRef<[u8]>, what: &str) {
+    let (_folder, path) = written(capture);
     for command in COMMANDS {
-        let output = run(&[command, &["--host", folder.to_str().expect("UTF-8")]].concat());
+        let output = run(&[command, &["--host", &path]].concat());
         let said = stderr(&output);
         assert!((0..=2).contains(&code(&output)) && !said.contains("panicked"), "{command:?} on {what}: {said}");
         assert!(!stdout(&output).is_empty() || !said.is_empty(), "{command:?} on {what} says nothing");
@@ -109,33 +86,59 @@ fn a_machine_of_which_every_file_is_empty_or_cut_off_is_explained() {
     // An emulator takes its time for each command.
     let step = if runner().is_empty() { 1 } else { 8 };
     for (number, name) in hosts().iter().enumerate().step_by(step) {
-        let (copy, files) = copy_of(name);
-        let facts = copy.path().join("facts.json");
-        for file in files.iter().filter(|file| **file != facts) {
-            let content = fs::read(file).expect("ours");
+        let mut capture = capture_of(name);
+        for (path, content) in contents(&capture) {
             let kept = if number % 2 == 0 { 0 } else { content.len() / 2 };
-            fs::write(file, &content[..kept]).expect("ours");
+            set(&mut capture, &path, &content[..kept]);
         }
-        is_answered(copy.path(), name);
+        is_answered(capture.to_string(), name);
     }
 }
 
-#[test]
-fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
+/// Runs a test on captured machines and damages of theirs.
+fn for_damaged(most: usize, test: impl Fn(&str, &[(Index, Damage)])) {
     let cases = if runner().is_empty() { 48 } else { 4 };
     let mut tests = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let names = hosts();
-    let what = (any::<Index>(), vec((any::<Index>(), damage()), 1..24));
+    let what = (any::<Index>(), vec((any::<Index>(), damage()), 1..most));
     let came = tests.run(&what, |(machine, damages)| {
-        let name = machine.get::<String>(&names);
-        let (copy, files) = copy_of(name);
-        for (file, damage) in &damages {
-            damage.to(file.get::<PathBuf>(&files));
-        }
-        is_answered(copy.path(), name);
+        test(machine.get::<String>(&names), &damages);
         Ok(())
     });
     if let Err(failed) = came {
         panic!("{failed}");
     }
+}
+
+#[test]
+fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
+    for_damaged(24, |name, damages| {
+        let mut capture = capture_of(name);
+        let files = contents(&capture);
+        for (file, damage) in damages {
+            // The last one stands for the facts.
+            let Some((path, content)) = files.get(file.index(files.len() + 1)) else {
+                let facts = damage.to(capture.facts().as_bytes()).unwrap_or_default();
+                capture.set_facts(String::from_utf8_lossy(&facts));
+                continue;
+            };
+            match damage.to(content) {
+                Some(changed) => set(&mut capture, path, changed),
+                // It may have been removed before.
+                None => drop(capture.remove(path)),
+            }
+        }
+        is_answered(capture.to_string(), name);
+    });
+}
+
+#[test]
+fn a_capture_whose_text_is_damaged_is_explained_or_refused() {
+    for_damaged(6, |name, damages| {
+        let mut text = std::fs::read(host(name)).expect("readable");
+        for (_, damage) in damages {
+            text = damage.to(&text).unwrap_or_default();
+        }
+        is_answered(text, name);
+    });
 }

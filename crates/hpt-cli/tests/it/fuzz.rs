@@ -3,12 +3,11 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
     process::{Command, Output},
     time::{Duration, Instant},
 };
 
-use crate::support::{files, host, hosts, run, runner, stderr, words};
+use crate::support::{capture_of, contents, host, hosts, run, runner, set, stderr, words, written};
 
 /// Number of cases of each kind without HPT_FUZZ_SECONDS.
 const CASES: u64 = 12;
@@ -159,36 +158,31 @@ const LOOKS: [&[&str]; 12] = [
     &["probe", "--format", "openmetrics"],
 ];
 
+fn explain(capture: impl AsRef<[u8]>, random: &mut Random, what: &str) {
+    let (_folder, path) = written(capture);
+    for _ in 0..3 {
+        let look = *random.of(&LOOKS);
+        let output = run_briefly(&[look, &["--host", &path]].concat());
+        is_sound(&output, &format!("{what}, {look:?}"));
+    }
+}
+
 /// Changes some of the files that `is_meant` names of a captured machine that has any, and has it explained.
-fn explain_changed_captures(kind: &str, is_meant: fn(&Path) -> bool) {
-    let have: Vec<(PathBuf, Vec<PathBuf>)> = hosts()
-        .iter()
-        .map(|name| {
-            let root = PathBuf::from(host(name));
-            let all = files(&root).into_iter().map(|file| file.strip_prefix(&root).expect("below it").to_owned());
-            (root.clone(), all.collect::<Vec<_>>())
-        })
-        .filter(|(_, all)| all.iter().any(|file| is_meant(file)))
+fn explain_changed_captures(kind: &str, is_meant: fn(&str) -> bool) {
+    let have: Vec<_> = hosts()
+        .into_iter()
+        .map(|name| (capture_of(&name), name))
+        .filter(|(capture, _)| contents(capture).iter().any(|(path, _)| is_meant(path)))
         .collect();
     for_each_case(kind, |random, what| {
-        let (root, all) = random.of(&have);
-        let copy = tempfile::tempdir().expect("a temporary folder");
-        for file in all {
-            let target = copy.path().join(file);
-            fs::create_dir_all(target.parent().expect("a folder")).expect("ours");
-            fs::copy(root.join(file), target).expect("it can be copied");
-        }
-        let meant: Vec<&PathBuf> = all.iter().filter(|file| is_meant(file)).collect();
+        let (capture, name) = random.of(&have);
+        let mut capture = capture.clone();
         for _ in 0..*random.of(&[1, 2, 5, 20, 60]) {
-            let file = copy.path().join(random.of(&meant));
-            let content = fs::read(&file).expect("ours");
-            fs::write(&file, changed(&content, random)).expect("ours");
+            let meant: Vec<_> = contents(&capture).into_iter().filter(|(path, _)| is_meant(path)).collect();
+            let (path, content) = random.of(&meant);
+            set(&mut capture, path, changed(content, random));
         }
-        for _ in 0..3 {
-            let look = *random.of(&LOOKS);
-            let output = run_briefly(&[look, &["--host", copy.path().to_str().expect("UTF-8")]].concat());
-            is_sound(&output, &format!("{what}, {look:?} on {}", root.display()));
-        }
+        explain(capture.to_string(), random, &format!("{what}, {name}"));
     });
 }
 
@@ -198,13 +192,38 @@ fn changed_captures_are_explained_or_refused() {
 }
 
 #[test]
+fn changed_facts_are_explained_or_refused() {
+    let names = hosts();
+    for_each_case("facts", |random, what| {
+        let name = random.of(&names);
+        let mut capture = capture_of(name);
+        let facts = changed(capture.facts().as_bytes(), random);
+        capture.set_facts(String::from_utf8_lossy(&facts));
+        explain(capture.to_string(), random, &format!("{what}, {name}"));
+    });
+}
+
+#[test]
+fn changed_texts_of_captures_are_explained_or_refused() {
+    let names = hosts();
+    for_each_case("text of a capture", |random, what| {
+        let name = random.of(&names);
+        let mut text = fs::read(host(name)).expect("readable");
+        for _ in 0..*random.of(&[1, 2, 5]) {
+            text = changed(&text, random);
+        }
+        explain(text, random, &format!("{what}, {name}"));
+    });
+}
+
+#[test]
 fn changed_kernel_logs_are_explained_or_refused() {
-    explain_changed_captures("kernel log", |file| file.ends_with("dev/kmsg"));
+    explain_changed_captures("kernel log", |path| path == "dev/kmsg");
 }
 
 #[test]
 fn changed_device_trees_are_explained_or_refused() {
-    explain_changed_captures("device tree", |file| file.starts_with("proc/device-tree"));
+    explain_changed_captures("device tree", |path| path.starts_with("proc/device-tree/"));
 }
 
 #[test]

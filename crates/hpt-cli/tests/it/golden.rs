@@ -131,6 +131,7 @@ fn help_is_complete() {
         ("help-latency-pairs", &["latency", "pairs", "--help"]),
         ("help-doctor", &["doctor", "--help"]),
         ("help-report", &["report", "--help"]),
+        ("help-capture", &["capture", "--help"]),
         ("help-latency-gpio", &["latency", "gpio", "--help"]),
         ("help-clocksource", &["clocksource", "--help"]),
         ("help-clocksource-set", &["clocksource", "set", "--help"]),

@@ -9,7 +9,11 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::support::{code, copied_for_everybody, host, is_root, json, run, runner, stderr, stdout, words};
+use hpt_core::host::{Capture, Entry, ReadRefused};
+
+use crate::support::{
+    capture_of, code, copied_for_everybody, is_root, json, run, runner, set, stderr, stdout, words, written,
+};
 
 /// Runs hpt as user 65534, who may have no further thread.
 fn without_threads(binary: &Path, folder: &Path, arguments: &[&str]) -> Output {
@@ -106,16 +110,12 @@ fn the_last_of_4000_interrupts_is_seen_and_a_table_without_end_is_not_judged() {
     if !runner().is_empty() {
         return skipped!("an emulator takes minutes for it");
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let copy = folder.path().join("big");
-    let copied = Command::new("cp").arg("-r").arg(host("derived-pc-tuned")).arg(&copy).status().expect("cp");
-    assert!(copied.success());
-    fs::write(copy.join("sys/devices/system/cpu/online"), "0-511\n").expect("ours");
-    let affinity = copy.join("proc/irq/4000");
-    fs::create_dir_all(&affinity).expect("ours");
-    fs::write(affinity.join("effective_affinity_list"), "3\n").expect("ours");
-    let verdict = || {
-        let output = run(&["doctor", "--host", copy.to_str().expect("UTF-8"), "--cpu", "3", "--format", "json"]);
+    let mut big = capture_of("derived-pc-tuned");
+    set(&mut big, "sys/devices/system/cpu/online", "0-511\n");
+    set(&mut big, "proc/irq/4000/effective_affinity_list", "3\n");
+    let verdict = |big: &Capture| {
+        let (_folder, path) = written(big.to_string());
+        let output = run(&["doctor", "--host", &path, "--cpu", "3", "--format", "json"]);
         let document = json(&output);
         let rules = document["rules"].as_array().expect("rules").clone();
         let rule = rules.into_iter().find(|rule| rule["rule"] == "interrupts").expect("it is there");
@@ -123,14 +123,17 @@ fn the_last_of_4000_interrupts_is_seen_and_a_table_without_end_is_not_judged() {
     };
     let table = interrupts(4_000);
     assert!(table.len() > 20 << 20);
-    fs::write(copy.join("proc/interrupts"), &table).expect("ours");
-    let (found, rule) = verdict();
+    set(&mut big, "proc/interrupts", &table);
+    let (found, rule) = verdict(&big);
     assert!(found == "found" && rule.contains("4000 (eth0, 3768467 times)"), "{rule}");
     // Above the limit nothing is known of what was left out.
-    let mut file = fs::OpenOptions::new().append(true).open(copy.join("proc/interrupts")).expect("ours");
-    let line = table.lines().nth(1).expect("a line").to_owned() + "\n";
-    let copies = (65 << 20) / line.len();
-    std::io::Write::write_all(&mut file, line.repeat(copies).as_bytes()).expect("a disk");
-    let (untold, rule) = verdict();
+    big.insert("proc/interrupts", Entry::Unreadable(ReadRefused::TooLarge)).expect("a sound path");
+    let (untold, rule) = verdict(&big);
     assert_eq!(untold, "untold", "{rule}");
+    // Nor is a capture read that is larger.
+    let line = table.lines().nth(1).expect("a line").to_owned() + "\n";
+    set(&mut big, "proc/interrupts", line.repeat((65 << 20) / line.len()));
+    let (_folder, path) = written(big.to_string());
+    let refused = run(&["doctor", "--host", &path]);
+    assert!(code(&refused) == 2 && stderr(&refused).contains("larger than 64 MiB"), "{}", stderr(&refused));
 }

@@ -553,8 +553,9 @@ fn an_interrupted_calibration_prints_what_is_there() {
 #[test]
 fn a_captured_machine_is_explained_elsewhere() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let machine = folder.path().to_str().expect("UTF-8");
-    assert_eq!(code(&run(&["probe", "--capture", machine])), 0);
+    let machine = folder.path().join("my.capture");
+    let machine = machine.to_str().expect("UTF-8");
+    assert_eq!(code(&run(&["capture", machine])), 0);
     let (live, captured) =
         (run(&["probe", "--format", "json"]), run(&["probe", "--host", machine, "--format", "json"]));
     let (live, captured) = (json(&live), json(&captured));

@@ -5,15 +5,21 @@ use std::{
     fs::{self, File},
     os::unix::{
         ffi::OsStrExt,
+        fs::PermissionsExt,
         process::{CommandExt, ExitStatusExt},
     },
+    path::Path,
     process::{Command, Stdio},
 };
 
+use hpt_core::host::{Capture, Entry};
+use serde_json::Value;
+
 use crate::support::{
-    code, command, copied_for_everybody, docs, host, hosts, hpt, is_root, json, run, runner, stderr, stdout,
+    capture_of, code, command, contents, copied_for_everybody, docs, host, hosts, hpt, is_root, json, run, runner, set,
+    stderr, stdout,
     unsafe_calls::{forbid_the_counter, limit_files},
-    words,
+    words, written,
 };
 
 /// A subcommand each, short enough to run often.
@@ -108,15 +114,22 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["calibrate", "--reference", "monotonik"], "did you mean monotonic"),
         (&["calibrate", "--saved", "--save"], "cannot be used with"),
         (&["probe", "--format", "xml"], "human, json, csv"),
-        (&["probe", "--host", "/proc/nonexistent"], "hpt probe --capture"),
-        (&["clocksource", "--host", "/proc/nonexistent"], "hpt probe --capture"),
+        (&["probe", "--host", "/proc/nonexistent"], "hpt capture FILE"),
+        (&["clocksource", "--host", "/proc/nonexistent"], "hpt capture FILE"),
         (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing of it can be set"),
         (&["doctor", "--cpu", "99999"], "there is no CPU 99999"),
         (&["doctor", "--cpu", "all"], "invalid"),
-        (&["doctor", "--host", "/proc/nonexistent"], "hpt probe --capture"),
-        (&["doctor", "--host", "/proc/nonexistent", "--capture", "/proc/nonexistent"], "cannot be used with"),
+        (&["doctor", "--host", "/proc/nonexistent"], "hpt capture FILE"),
         (&["doctor", "--host", "/proc/nonexistent", "--measure"], "cannot be used with"),
-        (&["doctor", "--capture", "/proc/nowhere"], "cannot capture this machine"),
+        (&["capture"], "FILE"),
+        (&["capture", "/proc/nowhere"], "nothing was written: /proc/nowhere cannot be"),
+        (&["capture", "/nonexistent/x"], "No such file"),
+        (&["capture", "/proc/nowhere/"], "nothing was written"),
+        (&["capture", "/proc"], "is a directory"),
+        (&["capture", "/dev/null"], "- prints the capture"),
+        (&["capture", "/dev/null", "--force"], "- prints the capture"),
+        (&["capture", "-", "--format", "json"], "leave out --format"),
+        (&["capture", "--format", "openmetrics", "x"], "has no metrics"),
         (&["watch", "--limit-ppm", "0"], "parts per million"),
         (&["watch", "--limit-step", "5"], "500ns or 5us"),
         (&["watch", "--interval", "1ms"], "from 100ms to 1h"),
@@ -489,32 +502,86 @@ fn captured_machines_are_explained_whatever_they_lack() {
 }
 
 #[test]
-fn a_damaged_capture_is_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("facts.json"), "{\"architecture\": 7}").expect("ours");
-    let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("is not a captured machine"), "{}", stderr(&output));
-}
-
-#[test]
-fn a_capture_into_a_folder_that_is_used_is_refused_and_changes_nothing_there() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().to_str().expect("UTF-8");
-    std::fs::write(folder.path().join("of-another-machine"), "").expect("ours");
-    for command in ["probe", "doctor"] {
-        let output = run(&[command, "--capture", path]);
+fn a_damaged_capture_is_refused_with_its_line() {
+    let mut wrong = capture_of("qemu-q35");
+    wrong.set_facts("{\"architecture\": 7}");
+    let wrong = wrong.to_string();
+    for (text, why) in [
+        (wrong.as_str(), "is not a captured machine"),
+        (&wrong, "its facts"),
+        ("", "line 1: this is not a capture"),
+        (&wrong.replace("\nend\n", "\n"), "it was cut off"),
+        (&wrong.replace("file proc/cpuinfo", "file ../cpuinfo"), "cannot be a path"),
+    ] {
+        let (_folder, path) = written(text);
+        let output = run(&["probe", "--host", &path]);
         assert_eq!(code(&output), 2);
-        assert!(stderr(&output).contains("is not empty"), "{}", stderr(&output));
-        assert_eq!(std::fs::read_dir(path).expect("ours").count(), 1);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
+    // A folder, as captures were once.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
+    assert!(code(&output) == 2 && stderr(&output).contains("hpt capture FILE"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_capture_that_cannot_be_written_is_told() {
-    let output = run(&["probe", "--capture", "/proc/nowhere"]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("cannot capture this machine"), "{}", stderr(&output));
+fn a_capture_replaces_no_file_unasked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("my.capture");
+    let word = path.to_str().expect("UTF-8");
+    let begins = || fs::read_to_string(&path).expect("ours").starts_with("hpt-capture 1\nabout\n|Captured 2");
+    let mode = || fs::metadata(&path).expect("ours").permissions().mode() & 0o7777;
+    let old = |content: &str| {
+        fs::write(&path, content).expect("ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
+    };
+    assert_eq!(code(&run(&["capture", word])), 0);
+    assert!(begins() && mode() == 0o600, "{:o}", mode());
+    old("of another machine");
+    let output = run(&["capture", word]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
+    assert!(stderr(&output).contains("--force replaces it"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&path).expect("ours"), "of another machine");
+    assert_eq!(code(&run(&["capture", "--force", word])), 0);
+    assert!(begins() && mode() == 0o600, "{:o}", mode());
+    // As `mktemp` leaves it.
+    old("");
+    assert_eq!(code(&run(&["capture", word])), 0);
+    assert!(begins() && mode() == 0o600, "{:o}", mode());
+    assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 1, "nothing unfinished is left");
+    // A link is replaced, and what it leads to is not.
+    let (victim, link) = (folder.path().join("victim"), folder.path().join("link"));
+    fs::write(&victim, "").expect("ours");
+    std::os::unix::fs::symlink("victim", &link).expect("ours");
+    let link = link.to_str().expect("UTF-8");
+    assert_eq!(code(&run(&["capture", link])), 2);
+    assert_eq!(code(&run(&["capture", link, "--force"])), 0);
+    assert!(fs::read(&victim).expect("ours").is_empty() && !Path::new(link).is_symlink());
+}
+
+#[test]
+fn a_capture_on_standard_output_is_what_a_file_holds() {
+    let printed = run(&["capture", "-"]);
+    assert_eq!(code(&printed), 0);
+    assert!(stderr(&printed).contains("Look through it before you send it"), "{}", stderr(&printed));
+    let (_folder, path) = written(&printed.stdout);
+    let document = json(&run(&["probe", "--host", &path, "--format", "json"]));
+    assert_eq!(document["machine"]["live"], false);
+    let parsed = Capture::parse(&printed.stdout).expect("it is a capture");
+    let written = json(&run(&["capture", &path, "--force", "--format", "json"]));
+    let files = written["files"].as_array().expect("a list");
+    let captured = |file: &&Value| file["captured"].as_bool().expect("it says so");
+    assert_eq!(written["file"], path);
+    assert_eq!(files.iter().filter(captured).count(), contents(&parsed).len());
+    for file in files {
+        let place = file["path"].as_str().expect("a path").trim_start_matches('/');
+        let has_content = matches!(parsed.get(place), Some(Entry::File(_)));
+        assert!(parsed.get(place).is_some() && has_content == file["captured"], "{file}");
+    }
+    // Whoever reads it may stop.
+    let first = format!("{} capture - 2>/dev/null | head -n 1; exit ${{PIPESTATUS[0]}}", words().join(" "));
+    let output = Command::new("bash").args(["-c", &first]).output().expect("bash is there");
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, "hpt-capture 1\n"));
 }
 
 #[test]
@@ -557,8 +624,7 @@ fn a_path_that_is_not_text_is_no_trouble() {
         let save = ["calibrate", "--window", "5ms", "--source", "monotonic", "--save", "--format", format, "--store"];
         let output = hpt().args(save).arg(&odd).output().expect("built");
         assert_eq!(code(&output), 0, "{}", stderr(&output));
-        let output =
-            hpt().args(["probe", "--format", format, "--capture"]).arg(odd.join(format)).output().expect("built");
+        let output = hpt().args(["capture", "--format", format]).arg(odd.join(format)).output().expect("built");
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
 }
@@ -588,8 +654,7 @@ fn a_pipe_or_a_device_in_place_of_a_file_is_refused_at_once() {
     std::os::unix::fs::symlink("/dev/zero", &kept).expect("ours");
     assert_eq!(code(&run(&["calibrate", "--saved", "--store", store])), 2);
 
-    std::os::unix::fs::symlink("/dev/zero", folder.path().join("facts.json")).expect("ours");
-    assert_eq!(code(&run(&["probe", "--host", store])), 2);
+    assert_eq!(code(&run(&["probe", "--host", kept.to_str().expect("UTF-8")])), 2);
 }
 
 #[test]
@@ -604,14 +669,13 @@ fn a_folder_in_place_of_a_textfile_is_refused_before_anything_is_measured() {
 
 #[test]
 fn a_capture_from_elsewhere_cannot_command_the_terminal() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let facts = fs::read_to_string(host("amd-epyc-zen3-kvm") + "/facts.json").expect("the captured machine is there");
-    let hostile = facts.replace("\"kernel_release\": \"", "\"kernel_release\": \"\\u001b]0;title\\u0007");
-    assert_ne!(facts, hostile);
-    fs::write(folder.path().join("facts.json"), hostile).expect("ours");
-    fs::create_dir(folder.path().join("proc")).expect("ours");
-    fs::write(folder.path().join("proc/cpuinfo"), format!("model name : {}", "x".repeat(900_000))).expect("ours");
-    let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
+    let mut capture = capture_of("amd-epyc-zen3-kvm");
+    let hostile = capture.facts().replace("\"kernel_release\": \"", "\"kernel_release\": \"\\u001b]0;title\\u0007");
+    assert_ne!(capture.facts(), hostile);
+    capture.set_facts(hostile);
+    set(&mut capture, "proc/cpuinfo", format!("model name : {}", "x".repeat(900_000)));
+    let (_folder, path) = written(capture.to_string());
+    let output = run(&["probe", "--host", &path]);
     assert_eq!(code(&output), 0);
     assert!(!stdout(&output).contains(['\u{1b}', '\u{7}']), "{:?}", stdout(&output));
 }
@@ -726,14 +790,12 @@ fn a_journal_of_another_boot_is_void_and_one_of_another_processor_counts() {
 
 #[test]
 fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let write = |path: &str, content: &[u8]| {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().expect("below the folder")).expect("ours");
-        fs::write(path, content).expect("ours");
+    let mut machine = Capture::new();
+    machine.set_facts(capture_of("amd-epyc-zen3-kvm").facts());
+    let explained = |machine: &Capture| {
+        let (_folder, path) = written(machine.to_string());
+        run(&["clocksource", "--host", &path])
     };
-    fs::copy(host("amd-epyc-zen3-kvm") + "/facts.json", folder.path().join("facts.json")).expect("it is there");
-    let machine = folder.path().to_str().expect("UTF-8").to_owned();
     let noise: Vec<u8> = (0..5000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     for content in
         [&noise[..], b"", b"\n", b"\x1b]0;title\x07 tsc\n", b"6,1,2,-;tsc: Marking TSC unstable due to \x1b[31m\n"]
@@ -744,14 +806,14 @@ fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
             "sys/devices/system/clocksource/clocksource0/available_clocksource",
             "sys/devices/system/clocksource/clocksource0/current_clocksource",
         ] {
-            write(path, content);
+            set(&mut machine, path, content);
         }
-        let output = run(&["clocksource", "--host", &machine]);
+        let output = explained(&machine);
         assert!([0, 2].contains(&code(&output)));
         assert!(!stdout(&output).contains(['\u{1b}', '\u{7}']), "{:?}", stdout(&output));
     }
-    fs::remove_dir_all(folder.path().join("dev")).expect("ours");
-    let output = run(&["clocksource", "--host", &machine]);
+    machine.remove("dev/kmsg").expect("it was there");
+    let output = explained(&machine);
     let words = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("there is no /dev/kmsg"), "{words}");
 }

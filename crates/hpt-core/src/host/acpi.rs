@@ -323,7 +323,7 @@ mod tests {
 
     fn machine() -> (tempfile::TempDir, Host) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         (folder, host)
     }
 

@@ -69,7 +69,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");
             fs::write(path, content).expect("ours");
         }
-        Host::captured(folder.path(), Facts::live()).look_at_the_boot_loader()
+        Host::below(folder.path(), Facts::live()).look_at_the_boot_loader()
     }
 
     #[test]

@@ -140,7 +140,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");
             fs::write(path, content).expect("ours");
         }
-        Host::captured(folder.path(), Facts::live()).look_at_control_groups()
+        Host::below(folder.path(), Facts::live()).look_at_control_groups()
     }
 
     #[test]

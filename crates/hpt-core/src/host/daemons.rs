@@ -70,7 +70,7 @@ mod tests {
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), name).expect("ours");
         };
-        let daemons = |root: &Path| Host::captured(root, Facts::live()).time_daemons();
+        let daemons = |root: &Path| Host::below(root, Facts::live()).time_daemons();
         assert_eq!(daemons(folder.path()), None);
         for (number, name) in
             [("1", "init\n"), ("72", "chronyd\n"), ("73", "chronyd\n"), ("self", "ptp4l\n"), ("9", "phc2sys\n")]

@@ -1,4 +1,4 @@
-//! The machine: a root folder for /proc, /sys and the device tree, and the facts that no file holds.
+//! The machine: its files in /proc, /sys and the device tree, and the facts that no file holds.
 //! Opens no counter. A captured host opens and tries nothing at all.
 
 mod acpi;
@@ -30,6 +30,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use self::settings::STAT;
@@ -37,7 +38,7 @@ pub use self::{
     acpi::PmTimer,
     boot_loader::BootLoader,
     boot_parameters::{BootParameter, KnownParameter},
-    capture::{CaptureError, Captured},
+    capture::{Capture, CaptureFault, CaptureRefused, Captured, Entry, PathRefused, ReadRefused},
     control_groups::{ControlGroups, CpuQuota},
     cpu::{Cpu, CpuidLeaf, TscFrequency, TscStatement},
     cpu_counts::{CountLine, count_lines, stolen_hundredths, waited_ns},
@@ -61,7 +62,7 @@ pub(crate) use self::{
     told::Told,
 };
 use crate::{
-    sys::{arch, beneath, clock::ClockId, process},
+    sys::{arch, clock::ClockId, process},
     units::Frequency,
 };
 
@@ -75,11 +76,19 @@ const KERNEL_LOG: &str = "/dev/kmsg";
 /// The machine that is looked at: the live one, or one captured earlier.
 #[derive(Clone, Debug)]
 pub struct Host {
-    root: PathBuf,
+    root: Root,
     facts: Facts,
     live: bool,
-    /// Whether links of a captured machine are followed: only in tests that make their own.
-    is_trusted: bool,
+}
+
+/// Where the files of a machine are.
+#[derive(Clone, Debug)]
+enum Root {
+    /// Below this folder: `/`, and another one only in tests that make their own. Links are followed,
+    /// because the kernel's files are full of them.
+    Folder(PathBuf),
+    /// In memory.
+    Capture(Arc<Capture>),
 }
 
 /// The instruction set a program was built for, or a captured machine ran.
@@ -241,32 +250,23 @@ fn content_of(file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The content of a file of a captured machine, which may come from another user: a regular file below `folder`. Symbolic links are not followed.
-///
-/// # Errors
-///
-/// Whatever opening or reading it answers; anything but a regular file is refused without being opened.
-pub fn read_captured_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
-    content_of(beneath::open_regular_file(folder, Path::new(path))?)
-}
-
 impl Host {
     /// The machine at hand.
     #[must_use]
     pub fn live() -> Self {
-        Self { root: PathBuf::from("/"), facts: Facts::live(), live: true, is_trusted: false }
+        Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// A machine captured earlier: its files below `root`, and its facts.
+    /// A machine captured earlier, and the facts that its capture holds.
     #[must_use]
-    pub fn captured(root: impl Into<PathBuf>, facts: Facts) -> Self {
-        Self { root: root.into(), facts, live: false, is_trusted: false }
+    pub fn captured(capture: Capture, facts: Facts) -> Self {
+        Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
     }
 
-    /// The same, of files that a test made, with links as the kernel's.
+    /// A machine whose files a test made below a folder.
     #[cfg(test)]
-    pub(crate) fn with_links(root: impl Into<PathBuf>, facts: Facts) -> Self {
-        Self { is_trusted: true, ..Self::captured(root, facts) }
+    pub(crate) fn below(folder: impl Into<PathBuf>, facts: Facts) -> Self {
+        Self { root: Root::Folder(folder.into()), facts, live: false }
     }
 
     /// Whether sources may be opened on it.
@@ -281,40 +281,39 @@ impl Host {
         &self.facts
     }
 
-    /// The content of a file of the machine, `path` being absolute there, of at most 64 MiB. In a captured machine symbolic links are not followed.
+    /// The content of a file of the machine, `path` being absolute there, of at most 64 MiB. In a
+    /// captured machine links are not followed.
     ///
     /// # Errors
     ///
-    /// Whatever opening or reading it answers; anything but a regular file is refused.
+    /// Whatever opening or reading it answers, or answered when the machine was captured. Anything
+    /// but a regular file is refused.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let situation = self.facts.situation.as_ref().filter(|_| !self.live);
-        if situation.is_some_and(|situation| situation.refused.iter().any(|refused| refused == path)) {
-            return Err(io::ErrorKind::PermissionDenied.into());
+        match &self.root {
+            Root::Folder(folder) => read_regular_file(&below(folder, path)),
+            Root::Capture(capture) => capture.read(path),
         }
-        if self.follows_links() { read_regular_file(&self.locate(path)) } else { read_captured_file(&self.root, path) }
     }
 
     /// Opens a file of the machine to read it again and again.
     ///
     /// # Errors
     ///
-    /// Whatever opening it answers; of a captured machine anything but a regular file is refused without being opened.
+    /// Whatever opening it answers, and [`io::ErrorKind::Unsupported`] for a captured machine, whose
+    /// files say the same each time.
     pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
-        if self.follows_links() {
-            File::open(self.locate(path))
-        } else {
-            beneath::open_regular_file(&self.root, Path::new(path))
+        match &self.root {
+            Root::Folder(folder) => File::open(below(folder, path)),
+            Root::Capture(_) => Err(nothing_moves()),
         }
     }
 
     /// Whether a file or a folder is there.
     fn is_there(&self, path: &str) -> bool {
-        if self.follows_links() { self.locate(path).exists() } else { beneath::is_there(&self.root, Path::new(path)) }
-    }
-
-    /// The kernel's files are full of links, and root alone makes others on the way to them. Those of a capture may lead anywhere.
-    const fn follows_links(&self) -> bool {
-        self.live || self.is_trusted
+        match &self.root {
+            Root::Folder(folder) => below(folder, path).exists(),
+            Root::Capture(capture) => capture.is_there(path),
+        }
     }
 
     /// The content of a file as text, without what ends it; `None` when it cannot be read.
@@ -333,11 +332,12 @@ impl Host {
 
     /// The names of what is in a folder, sorted; none where there is no such folder.
     fn list(&self, path: &str) -> Vec<String> {
-        let mut names = if self.follows_links() {
-            let entries = std::fs::read_dir(self.locate(path)).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-        } else {
-            beneath::names(&self.root, Path::new(path)).unwrap_or_default()
+        let mut names: Vec<String> = match &self.root {
+            Root::Folder(folder) => {
+                let entries = std::fs::read_dir(below(folder, path)).into_iter().flatten().flatten();
+                entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+            }
+            Root::Capture(capture) => capture.names(path),
         };
         names.sort();
         names
@@ -348,9 +348,12 @@ impl Host {
         self.list(&format!("/sys/class/{class}"))
     }
 
-    /// Where a file of the machine is.
-    pub(crate) fn locate(&self, path: &str) -> PathBuf {
-        self.root.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+    /// Where a file of the machine is; `None` for a captured one, whose files are in memory.
+    pub(crate) fn locate(&self, path: &str) -> Option<PathBuf> {
+        match &self.root {
+            Root::Folder(folder) => Some(below(folder, path)),
+            Root::Capture(_) => None,
+        }
     }
 
     /// The processor, as /proc/cpuinfo, the device tree and CPUID describe it.
@@ -433,14 +436,9 @@ impl Host {
 
     /// The records of /dev/kmsg, or of a captured machine's file in its place.
     fn log_records(&self) -> io::Result<Vec<u8>> {
-        kernel_log::records(self.open_log()?)
-    }
-
-    fn open_log(&self) -> io::Result<File> {
-        if self.follows_links() {
-            kernel_log::open(&self.locate(KERNEL_LOG))
-        } else {
-            beneath::open_regular_file(&self.root, Path::new(KERNEL_LOG))
+        match &self.root {
+            Root::Folder(folder) => kernel_log::records(kernel_log::open(&below(folder, KERNEL_LOG))?),
+            Root::Capture(capture) => capture.read(KERNEL_LOG),
         }
     }
 
@@ -448,9 +446,13 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// As [`kernel_log`](Self::kernel_log).
+    /// As [`kernel_log`](Self::kernel_log), and for a captured machine, whose kernel adds nothing.
     pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
-        self.open_log().and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
+        let opened = match &self.root {
+            Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
+            Root::Capture(_) => Err(nothing_moves()),
+        };
+        opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
     /// The rate by which the kernel itself turns readings of the TSC into time, and how far off that figure may be in parts per million: by what its log says,
@@ -477,4 +479,13 @@ impl Host {
     pub fn boot_id(&self) -> Option<BootId> {
         self.text("/proc/sys/kernel/random/boot_id").as_deref().and_then(BootId::parse)
     }
+}
+
+/// Where the file of a machine is whose files are below a folder.
+fn below(folder: &Path, path: &str) -> PathBuf {
+    folder.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+}
+
+fn nothing_moves() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this machine was captured earlier, and nothing of it moves")
 }

@@ -120,7 +120,7 @@ mod tests {
             fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
             fs::write(file, content).expect("writable");
         };
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         assert_eq!((host.perf_events(), host.core_frequency(0)), (PerfEvents::default(), None));
         write("proc/sys/kernel/perf_event_paranoid", "-1\n");
         write("proc/sys/kernel/perf_user_access", "1\n");
@@ -134,8 +134,7 @@ mod tests {
         assert_eq!(host.opened_cycles(), None);
         write("sys/module/hpt_cycles/parameters/state", "open 0,2\nclosed 1,3\n");
         assert_eq!(host.opened_cycles().as_deref(), Some("open 0,2, closed 1,3"));
-        let copy = tempfile::tempdir().expect("a temporary folder");
-        let captured = host.capture(copy.path()).expect("writable");
+        let captured = host.capture();
         assert!(captured.copied.iter().any(|path| path.ends_with("perf_event_paranoid")), "{captured:?}");
     }
 

@@ -1,4 +1,4 @@
-//! What of a machine's situation no file of its own holds: what adjtimex tells, who runs, which devices may be opened, and what may not be read.
+//! What of a machine's situation no file of its own holds: what adjtimex tells, who runs, and which devices may be opened.
 //! Opens no device.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
@@ -26,8 +26,6 @@ pub struct Situation {
     pub control_groups: Option<ControlGroups>,
     /// Files of devices, and whether whoever looked may open them.
     pub devices: Vec<DeviceFile>,
-    /// Files that are there, and that whoever looked may not read.
-    pub refused: Vec<String>,
 }
 
 /// The file of a device.
@@ -60,7 +58,6 @@ impl Host {
             boot_loader: self.look_at_the_boot_loader(),
             control_groups: self.look_at_control_groups(),
             devices: self.look_at_devices(),
-            refused: Vec::new(),
         }
     }
 
@@ -136,7 +133,7 @@ mod tests {
             fs::create_dir_all(&path).expect("ours");
             fs::write(path.join("comm"), name).expect("ours");
         };
-        let look = |all_are_seen| Host::captured(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
+        let look = |all_are_seen| Host::below(folder.path(), Facts::live()).look_at_daemons(all_are_seen);
         assert_eq!((look(true), look(false)), ((None, None), (None, None)));
         process("1", "init\n");
         assert_eq!((look(true), look(false)), ((Some(Vec::new()), Some(false)), (None, None)));

@@ -83,7 +83,7 @@ mod tests {
             fs::write(folder.path().join(format!("sys/class/uio/{device}/name")), "a window\n")
                 .expect("it can be written");
         }
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         let at = |address, length| host.uio_window(Region { address, length });
         let found = at(0x3f00_3000, 12).expect("the second map of the second device");
         assert_eq!((found.device.as_str(), found.map, found.name.as_str()), ("uio1", 1, "a window"));

@@ -311,7 +311,7 @@ mod tests {
     use crate::host::{Facts, Host};
 
     fn host(root: &Path) -> Host {
-        Host::captured(root, Facts::live())
+        Host::below(root, Facts::live())
     }
 
     fn write(root: &Path, name: &str, text: &str) {

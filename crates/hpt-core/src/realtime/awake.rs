@@ -49,7 +49,8 @@ impl AwakeCpus {
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
     // A device: not one of the regular files that a host hands out. To open it for reading promises nothing.
-    let mut file = host.is_live().then(|| File::open(host.locate(FILE)).ok())??;
+    let path = host.locate(FILE).filter(|_| host.is_live())?;
+    let mut file = File::open(path).ok()?;
     file.read_exact(&mut value).ok()?;
     u64::try_from(i32::from_ne_bytes(value)).ok().map(Duration::from_micros)
 }

@@ -2,7 +2,7 @@
 //! they would be set to.
 //! Changes none: `setup` does, by way of the journal.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
 use super::{KeptBack, RealtimeError};
 use crate::{host::Host, knobs::Knob};
@@ -30,7 +30,12 @@ pub(super) struct Wanted {
 }
 
 fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Wanted {
-    Wanted { knob: Knob::new(kind, host.locate(path).to_string_lossy()), value: value.to_owned() }
+    Wanted { knob: Knob::new(kind, place(host, path).to_string_lossy()), value: value.to_owned() }
+}
+
+/// Where a setting is; nowhere for a captured machine, of which `setup` changes none.
+fn place(host: &Host, path: &str) -> PathBuf {
+    host.locate(path).unwrap_or_default()
 }
 
 /// A signed number of microseconds in a file; `None` where it is not to be read.
@@ -108,7 +113,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
             return Err(RealtimeError::NoSuchGovernor { name: name.to_owned(), path, available });
         }
         // cpu1/cpufreq is a link to what the CPUs share.
-        let shared = host.locate(&path);
+        let shared = place(host, &path);
         let shared = shared.canonicalize().unwrap_or(shared);
         if seen.insert(shared.clone()) {
             let knob = Knob::new(format!("governor-cpu{cpu}"), shared.to_string_lossy());
@@ -142,7 +147,7 @@ pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, 
         .filter_map(|&cpu| {
             let path = format!("{CPUS}/cpu{cpu}/cpufreq/boost");
             host.text(&path)?;
-            let shared = host.locate(&path).canonicalize().unwrap_or_else(|_| host.locate(&path));
+            let shared = place(host, &path).canonicalize().unwrap_or_else(|_| place(host, &path));
             let knob = Knob::new(format!("boost-cpu{cpu}"), shared.to_string_lossy());
             seen.insert(shared).then_some(Wanted { knob, value: "0".to_owned() })
         })
@@ -178,7 +183,7 @@ pub(super) mod tests {
     impl Machine {
         pub(in crate::realtime) fn new(runtime: &str) -> Self {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let host = Host::with_links(folder.path(), Facts::live());
+            let host = Host::below(folder.path(), Facts::live());
             let machine = Self { folder, host };
             machine.write("proc/sys/kernel/sched_rt_runtime_us", runtime);
             machine.write("proc/sys/kernel/sched_rt_period_us", "1000000");

@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn every_refusal_says_what_it_means_and_what_helps() {
-        let host = Host::captured("/nonexistent", Facts::live());
+        let host = Host::captured(Default::default(), Facts::live());
         let answer = |errno| refusal(&host, 0x608, &io::Error::from_raw_os_error(errno));
         let not_root = answer(libc::EPERM);
         assert!(matches!(not_root, Unavailable::NoRight { right: MissingRight::Ports, .. }), "{not_root}");

@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn who_is_not_let_in_is_told_what_helps() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
             std::fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
@@ -329,6 +329,6 @@ mod tests {
 
     #[test]
     fn a_captured_machine_is_not_opened() {
-        assert!(ArmCycles::open(&Host::captured("/nonexistent", Facts::live())).is_err());
+        assert!(ArmCycles::open(&Host::captured(Default::default(), Facts::live())).is_err());
     }
 }

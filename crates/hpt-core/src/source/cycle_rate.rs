@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_rate_stands_beside_what_the_governor_says() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         assert!(line(&host, None, None).starts_with("no cycles counted; the kernel does not tell"));
         assert!(line(&host, Some(hertz(1_498_000_000)), Some(2)).starts_with("1.498 cycles per ns"));
         let folder = folder.path().join("sys/devices/system/cpu/cpu2/cpufreq");

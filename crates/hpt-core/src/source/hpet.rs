@@ -574,7 +574,7 @@ mod tests {
         let sources = folder.path().join("sys/devices/system/clocksource/clocksource0");
         fs::create_dir_all(&sources).expect("it can be made");
         fs::write(sources.join("available_clocksource"), "tsc hpet acpi_pm \n").expect("writable");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         let answer = |step, errno| refusal(&host, step, &io::Error::from_raw_os_error(errno));
         assert!(matches!(answer(Step::Opening, libc::ENOENT), Unavailable::NoDevice { .. }));
         assert!(matches!(answer(Step::Opening, libc::EACCES), Unavailable::NoRight { .. }));
@@ -598,7 +598,7 @@ mod tests {
 
     #[test]
     fn a_captured_machine_is_not_opened() {
-        let host = Host::captured("/nonexistent", Facts::live());
+        let host = Host::captured(Default::default(), Facts::live());
         assert!(super::Hpet::open(&host).is_err());
     }
 }

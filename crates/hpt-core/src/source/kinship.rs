@@ -49,7 +49,7 @@ impl SourceInfo {
 #[cfg(test)]
 mod tests {
     use crate::{
-        host::{Facts, Host},
+        host::{Capture, Facts, Host},
         source::{Scope, SourceId, SourceInfo, are_one_reading, counter_of_clock_source, names},
     };
 
@@ -75,8 +75,9 @@ mod tests {
     #[test]
     fn a_clock_source_called_timer_is_the_system_timer_where_there_is_one() {
         let counter = |machine: &str| {
-            let folder = format!("{}/tests/hosts/{machine}", env!("CARGO_MANIFEST_DIR"));
-            counter_of_clock_source(&Host::captured(folder, Facts::live()), "timer")
+            let path = format!("{}/tests/hosts/{machine}.capture", env!("CARGO_MANIFEST_DIR"));
+            let capture = Capture::open(path.as_ref()).expect("it is there");
+            counter_of_clock_source(&Host::captured(capture, Facts::live()), "timer")
         };
         assert_eq!((counter("qemu-raspi0"), counter("qemu-q35")), (Some("bcm-systimer"), None));
     }

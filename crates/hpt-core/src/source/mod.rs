@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_finds_its_name() {
-        let host = Host::captured("/nonexistent", Facts::live());
+        let host = Host::captured(Default::default(), Facts::live());
         let nearest_names = |name| nearest_names(&host, name);
         assert_eq!(nearest_names("tcs").first().map(super::info::SourceId::as_str), Some("tsc"));
         assert_eq!(nearest_names("monotonic_raw").first().map(super::info::SourceId::as_str), Some("monotonic-raw"));

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn devices_stand_by_their_numbers_and_the_first_is_never_missing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         let names = || CLOCKS.all(&host).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(), ["ptp0"]);
         for device in ["ptp10", "ptp2", "ptp", "ptp07", "ptpx", "pps0"] {

@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_cards_address_is_not_shown() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let host = Host::captured(folder.path(), Facts::live());
+        let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, content: &str| {
             let file = folder.path().join("sys/class/ptp/ptp0").join(path);
             fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");

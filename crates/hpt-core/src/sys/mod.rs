@@ -4,7 +4,6 @@
 
 pub(crate) mod adjtime;
 pub(crate) mod arch;
-pub(crate) mod beneath;
 pub(crate) mod clock;
 pub(crate) mod file_lock;
 pub(crate) mod gpio;

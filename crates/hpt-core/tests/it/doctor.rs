@@ -4,8 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     time::Duration,
 };
@@ -13,7 +12,7 @@ use std::{
 use hpt_core::{
     Host,
     diagnose::{Examined, Finding, Hole, Holes, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove},
-    host::{Facts, Situation},
+    host::{Capture, Entry, Facts, ReadRefused, Situation},
 };
 use proptest::{
     collection::vec,
@@ -21,7 +20,7 @@ use proptest::{
     sample::Index,
 };
 
-use crate::hosts::{all, files, folder, host};
+use crate::hosts::{all, capture_of, content, files, host, machine_of, write};
 
 /// Without a CPU, and with one that no derived machine keeps free, and one that most do.
 const SUBJECTS: [Option<usize>; 3] = [None, Some(1), Some(3)];
@@ -138,9 +137,8 @@ fn facts_in(situation: Option<Situation>, name: &str) -> Facts {
 
 #[test]
 fn without_proc_and_sys_nothing_is_claimed_of_what_is_there() {
-    let empty = tempfile::tempdir().expect("a temporary folder");
     for name in all() {
-        let nothing = Host::captured(empty.path(), facts_in(None, &name));
+        let nothing = Host::captured(Capture::new(), facts_in(None, &name));
         for cpu in SUBJECTS {
             for (id, (_, certain)) in found(&nothing, cpu) {
                 // uname and CPUID tell of these.
@@ -317,13 +315,12 @@ fn remedies_keep_free_what_is_kept_free_already() {
 
 #[test]
 fn no_remedy_keeps_all_cpus_free() {
-    let (_copy, spoilt, _) = copy_of("derived-pc-tuned");
-    let command_line = spoilt_file(&_copy, "proc/cmdline");
-    fs::write(command_line, "isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3\n").expect("ours");
+    let mut spoilt = capture_of("derived-pc-tuned");
+    rewrite(&mut spoilt, "proc/cmdline", "isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3\n");
     for list in ["isolated", "nohz_full"] {
-        fs::write(spoilt_file(&_copy, &format!("sys/devices/system/cpu/{list}")), "1-3\n").expect("ours");
+        rewrite(&mut spoilt, &format!("sys/devices/system/cpu/{list}"), "1-3\n");
     }
-    let for_the_last = examined(&spoilt, Some(0));
+    let for_the_last = examined(&machine_of(spoilt), Some(0));
     for rule in ["isolated-cpus", "tick", "rcu-callbacks"] {
         let said = remedies(&for_the_last, rule);
         assert!(said.contains("take another CPU, one of 1-3") && !said.contains("=0-3"), "{rule}: {said}");
@@ -345,43 +342,44 @@ fn who_wants_the_second_cpu_of_a_core_is_not_told_to_take_it_offline() {
 
 #[test]
 fn a_limit_is_lifted_to_what_the_fastest_cpu_can() {
-    let (copy, mixed, _) = copy_of("derived-pc-untuned");
+    let mut mixed = capture_of("derived-pc-untuned");
     for (cpu, highest, allowed) in [(0, "1800000", "1400000"), (1, "1800000", "1400000"), (2, "2400000", "2000000")] {
         let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq");
-        fs::write(spoilt_file(&copy, &format!("{folder}/cpuinfo_max_freq")), highest).expect("ours");
-        fs::write(spoilt_file(&copy, &format!("{folder}/scaling_max_freq")), allowed).expect("ours");
+        rewrite(&mut mixed, &format!("{folder}/cpuinfo_max_freq"), highest);
+        rewrite(&mut mixed, &format!("{folder}/scaling_max_freq"), allowed);
     }
+    let mixed = machine_of(mixed);
     let lifted = |cpu, to: &str| remedies(&examined(&mixed, cpu), "frequency-limit").contains(&format!("echo {to} | "));
     assert!(lifted(None, "3600000") && lifted(Some(0), "1800000") && lifted(Some(2), "2400000"));
 }
 
 #[test]
 fn who_rents_hardware_as_well_is_no_hypervisor_where_the_processor_knows_of_none() {
-    let (copy, machine, _) = copy_of("derived-pc-untuned");
-    let vendor = spoilt_file(&copy, "sys/class/dmi/id/sys_vendor");
+    let mut machine = capture_of("derived-pc-untuned");
     for (name, expected) in [("Amazon EC2", false), ("Google", false), ("QEMU", true)] {
-        fs::write(&vendor, name).expect("ours");
-        assert_eq!(found(&machine, None).contains_key("virtual-machine"), expected, "{name}");
+        rewrite(&mut machine, "sys/class/dmi/id/sys_vendor", name);
+        let found = found(&machine_of(machine.clone()), None);
+        assert_eq!(found.contains_key("virtual-machine"), expected, "{name}");
     }
     // ARM has no CPUID, that would tell the two apart.
-    let (copy, ..) = copy_of("derived-pc-untuned");
-    fs::write(spoilt_file(&copy, "sys/class/dmi/id/sys_vendor"), "Amazon EC2").expect("ours");
+    rewrite(&mut machine, "sys/class/dmi/id/sys_vendor", "Amazon EC2");
     let mut facts = host("derived-pc-untuned").facts().clone();
     facts.cpuid.clear();
-    assert!(found(&Host::captured(copy.path(), facts), None).contains_key("virtual-machine"));
+    assert!(found(&Host::captured(machine, facts), None).contains_key("virtual-machine"));
 }
 
-fn spoilt_file(copy: &tempfile::TempDir, path: &str) -> PathBuf {
-    let path = copy.path().join(path);
-    assert!(path.exists(), "{}", path.display());
-    path
+/// Writes a file that a capture has already.
+fn rewrite(capture: &mut Capture, path: &str, text: &str) {
+    let _ = content(capture, path);
+    write(capture, path, text);
 }
 
 #[test]
 fn where_one_cpu_runs_nobody_is_told_to_keep_it_free() {
     for name in ["derived-pc-untuned", "derived-raspberry-pi-4-untuned"] {
-        let (copy, alone, _) = copy_of(name);
-        fs::write(spoilt_file(&copy, "sys/devices/system/cpu/online"), "0\n").expect("ours");
+        let mut alone = capture_of(name);
+        rewrite(&mut alone, "sys/devices/system/cpu/online", "0\n");
+        let alone = machine_of(alone);
         for cpu in [None, Some(0)] {
             let examined = examined(&alone, cpu);
             for one in &examined {
@@ -416,19 +414,18 @@ fn a_kernel_with_real_time_groups_throttles_also_after_6_12() {
 /// What a rule says of CPU 3 of a machine whose kernel was started with these parameters, has no nohz_full, and shows threads of these names, or none at all.
 fn with_threads(rule: &str, command_line: &str, threads: Option<&[&str]>) -> Verdict {
     let name = "derived-pc-untuned";
-    let (copy, ..) = copy_of(name);
-    fs::write(spoilt_file(&copy, "proc/cmdline"), command_line).expect("ours");
+    let mut capture = capture_of(name);
+    rewrite(&mut capture, "proc/cmdline", command_line);
     let mut facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
     let thread = |name: &&str| serde_json::json!({ "name": name, "cpus": "0-2", "policy": 0, "priority": 0 });
     facts["situation"]["kernel_threads"] = threads.map(|names| names.iter().map(thread).collect::<Vec<_>>()).into();
-    let machine = Host::captured(copy.path(), serde_json::from_value(facts).expect("and are read again"));
-    let into = tempfile::tempdir().expect("a temporary folder");
+    let machine = Host::captured(capture, serde_json::from_value(facts).expect("and are read again"));
     let verdict = |host: &Host| {
         let examined = examined(host, Some(3));
         examined.into_iter().find(|one| one.rule.id == rule).expect("there is such a rule").verdict
     };
     let said = verdict(&machine);
-    assert_eq!(said, verdict(&captured_again(&machine, into.path())), "a capture says the same");
+    assert_eq!(said, verdict(&captured_again(&machine)), "a capture says the same");
     said
 }
 
@@ -483,7 +480,7 @@ fn throttling_by_groups_of(version_1: bool) -> Verdict {
     groups["realtime_us"] = serde_json::Value::Null;
     groups["are_of_version_1"] = version_1.into();
     let facts = serde_json::from_value(facts).expect("and are read again");
-    let examined = examined(&Host::captured(folder().join(name), facts), None);
+    let examined = examined(&Host::captured(capture_of(name), facts), None);
     examined.into_iter().find(|one| one.rule.id == "throttling").expect("there is such a rule").verdict
 }
 
@@ -523,7 +520,7 @@ fn whether_a_daemon_runs_is_not_claimed_where_processes_are_hidden() {
         let mut facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
         facts["situation"]["time_daemons"] = daemons;
         let facts = serde_json::from_value(facts).expect("and are read again");
-        let examined = examined(&Host::captured(folder().join(name), facts), None);
+        let examined = examined(&Host::captured(capture_of(name), facts), None);
         let one = examined.iter().find(|one| one.rule.id == "wall-time").expect("there is such a rule");
         (finding(&one.verdict).expect("nobody keeps time there").seen.clone(), remedies(&examined, "wall-time"))
     };
@@ -588,19 +585,22 @@ fn the_thread_that_starts_kernel_threads_and_workers_of_no_cpu_are_among_those_t
     assert!(said.contains("taskset --pid --cpu-list 0,2 2\n") && said.contains("workqueue/cpumask"), "{said}");
 }
 
-/// Captures a machine and opens the capture.
-fn captured_again(original: &Host, into: &Path) -> Host {
-    let captured = original.capture(into).expect("it can be written");
-    let facts = original.facts_of(&captured);
-    let text = serde_json::to_string(&facts).expect("facts are numbers and names");
-    Host::captured(into, serde_json::from_str(&text).expect("and are read again"))
+/// Captures a machine, writes the capture and reads it again.
+fn captured_again(original: &Host) -> Host {
+    let text = capture_with_facts(original).to_string();
+    machine_of(Capture::parse(text.as_bytes()).unwrap_or_else(|fault| panic!("{fault}\n{text}")))
+}
+
+fn capture_with_facts(machine: &Host) -> Capture {
+    let mut capture = machine.capture().capture;
+    capture.set_facts(serde_json::to_string(&machine.facts_to_capture()).expect("facts are numbers and names"));
+    capture
 }
 
 #[test]
 fn a_capture_of_any_machine_says_the_same_as_the_machine() {
     for name in all() {
-        let copy = tempfile::tempdir().expect("a temporary folder");
-        let again = captured_again(&host(&name), copy.path());
+        let again = captured_again(&host(&name));
         for cpu in SUBJECTS {
             let (original, again) = (examined(&host(&name), cpu), examined(&again, cpu));
             for (original, again) in original.iter().zip(&again) {
@@ -618,9 +618,8 @@ fn a_capture_of_any_machine_says_the_same_as_the_machine() {
 #[test]
 fn a_capture_of_this_machine_says_the_same_as_the_machine() {
     let looks = (0..5).map(|_| {
-        let copy = tempfile::tempdir().expect("a temporary folder");
         let mut live = found(&Host::live(), None);
-        let mut again = found(&captured_again(&Host::live(), copy.path()), None);
+        let mut again = found(&captured_again(&Host::live()), None);
         // These go on while the machine is looked at, and may pass a limit in between.
         for id in ["stolen-time", "temperature", "slowed-down"] {
             live.remove(id);
@@ -649,12 +648,8 @@ fn nothing_private_is_in_a_capture() {
         "wg-secret",
         "0f9c1f39",
     ];
-    let planted = tempfile::tempdir().expect("a temporary folder");
-    let plant = |path: &str, content: &str| {
-        let path = planted.path().join(path);
-        fs::create_dir_all(path.parent().expect("below the folder")).expect("ours");
-        fs::write(path, content).expect("ours");
-    };
+    let mut planted = Capture::new();
+    let mut plant = |path: &str, content: &str| write(&mut planted, path, content);
     plant("proc/cpuinfo", "model name : x\nflags : tsc\nSerial\t\t: 10000000deadbeef\nModel : Raspberry Pi 4\n");
     plant(
         "proc/cmdline",
@@ -692,67 +687,44 @@ fn nothing_private_is_in_a_capture() {
     plant("sys/class/dmi/id/product_serial", "10000000deadbeef\n");
     plant("sys/class/net/enx001122334455/address", "00:11:22:33:44:55\n");
     plant("etc/hostname", "alices-laptop\n");
-    let copy = tempfile::tempdir().expect("a temporary folder");
     let thread = serde_json::json!({ "name": "wg-secret-alice", "cpus": "0-1", "policy": 0, "priority": 0 });
     let situation: Situation = serde_json::from_value(
         serde_json::json!({ "kernel_threads": [thread], "control_groups": { "cpus": "alices-laptop" } }),
     )
     .expect("a situation");
     let facts = facts_in(Some(situation), "qemu-raspi4b");
-    let machine = Host::captured(planted.path(), facts);
-    let captured = machine.capture(copy.path()).expect("it can be written");
-    let facts = serde_json::to_string(&machine.facts_of(&captured)).expect("facts are numbers and names");
-    fs::write(copy.path().join("facts.json"), facts).expect("ours");
-    let written = files(copy.path());
-    assert!(written.len() >= 10, "{written:?}");
-    for file in written {
-        let content = String::from_utf8_lossy(&fs::read(&file).expect("readable")).into_owned();
+    let captured = capture_with_facts(&Host::captured(planted, facts));
+    assert!(files(&captured).len() >= 10, "{captured:?}");
+    let contents =
+        files(&captured).into_iter().map(|path| String::from_utf8_lossy(content(&captured, &path)).into_owned());
+    for said in contents.chain([captured.to_string(), captured.facts().to_owned()]) {
         for secret in SECRETS {
-            assert!(!content.contains(secret), "{secret} in {}:\n{content}", file.display());
-            assert!(
-                !file.strip_prefix(copy.path()).expect("below it").to_string_lossy().contains(secret),
-                "{}",
-                file.display()
-            );
+            assert!(!said.contains(secret), "{secret} in\n{said}");
         }
     }
     // What is wanted of these files is there all the same.
-    let of = |path: &str| fs::read_to_string(copy.path().join(path)).expect("it was captured");
+    let of = |path: &str| String::from_utf8_lossy(content(&captured, path)).into_owned();
     assert!(of("proc/cmdline").contains("isolcpus=3") && of("proc/interrupts").contains("mmc0"));
     assert_eq!(of("proc/swaps").lines().count(), 2);
 }
 
-/// A copy of a captured machine, to be spoilt.
-fn copy_of(name: &str) -> (tempfile::TempDir, Host, Vec<PathBuf>) {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    let original = folder().join(name);
-    let mut copied = Vec::new();
-    for file in files(&original) {
-        let target = copy.path().join(file.strip_prefix(&original).expect("below it"));
-        fs::create_dir_all(target.parent().expect("a folder")).expect("it can be made");
-        fs::copy(&file, &target).expect("it can be copied");
-        copied.push(target);
-    }
-    let host = Host::captured(copy.path(), host(name).facts().clone());
-    (copy, host, copied)
-}
-
 #[test]
-fn folders_pipes_links_and_devices_in_place_of_files_are_no_trouble() {
+fn what_is_not_a_file_in_place_of_files_is_no_trouble() {
     for name in ["derived-pc-untuned", "derived-raspberry-pi-4-untuned"] {
-        let (_copy, spoilt, files) = copy_of(name);
-        for (index, file) in files.iter().enumerate() {
-            fs::remove_file(file).expect("ours");
-            match index % 4 {
-                0 => fs::create_dir(file).expect("ours"),
-                1 => assert!(
-                    Command::new("mkfifo").arg(file).status().is_ok_and(|status| status.success()),
-                    "mkfifo is part of every system"
-                ),
-                2 => symlink(file, file).expect("a link to itself can be made"),
-                _ => symlink("/dev/zero", file).expect("a link can be made"),
-            }
+        let mut spoilt = capture_of(name);
+        for (index, path) in files(&spoilt).into_iter().enumerate() {
+            spoilt.remove(&path).expect("it is one of them");
+            let (path, entry) = match index % 6 {
+                0 => (format!("{path}/in a folder"), Entry::File(Vec::new())),
+                1 => (path.clone(), Entry::Unreadable(ReadRefused::NotRegular)),
+                2 => (path.clone(), Entry::Link(path.clone())),
+                3 => (path.clone(), Entry::Link("/dev/zero".to_owned())),
+                4 => (path.clone(), Entry::Unreadable(ReadRefused::Errno(5))),
+                _ => (path.clone(), Entry::Absent),
+            };
+            spoilt.insert(&path, entry).expect("a sound path");
         }
+        let spoilt = machine_of(spoilt);
         for cpu in SUBJECTS {
             assert_eq!(examined(&spoilt, cpu).len(), rules().count());
         }
@@ -769,28 +741,30 @@ proptest! {
         changes in vec((any::<Index>(), vec(any::<u8>(), 0..40), any::<bool>()), 1..12),
         cpu in proptest::option::of(0_usize..10_000),
     ) {
-        let (_copy, spoilt, files) = copy_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
+        let mut spoilt = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
+        let files = files(&spoilt);
         for (file, bytes, cut) in changes {
-            let file = file.get(&files);
-            let content = fs::read(file).expect("ours");
+            let file = file.get::<String>(&files);
+            let content = content(&spoilt, file);
             let changed = if cut { content[..content.len().min(bytes.len())].to_vec() } else { bytes };
-            fs::write(file, changed).expect("ours");
+            write(&mut spoilt, file, changed);
         }
+        let spoilt = machine_of(spoilt);
         assert_eq!(examined(&spoilt, cpu).len(), rules().count());
-        let again = tempfile::tempdir().expect("a temporary folder");
-        spoilt.capture(again.path()).expect("what was read can be written");
+        let _ = captured_again(&spoilt);
     }
 
     /// Numbers of any size, where a number is expected.
     #[test]
     fn numbers_of_any_size_are_judged(pi in any::<bool>(), number in any::<i128>(), list in "[0-9]{1,25}(-[0-9]{1,25})?") {
-        let (_copy, spoilt, files) = copy_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
-        for file in files {
-            let content = fs::read_to_string(&file).unwrap_or_default();
+        let mut spoilt = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
+        for file in files(&spoilt) {
+            let content = String::from_utf8(content(&spoilt, &file).to_vec()).unwrap_or_default();
             if content.trim().parse::<i64>().is_ok() {
-                fs::write(&file, if content.len() % 2 == 0 { number.to_string() } else { list.clone() }).expect("ours");
+                write(&mut spoilt, &file, if content.len().is_multiple_of(2) { number.to_string() } else { list.clone() });
             }
         }
+        let spoilt = machine_of(spoilt);
         for cpu in SUBJECTS {
             assert_eq!(examined(&spoilt, cpu).len(), rules().count());
         }
@@ -830,7 +804,7 @@ fn facts_of_any_numbers_and_words_are_judged() {
                 let mut spoilt = facts.clone();
                 *spoilt.pointer_mut(&place).expect("it is one of its places") = other.clone();
                 let Ok(spoilt) = serde_json::from_value(spoilt) else { continue };
-                let machine = Host::captured(folder().join(name), spoilt);
+                let machine = Host::captured(capture_of(name), spoilt);
                 assert_eq!(examined(&machine, Some(3)).len(), rules().count(), "{place} of {name}: {other}");
                 judged += 1;
             }

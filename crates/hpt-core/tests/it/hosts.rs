@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -13,25 +14,58 @@ use proptest::{
 
 use hpt_core::{
     Host, Unavailable,
-    host::{Architecture, Facts},
+    host::{Architecture, Capture, Entry, Facts, ReadRefused},
     source::{self, KernelVerdict, ProbeReport, StatedBy},
 };
 
-pub(crate) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts")
 }
 
+/// The file of a captured machine.
+pub(crate) fn path_of(name: &str) -> PathBuf {
+    folder().join(format!("{name}.capture"))
+}
+
+/// A captured machine, with what it has from the one that it is derived from.
+pub(crate) fn capture_of(name: &str) -> Capture {
+    Capture::open(&path_of(name)).unwrap_or_else(|refused| panic!("{refused:?}"))
+}
+
+/// The machine that a capture holds.
+pub(crate) fn machine_of(capture: Capture) -> Host {
+    let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt capture writes");
+    Host::captured(capture, facts)
+}
+
 pub(crate) fn host(name: &str) -> Host {
-    let root = folder().join(name);
-    let text = fs::read_to_string(root.join("facts.json")).expect("every captured machine has its facts");
-    let facts: Facts = serde_json::from_str(&text).expect("facts.json is what hpt probe --capture writes");
-    Host::captured(root, facts)
+    machine_of(capture_of(name))
+}
+
+/// The paths of the files of a capture.
+pub(crate) fn files(capture: &Capture) -> Vec<String> {
+    let is_file = |entry: &Entry| matches!(entry, Entry::File(_));
+    capture.entries().filter(|(_, entry)| is_file(entry)).map(|(path, _)| path.to_owned()).collect()
+}
+
+/// The content of a file of a capture.
+pub(crate) fn content<'a>(capture: &'a Capture, path: &str) -> &'a [u8] {
+    match capture.get(path) {
+        Some(Entry::File(content)) => content,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+/// Writes a file of a capture.
+pub(crate) fn write(capture: &mut Capture, path: &str, content: impl AsRef<[u8]>) {
+    capture.insert(path, Entry::File(content.as_ref().to_vec())).expect("a sound path");
 }
 
 pub(crate) fn all() -> Vec<String> {
     let entries = fs::read_dir(folder()).expect("the captured machines are beside the tests");
+    let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+        names.map(|name| name.strip_suffix(".capture").expect("all of them are captures").to_owned()).collect();
     names.sort();
     assert!(names.len() >= 10, "{names:?}");
     names
@@ -68,9 +102,10 @@ fn nothing_is_opened_on_a_captured_machine() {
 #[test]
 fn every_machine_says_where_it_is_from() {
     for name in all() {
-        let about = fs::read_to_string(folder().join(&name).join("about.txt")).unwrap_or_default();
+        let capture = capture_of(&name);
+        let about = capture.about();
         let derived = about.starts_with("Derived from ");
-        assert!(derived || about.starts_with("Captured "), "{name}/about.txt");
+        assert!(derived || about.starts_with("Captured "), "{name}: {about}");
         assert_eq!(derived, name.starts_with("derived-"), "{name}: a derived machine is named so");
         let emulated = about.contains("Emulated") || about.contains("emulation");
         assert_eq!(emulated && !derived, name.starts_with("qemu-"), "{name}: an emulated machine is named so");
@@ -86,17 +121,16 @@ fn what_emulates_a_machine_is_told_where_it_shows_and_no_board_is_called_emulate
     }
     let mut facts = host("qemu-user-aarch64").facts().clone();
     facts.translator = Some("qemu-user".to_owned());
-    let translated = Host::captured(folder().join("qemu-user-aarch64"), facts);
+    let translated = Host::captured(capture_of("qemu-user-aarch64"), facts);
     assert_eq!(translated.emulator().as_deref(), Some("qemu-user"));
 }
 
 #[test]
 fn a_delay_loop_that_somebody_set_says_nothing_of_the_counter() {
-    let (copy, board) = copy_of_the_tree("qemu-raspi3b");
-    fs::copy(folder().join("qemu-raspi3b/proc/cpuinfo"), copy.path().join("proc/cpuinfo")).expect("it can be copied");
-    assert_eq!(board.emulator().as_deref(), Some("QEMU"));
-    fs::write(copy.path().join("proc/cmdline"), "quiet lpj=250000\n").expect("writable");
-    assert_eq!(board.emulator(), None);
+    let mut board = capture_of("qemu-raspi3b");
+    assert_eq!(machine_of(board.clone()).emulator().as_deref(), Some("QEMU"));
+    write(&mut board, "proc/cmdline", "quiet lpj=250000\n");
+    assert_eq!(machine_of(board).emulator(), None);
 }
 
 #[test]
@@ -214,23 +248,9 @@ fn a_pcs_other_clocks_are_named_for_what_they_are_on_every_captured_machine() {
     }
 }
 
-/// Every file below a folder.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("readable").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
-/// A copy of a captured machine's device tree, to be spoilt.
-fn copy_of_the_tree(name: &str) -> (tempfile::TempDir, Host) {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    let original = folder().join(name);
-    for file in files(&original.join("proc/device-tree")) {
-        let target = copy.path().join(file.strip_prefix(&original).expect("below it"));
-        fs::create_dir_all(target.parent().expect("a folder")).expect("it can be made");
-        fs::copy(&file, target).expect("it can be copied");
-    }
-    let host = Host::captured(copy.path(), host(name).facts().clone());
-    (copy, host)
+/// The files of a capture's device tree.
+fn properties(capture: &Capture) -> Vec<String> {
+    files(capture).into_iter().filter(|path| path.starts_with("proc/device-tree/")).collect()
 }
 
 const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
@@ -273,39 +293,64 @@ fn the_kernel_vouches_for_the_system_timer_where_it_uses_it() {
 
 #[test]
 fn a_device_tree_cut_off_at_any_byte_gives_the_right_address_or_none() {
+    let place = |capture: &Capture| {
+        let spoilt = machine_of(capture.clone());
+        assert_eq!(source::probe(&spoilt).len(), source::names().len());
+        spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers)
+    };
     for name in machines_with_a_system_timer() {
-        let whole = host(&name).device_node(SYSTEM_TIMER).expect("it has one").registers;
-        let (copy, spoilt) = copy_of_the_tree(&name);
-        assert_eq!(spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers), whole, "{name}");
-        for file in files(copy.path()) {
-            let content = fs::read(&file).expect("readable");
-            for length in 0..content.len() {
-                fs::write(&file, &content[..length]).expect("writable");
+        let mut capture = capture_of(&name);
+        let whole = place(&capture);
+        for file in properties(&capture) {
+            let property = content(&capture, &file).to_vec();
+            for length in 0..property.len() {
+                write(&mut capture, &file, &property[..length]);
                 // `ranges` without content is a statement of its own: the bus translates nothing.
-                let cut_ranges = length == 0 && file.ends_with("ranges");
-                let found = spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers);
-                assert!(
-                    found.is_none() || found == whole || cut_ranges,
-                    "{name}: {found:?} at {length} of {}",
-                    file.display()
-                );
-                assert_eq!(source::probe(&spoilt).len(), source::names().len());
+                let cut_ranges = length == 0 && file.ends_with("/ranges");
+                let found = place(&capture);
+                assert!(found.is_none() || found == whole || cut_ranges, "{name}: {found:?} at {length} of {file}");
             }
-            fs::remove_file(&file).expect("it was there");
-            let _ = spoilt.device_node(SYSTEM_TIMER);
-            fs::write(&file, content).expect("writable");
+            capture.remove(&file).expect("it was there");
+            let _ = place(&capture);
+            write(&mut capture, &file, property);
         }
     }
 }
 
 #[test]
 fn a_device_tree_without_an_end_is_left() {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    let bus = copy.path().join("proc/device-tree/soc");
-    fs::create_dir_all(&bus).expect("it can be made");
-    fs::write(bus.join("ranges"), []).expect("writable");
-    std::os::unix::fs::symlink(".", bus.join("soc")).expect("a link can be made");
-    assert_eq!(Host::captured(copy.path(), Facts::live()).device_node(SYSTEM_TIMER), None);
+    let mut capture = Capture::new();
+    write(&mut capture, "proc/device-tree/soc/ranges", []);
+    capture.insert("proc/device-tree/soc/soc", Entry::Link(".".to_owned())).expect("a sound path");
+    assert_eq!(Host::captured(capture, Facts::live()).device_node(SYSTEM_TIMER), None);
+}
+
+#[test]
+fn nothing_is_read_through_a_link_of_a_capture() {
+    let mut capture = Capture::new();
+    write(&mut capture, "proc/own", "own");
+    for (path, target) in
+        [("proc/inner", "own"), ("proc/absolute", "/etc/passwd"), ("proc/folder", "../.."), ("dev", "/dev")]
+    {
+        capture.insert(path, Entry::Link(target.to_owned())).expect("a sound path");
+    }
+    capture.insert("sys/closed", Entry::Unreadable(ReadRefused::PermissionDenied)).expect("a sound path");
+    let host = Host::captured(capture, Facts::live());
+    assert_eq!(host.read("/proc/own").expect("a file"), b"own");
+    for path in ["/proc/folder/etc/passwd", "/dev/null"] {
+        assert!(host.read(path).expect_err(path).to_string().contains("symbolic links"), "{path}");
+    }
+    for (path, kind) in [
+        ("/proc/inner", ErrorKind::InvalidInput),
+        ("/proc/absolute", ErrorKind::InvalidInput),
+        ("/proc", ErrorKind::InvalidInput),
+        ("/proc/own/more", ErrorKind::NotADirectory),
+        ("/proc/../proc/own", ErrorKind::NotFound),
+        ("/etc/passwd", ErrorKind::NotFound),
+        ("/sys/closed", ErrorKind::PermissionDenied),
+    ] {
+        assert_eq!(host.read(path).expect_err(path).kind(), kind, "{path}");
+    }
 }
 
 proptest! {
@@ -315,12 +360,12 @@ proptest! {
         machine in any::<proptest::sample::Index>(),
         changes in vec((any::<proptest::sample::Index>(), vec(any::<u8>(), 0..24)), 1..4),
     ) {
-        let names = machines_with_a_system_timer();
-        let (copy, spoilt) = copy_of_the_tree(machine.get::<String>(&names));
-        let files = files(copy.path());
+        let mut capture = capture_of(machine.get::<String>(&machines_with_a_system_timer()));
+        let properties = properties(&capture);
         for (file, content) in changes {
-            fs::write(file.get(&files), content).expect("writable");
+            write(&mut capture, file.get::<String>(&properties), content);
         }
+        let spoilt = machine_of(capture);
         if let Some(region) = spoilt.device_node(SYSTEM_TIMER).and_then(|node| node.registers) {
             prop_assert!(region.address.checked_add(region.length).is_some());
         }

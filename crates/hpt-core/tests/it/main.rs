@@ -3,6 +3,7 @@
 #[macro_use]
 mod support;
 
+mod captures;
 mod doctor;
 mod edges;
 mod hosts;

@@ -35,8 +35,8 @@ const EXAMPLES: &str = "  \
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Explain a captured machine instead of this one
-    #[arg(long, value_name = "DIR")]
+    /// Explain the machine in this file instead (hpt capture)
+    #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (Some(_), Some(_)) => {
             Err(Failure::Usage("--host explains a captured machine: nothing of it can be set or measured"))
         }
-        (None, folder) => {
-            let captured = folder.as_deref().map(Context::captured).transpose()?;
+        (None, file) => {
+            let captured = file.as_deref().map(Context::captured).transpose()?;
             Ok(list(captured.as_ref().unwrap_or(&context.host), context.notes()))
         }
         (Some(Action::Set(set)), None) => set_one(set, context),

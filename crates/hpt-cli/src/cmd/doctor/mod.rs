@@ -14,7 +14,6 @@ use serde::Serialize;
 use self::measure::{Measured, measure};
 use crate::{
     arguments::{CpuChoice, after_help},
-    capture::capture,
     context::Context,
     document_head::Head,
     exit::Failure,
@@ -26,7 +25,7 @@ const EXAMPLES: &str = "  \
   hpt doctor                        what is in the way on this machine
   hpt doctor --cpu 3                for a thread that is to have CPU 3
   sudo hpt doctor --cpu 3 --measure what a few seconds show of it
-  hpt doctor --capture my-machine   save what it goes by, for a report";
+  hpt doctor --host my.capture      what is in the way on a captured machine";
 
 /// Say what is in the way of low latency and good time, why it matters, and what helps
 ///
@@ -42,12 +41,9 @@ pub(crate) struct Arguments {
     /// Measure as well, for five seconds: what a reading of a clock costs, whether a real-time thread is kept back, how late one is woken
     #[arg(long)]
     measure: bool,
-    /// Judge a captured machine instead of this one
-    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    /// Judge the machine in this file instead (hpt capture)
+    #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
-    /// Save what is looked at into a folder that is new or empty, as hpt probe does: nothing private is in it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "cpu", "measure"])]
-    capture: Option<PathBuf>,
 }
 
 /// What one rule says, for programs.
@@ -89,13 +85,6 @@ struct Data {
     notes: Vec<String>,
 }
 
-impl Arguments {
-    /// The kind of its document.
-    pub(crate) const fn kind(&self) -> &'static str {
-        if self.capture.is_none() { "doctor" } else { "capture" }
-    }
-}
-
 /// What is said beside the rules' verdicts.
 struct Said {
     measured: Option<Vec<Measured>>,
@@ -104,9 +93,6 @@ struct Said {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    if let Some(folder) = &arguments.capture {
-        return capture(folder, context);
-    }
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let facts = MachineFacts::of(host);

@@ -186,10 +186,10 @@ mod tests {
     use std::path::Path;
 
     use hpt_core::{
-        Frequency, SourceId, SourceInfo,
+        Frequency, Host, SourceId, SourceInfo,
         calibrate::Granules,
         diagnose::{Expected, Surroundings},
-        host::CpuList,
+        host::{Capture, CpuList, Entry, ReadRefused},
         source::{self, Nominal, StatedBy},
     };
 
@@ -230,33 +230,34 @@ mod tests {
     }
 
     /// What the TSC of a captured machine is held against beside the kernel's clock.
-    fn tsc_on(folder: &Path) -> Option<Expected> {
-        let host = Context::captured(folder).expect("it is there");
-        let mut reports = source::outline(&host).into_iter();
+    fn tsc_on(host: &Host) -> Option<Expected> {
+        let mut reports = source::outline(host).into_iter();
         let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
         let mut reference = SourceInfo::new(SourceId::new("monotonic-raw"));
         reference.nominal = Some(Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition });
         reference.steady = true;
         let granules = Granules { source_ticks: 1, reference_ns: 1 };
         let tsc = tsc.availability.expect("it has one");
-        Expected::by_statements(tsc, &reference, granules, &Surroundings::of(&host))
+        Expected::by_statements(tsc, &reference, granules, &Surroundings::of(host))
     }
 
     #[test]
     fn the_rate_that_the_kernel_goes_by_is_found_where_it_says_so() {
-        let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
+        let path =
+            |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
+        let host = |name: &str| Context::captured(&path(name)).expect("it is there");
         // By BogoMIPS of a kernel that was told the rate, by what another said in its log; and one that tells its log to nobody.
-        let closed = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir(closed.path().join("proc")).expect("ours");
-        for file in ["facts.json", "proc/cpuinfo"] {
-            std::fs::copy(hosts.join("qemu-q35").join(file), closed.path().join(file)).expect("it is there");
-        }
-        for (host, is_known) in
-            [(hosts.join("amd-epyc-zen3-kvm"), true), (hosts.join("qemu-q35"), true), (closed.path().to_owned(), false)]
-        {
+        let mut closed = Capture::open(&path("qemu-q35")).expect("it is there");
+        closed.insert("dev/kmsg", Entry::Unreadable(ReadRefused::PermissionDenied)).expect("a sound path");
+        let closed = Host::captured(closed, host("qemu-q35").facts().clone());
+        for (name, host, is_known) in [
+            ("amd-epyc-zen3-kvm", host("amd-epyc-zen3-kvm"), true),
+            ("qemu-q35", host("qemu-q35"), true),
+            ("closed", closed, false),
+        ] {
             let tsc = tsc_on(&host).expect("its rate is stated");
-            assert_eq!(tsc.beside(Some("tsc")) != tsc.beside(None), is_known, "{}", host.display());
+            assert_eq!(tsc.beside(Some("tsc")) != tsc.beside(None), is_known, "{name}");
         }
-        assert!(tsc_on(&hosts.join("derived-no-tsc-flags")).is_none(), "nobody states it: it is measured");
+        assert!(tsc_on(&host("derived-no-tsc-flags")).is_none(), "nobody states it: it is measured");
     }
 }

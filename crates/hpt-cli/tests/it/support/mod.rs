@@ -25,6 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hpt_core::host::{Capture, Entry};
 use serde_json::Value;
 
 /// What stands before the built command to run it: an emulator for another machine's binary (`scripts/test-qemu` says which), else nothing.
@@ -156,17 +157,50 @@ pub(crate) fn json(output: &Output) -> Value {
     }
 }
 
-/// The folder of a captured machine.
+fn captures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts")
+}
+
+/// The file of a captured machine.
 pub(crate) fn host(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts").join(name);
-    folder.to_str().expect("the checkout's path is UTF-8").to_owned()
+    let path = captures().join(format!("{name}.capture"));
+    path.to_str().expect("the checkout's path is UTF-8").to_owned()
+}
+
+/// A captured machine, to be changed.
+pub(crate) fn capture_of(name: &str) -> Capture {
+    Capture::open(Path::new(&host(name))).unwrap_or_else(|refused| panic!("{refused:?}"))
+}
+
+/// The files of a capture, by path.
+pub(crate) fn contents(capture: &Capture) -> Vec<(String, Vec<u8>)> {
+    let content = |entry: &Entry| match entry {
+        Entry::File(content) => Some(content.clone()),
+        _ => None,
+    };
+    capture.entries().filter_map(|(path, entry)| Some((path.to_owned(), content(entry)?))).collect()
+}
+
+/// Writes a file of a capture.
+pub(crate) fn set(capture: &mut Capture, path: &str, content: impl AsRef<[u8]>) {
+    capture.insert(path, Entry::File(content.as_ref().to_vec())).expect("a sound path");
+}
+
+/// A file with that content, in a folder of its own, and its path as a word.
+pub(crate) fn written(content: impl AsRef<[u8]>) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("machine.capture");
+    fs::write(&path, content).expect("ours");
+    let word = path.to_str().expect("UTF-8").to_owned();
+    (folder, word)
 }
 
 /// The names of the captured machines.
 pub(crate) fn hosts() -> Vec<String> {
-    let entries = std::fs::read_dir(host("")).expect("the captured machines are beside hpt-core's tests");
+    let entries = fs::read_dir(captures()).expect("the captured machines are beside hpt-core's tests");
+    let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+        names.map(|name| name.strip_suffix(".capture").expect("all of them are captures").to_owned()).collect();
     names.sort();
     names
 }
@@ -179,13 +213,4 @@ pub(crate) fn docs(page: &str) -> PathBuf {
 /// Whether the tests run as root.
 pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-}
-
-/// All files below a folder, in order.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
 }

@@ -1,0 +1,136 @@
+//! `hpt capture`: what hpt reads of this machine, as one file: for a report, for a test, and to be explained elsewhere.
+//! Looks at no captured machine: `Context::captured` opens one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use clap::Args;
+use hpt_core::host::{Capture, Entry, ReadRefused};
+use serde::Serialize;
+
+use crate::{
+    arguments::{after_help, without_metrics},
+    context::Context,
+    document_head::Head,
+    exit::{Failure, say},
+    output::{self, Answer, Block, Cell, Document, Format, files::Unfinished},
+};
+
+const EXAMPLES: &str = "  \
+  hpt capture my-machine.capture          then look through it, and send it
+  sudo hpt capture my-machine.capture     with what only root may read
+  hpt capture - | less                    look at it first
+  hpt doctor --host my-machine.capture    on any other machine";
+
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+const NOTE: &str = "No serial number, boot identity, host name, address or user's name is in it, and of other programs nothing but which keep time; of the \
+                    kernel's log and command line, what bears on time and latency. Look through it before you send it.";
+
+/// Save what hpt reads of this machine into a file, to explain the machine elsewhere
+///
+/// The file is text that you can read. Other hpt commands read it with --host. No serial number, boot identity, host name, address or name of a user is in
+/// it, and of other programs nothing but which keep time. Look through it before you send it.
+#[derive(Debug, Args)]
+#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+pub(crate) struct Arguments {
+    /// The file to write, which only you can read at first; - prints it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace FILE if it is there already and not empty
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Data {
+    schema: u32,
+    kind: &'static str,
+    file: String,
+    files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    path: String,
+    captured: bool,
+}
+
+impl Arguments {
+    /// Whether the capture itself is printed, in the place of a document about it.
+    pub(crate) fn is_printed(&self) -> bool {
+        self.file.as_os_str() == STANDARD_OUTPUT
+    }
+}
+
+/// Prints the capture.
+pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
+    if context.format != Format::Human {
+        return Err(Failure::Usage("- prints the capture as it is: leave out --format, or name a file"));
+    }
+    let (capture, _) = taken(context);
+    output::print_as_it_is(capture.to_string().as_bytes()).map_err(Failure::Print)?;
+    say(NOTE);
+    Ok(Answer::Yes)
+}
+
+/// Writes the capture into a file, and returns what is in it.
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
+    let path = &arguments.file;
+    let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
+    let replaces = may_replace(path, arguments.force)?;
+    // Before the machine is looked at.
+    let mut file = Unfinished::beside(path).map_err(failed)?;
+    let (capture, files) = taken(context);
+    file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
+    let lines = files.iter().map(|file| {
+        let word = match capture.get(file.path.trim_start_matches('/')) {
+            Some(Entry::File(_)) => Cell::plain("captured"),
+            Some(Entry::Unreadable(ReadRefused::PermissionDenied)) => Cell::faint("takes more rights"),
+            Some(Entry::Unreadable(_)) => Cell::faint("cannot be read"),
+            _ => Cell::faint("not on this machine"),
+        };
+        vec![Cell::plain(file.path.as_str()), word]
+    });
+    let blocks = vec![
+        Block::Section(format!("Captured into {}", path.display()), lines.collect()),
+        Block::Text(NOTE.to_owned()),
+    ];
+    let data = Data { schema: 1, kind: "capture", file: path.to_string_lossy().into_owned(), files };
+    Ok(Document::new(&data, "files", blocks))
+}
+
+/// The capture of this machine, and every file that hpt looks for.
+fn taken(context: &Context) -> (Capture, Vec<File>) {
+    let captured = context.host.capture();
+    let mut capture = captured.capture;
+    let facts = context.host.facts_to_capture();
+    capture.set_facts(serde_json::to_string_pretty(&facts).expect("facts are numbers and names") + "\n");
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let (date, _) = now.split_at("2000-01-01".len());
+    let head = Head::of("capture", &context.host);
+    capture.set_about(format!("Captured {date} by hpt {}: {}.\n", head.hpt, head.machine.line()));
+    let copied = captured.copied.into_iter().map(|path| File { path, captured: true });
+    let missing = captured.missing.into_iter().map(|path| File { path, captured: false });
+    (capture, copied.chain(missing).collect())
+}
+
+/// Whether the capture takes the place of a file. An empty one is as good as none: `mktemp` makes one.
+fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
+    let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
+    match fs::symlink_metadata(path) {
+        Ok(what) if what.is_dir() => failed(io::ErrorKind::IsADirectory.into()),
+        // A device would be gone, and a link to one leads to it.
+        Ok(what) if !what.is_file() && !what.is_symlink() => {
+            failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; - prints the capture"))
+        }
+        Ok(what) if force || what.is_file() && what.len() == 0 => Ok(true),
+        Ok(_) => Err(Failure::CapturedAlready(path.to_owned())),
+        Err(_) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => failed(io::ErrorKind::IsADirectory.into()),
+        Err(_) => Ok(false),
+    }
+}

@@ -1,0 +1,388 @@
+//! A captured machine: what hpt reads of one, in memory, and the text file that holds it.
+//! Follows no link, and opens no file except a capture and the captures that it is derived from.
+
+mod files;
+mod take;
+mod text;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    fs::File,
+    io,
+    ops::Bound,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+pub use self::take::Captured;
+use self::text::Section;
+use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
+
+/// The longest path in a capture, in bytes, and the most names in one. The kernel's own paths that
+/// hpt reads are far below both.
+const LONGEST_PATH: usize = 512;
+const DEEPEST_PATH: usize = 64;
+
+/// The most paths in a capture. A machine of 8192 CPUs has fewer.
+const MOST_PATHS: usize = 1 << 18;
+
+/// The longest chain of captures that are derived from each other.
+const MOST_BASES: usize = 8;
+
+/// What stands between the path of a link and its target, and therefore in no path.
+const ARROW: &str = " -> ";
+
+/// A captured machine: the files that hpt reads of a machine, the facts that no file holds, and a
+/// text about where they come from.
+///
+/// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and
+/// [`open`](Self::open) read. `docs/platform.md` of the project describes that format.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, host::{Capture, Entry, Facts}};
+///
+/// let mut capture = Capture::new();
+/// capture.insert("proc/cpuinfo", Entry::File(b"model name : a processor\n".to_vec()))?;
+/// let again = Capture::parse(capture.to_string().as_bytes())?;
+/// assert_eq!(again, capture);
+///
+/// let host = Host::captured(again, Facts::live());
+/// assert_eq!(host.cpu().name(), Some("a processor"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    about: String,
+    facts: String,
+    /// What the machine has, by path without a leading slash.
+    entries: BTreeMap<String, Entry>,
+    /// The paths that it does not have. Apart from the others, because they make no folder exist.
+    absent: BTreeSet<String>,
+}
+
+/// What a captured machine has at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// A file, with its content.
+    File(Vec<u8>),
+    /// A file that could not be read.
+    Unreadable(ReadRefused),
+    /// A symbolic link, with its target. hpt follows no link of a capture.
+    Link(String),
+    /// Nothing. hpt looked for a file there.
+    Absent,
+}
+
+/// Why a file could not be read when its machine was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadRefused {
+    /// Reading it takes more rights.
+    PermissionDenied,
+    /// It is a folder, a device or a pipe.
+    NotRegular,
+    /// It is larger than 64 MiB.
+    TooLarge,
+    /// The kernel returned this error number. The common numbers mean the same on all
+    /// architectures that hpt supports.
+    Errno(u16),
+}
+
+/// Linux, include/linux/err.h, `MAX_ERRNO`.
+const LARGEST_ERRNO: u16 = 4095;
+
+/// Why a capture cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureRefused {
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    Unreadable {
+        /// The capture, or a capture that it is derived from.
+        path: PathBuf,
+        /// What the system answered.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file is not a sound capture.
+    #[error("{path}")]
+    Faulty {
+        /// The capture, or a capture that it is derived from.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        fault: CaptureFault,
+    },
+    /// Its bases lead back to itself, or are too many.
+    #[error("{path} is derived from itself, or over more than {MOST_BASES} captures; name another base in it")]
+    EndlessBases {
+        /// The capture that names one base too many.
+        path: PathBuf,
+    },
+    /// It and its bases are too large.
+    #[error("{path} and the captures that it is derived from are together larger than 64 MiB")]
+    TooLarge {
+        /// The capture.
+        path: PathBuf,
+    },
+}
+
+/// What is wrong with the text of a capture, where, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}; {fix}")]
+#[non_exhaustive]
+pub struct CaptureFault {
+    /// The number of the line. The first is 1.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: String,
+    /// What helps.
+    pub fix: String,
+}
+
+/// Why a path cannot be in a capture.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path:?} cannot be a path in a capture: {why}")]
+#[non_exhaustive]
+pub struct PathRefused {
+    /// The path.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Returns what is wrong with a path, if anything is.
+fn wrong_with_path(path: &str) -> Option<&'static str> {
+    let is_odd = |name: &str| name.is_empty() || name == "." || name == "..";
+    if path.is_empty() {
+        Some("it is empty")
+    } else if path.starts_with('/') {
+        Some("it begins with a slash, and paths are relative to the machine's root")
+    } else if path.len() > LONGEST_PATH {
+        Some("it is longer than 512 bytes")
+    } else if path.split('/').count() > DEEPEST_PATH {
+        Some("it has more than 64 names")
+    } else if path.split('/').any(is_odd) {
+        Some("one of its names is empty, `.` or `..`")
+    } else if !path.chars().all(text::is_plain) || path.contains('\t') {
+        Some("it has a control character")
+    } else if path.starts_with(' ') || path.ends_with(' ') || path.contains(ARROW) {
+        Some("it begins or ends with a blank, or has an arrow in it")
+    } else {
+        None
+    }
+}
+
+/// Returns what is wrong with the target of a link, if anything is. It may lead anywhere: nothing
+/// follows it.
+fn wrong_with_target(target: &str) -> Option<&'static str> {
+    if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
+        Some("the target is empty or longer than 4096 bytes")
+    } else if !target.chars().all(text::is_plain) || target.starts_with(' ') || target.ends_with(' ') {
+        Some("the target has a control character, or begins or ends with a blank")
+    } else {
+        None
+    }
+}
+
+impl Capture {
+    /// A capture of nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the capture in a file. A derived capture names another one in the same folder, which
+    /// is read as well.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureRefused`], with the line and what helps.
+    pub fn open(path: &Path) -> Result<Self, CaptureRefused> {
+        let unreadable = |path: &Path, cause| CaptureRefused::Unreadable { path: path.to_owned(), cause };
+        let content = read_regular_file(path).map_err(|cause| unreadable(path, cause))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut size = content.len() as u64;
+        let mut chain = Vec::new();
+        let mut next = Some((path.to_owned(), content));
+        while let Some((path, content)) = next.take() {
+            let document =
+                text::read(&content).map_err(|fault| CaptureRefused::Faulty { path: path.clone(), fault })?;
+            if let Some(base) = &document.base {
+                if chain.len() >= MOST_BASES {
+                    return Err(CaptureRefused::EndlessBases { path });
+                }
+                let base = folder.join(base);
+                let content = read_base(&base).map_err(|cause| unreadable(&base, cause))?;
+                size += content.len() as u64;
+                if size > LARGEST_FILE {
+                    return Err(CaptureRefused::TooLarge { path });
+                }
+                next = Some((base, content));
+            }
+            chain.push((path, document));
+        }
+        chain.into_iter().rev().try_fold(Self::new(), |base, (path, document)| {
+            document.over(base).map_err(|fault| CaptureRefused::Faulty { path, fault })
+        })
+    }
+
+    /// Reads the text of a capture that is not derived from another one.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureFault`], with the line and what helps.
+    pub fn parse(text: &[u8]) -> Result<Self, CaptureFault> {
+        let document = text::read(text)?;
+        match &document.base {
+            Some(base) => Err(CaptureFault {
+                line: 2,
+                problem: format!("this capture is derived from {base}, which is another file"),
+                fix: "open it as a file that has the other one beside it".to_owned(),
+            }),
+            None => document.over(Self::new()),
+        }
+    }
+
+    /// Where it comes from, in words.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Says where it comes from.
+    pub fn set_about(&mut self, about: impl Into<String>) {
+        self.about = about.into();
+    }
+
+    /// The [`Facts`](super::Facts) of the machine as JSON. The library reads and writes no JSON: with
+    /// the feature `serde` its user can.
+    #[must_use]
+    pub fn facts(&self) -> &str {
+        &self.facts
+    }
+
+    /// Sets the facts of the machine, as JSON.
+    pub fn set_facts(&mut self, facts: impl Into<String>) {
+        self.facts = facts.into();
+    }
+
+    /// What the machine has at a path, for example `proc/cpuinfo`. `None` if the capture says
+    /// nothing of it.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(path).or_else(|| self.absent.contains(path).then_some(&Entry::Absent))
+    }
+
+    /// Everything in it with its path: first what the machine has, then what it does not have, each
+    /// sorted by path.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        let absent = self.absent.iter().map(|path| (path.as_str(), &Entry::Absent));
+        self.entries.iter().map(|(path, entry)| (path.as_str(), entry)).chain(absent)
+    }
+
+    /// Sets what the machine has at a path, for example `proc/cpuinfo`. Replaces what was there.
+    ///
+    /// # Errors
+    ///
+    /// [`PathRefused`] if the path is absolute, has `..` or control characters in it, or would make
+    /// a file of a folder. So is a link with such a target.
+    pub fn insert(&mut self, path: &str, entry: Entry) -> Result<(), PathRefused> {
+        let refused = |why| PathRefused { path: path.to_owned(), why };
+        let wrong = wrong_with_path(path).or_else(|| match &entry {
+            Entry::Link(target) => wrong_with_target(target),
+            Entry::File(_) | Entry::Unreadable(_) | Entry::Absent => None,
+        });
+        wrong.map_or(Ok(()), |why| Err(refused(why)))?;
+        if self.entries.len() + self.absent.len() >= MOST_PATHS {
+            return Err(refused("the capture has too many paths"));
+        }
+        let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
+        if entry != Entry::Absent && folders.into_iter().any(|folder| self.get(folder).is_some()) {
+            return Err(refused("what it is in is not a folder"));
+        }
+        if self.first_below(path).is_some() {
+            return Err(refused("it is a folder"));
+        }
+        self.set(path, entry);
+        Ok(())
+    }
+
+    fn set(&mut self, path: &str, entry: Entry) {
+        self.remove(path);
+        if entry == Entry::Absent {
+            self.absent.insert(path.to_owned());
+        } else {
+            self.entries.insert(path.to_owned(), entry);
+        }
+    }
+
+    /// Takes out what the machine has at a path.
+    pub fn remove(&mut self, path: &str) -> Option<Entry> {
+        self.entries.remove(path).or_else(|| self.absent.remove(path).then_some(Entry::Absent))
+    }
+
+    /// The first path below a folder that the machine has.
+    fn first_below(&self, folder: &str) -> Option<&str> {
+        let begin = format!("{folder}/");
+        let first = self.entries.range::<str, _>((Bound::Included(begin.as_str()), Bound::Unbounded)).next();
+        first.map(|(path, _)| path.as_str()).filter(|path| path.starts_with(&begin))
+    }
+
+    /// A path of the machine that is a folder and something else at once, and a path below it.
+    fn contradiction(&self) -> Option<(&str, &str)> {
+        let all = self.entries.keys().chain(&self.absent);
+        all.map(String::as_str).find_map(|path| Some((path, self.first_below(path)?)))
+    }
+}
+
+impl fmt::Display for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::write(f, self)
+    }
+}
+
+/// The content of a capture that another one names as its base. That name comes from another user:
+/// a link is not followed, and nothing but a regular file is opened.
+fn read_base(path: &Path) -> io::Result<Vec<u8>> {
+    refuse_what_is_not_regular(&path.symlink_metadata()?)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    refuse_what_is_not_regular(&file.metadata()?)?;
+    content_of(file)
+}
+
+impl text::Document {
+    /// Puts what it says over its base.
+    fn over(self, base: Capture) -> Result<Capture, CaptureFault> {
+        let mut whole = Capture { about: self.about, facts: self.facts.unwrap_or(base.facts), ..base };
+        let mut lines = BTreeMap::new();
+        for (path, (line, section)) in self.sections {
+            match section {
+                Section::Is(entry) => whole.set(&path, entry),
+                Section::Removed if whole.remove(&path).is_some() => {}
+                Section::Removed => {
+                    return Err(CaptureFault {
+                        line,
+                        problem: format!("{} is not in the base", text::quoted(&path)),
+                        fix: "leave the line out, or correct the path".to_owned(),
+                    });
+                }
+            }
+            lines.insert(path, line);
+        }
+        if let Some((path, below)) = whole.contradiction() {
+            let line = [below, path].into_iter().filter_map(|path| lines.get(path).copied()).max().unwrap_or(1);
+            return Err(CaptureFault {
+                line,
+                problem: format!("{} is not a folder, and {} is in it", text::quoted(path), text::quoted(below)),
+                fix: "leave one of the two out, or correct its path".to_owned(),
+            });
+        }
+        Ok(whole)
+    }
+}

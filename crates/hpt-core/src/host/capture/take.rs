@@ -1,0 +1,134 @@
+//! Copies what hpt reads of a machine, so that others can explain it elsewhere.
+//! Takes nothing private: no serial number, no boot identity, no host name, no address, nobody's name, and of other programs nothing at all.
+
+use std::io;
+
+use super::{Capture, Entry, ReadRefused};
+use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
+
+/// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
+const PATHS: [&str; 6] = [
+    KERNEL_LOG,
+    COMMAND_LINE,
+    "/proc/cpuinfo",
+    "/proc/device-tree/model",
+    "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+];
+
+/// Nodes of the device tree that hpt looks for, by `compatible`.
+const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
+
+/// Files that name the devices of a class. Not the clock_name of a PTP clock, which is a network card's address.
+const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
+
+/// Lines of /proc/cpuinfo that tell one machine from its sisters.
+const PRIVATE_KEYS: [&str; 1] = ["Serial"];
+
+/// A capture, what is in it, and what the machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Captured {
+    /// The capture, without its facts: [`Host::facts_to_capture`] are the caller's to add.
+    pub capture: Capture,
+    /// The paths copied, as they are on the machine.
+    pub copied: Vec<String>,
+    /// The paths that could not be read.
+    pub missing: Vec<String>,
+    /// Those among them that are there, and take more rights.
+    pub refused: Vec<String>,
+}
+
+impl Host {
+    /// Copies the files that hpt reads of this machine.
+    #[must_use]
+    pub fn capture(&self) -> Captured {
+        let (copied, missing, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut captured = Captured { capture: Capture::new(), copied, missing, refused };
+        for path in self.files_read() {
+            let entry = match self.without_what_is_private(&path) {
+                Ok(content) => Entry::File(content),
+                Err(cause) => missing_for(&cause),
+            };
+            // A name that no capture can hold is the name of no file that hpt goes by.
+            let has_content = matches!(entry, Entry::File(_));
+            let is_refused = entry == Entry::Unreadable(ReadRefused::PermissionDenied);
+            let is_kept = captured.capture.insert(path.trim_start_matches('/'), entry).is_ok();
+            if is_refused && is_kept {
+                captured.refused.push(path.clone());
+            }
+            let list = if has_content && is_kept { &mut captured.copied } else { &mut captured.missing };
+            list.push(path);
+        }
+        captured
+    }
+
+    /// The facts that belong into a capture: what no file holds, without what is private.
+    #[must_use]
+    pub fn facts_to_capture(&self) -> Facts {
+        Facts { situation: Some(self.situation().without_what_is_private()), ..self.facts().clone() }
+    }
+
+    /// What of a file may leave the machine: of the command line and the log, what bears on time and latency.
+    fn without_what_is_private(&self, path: &str) -> io::Result<Vec<u8>> {
+        if path == KERNEL_LOG {
+            return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));
+        }
+        let content = self.read(path)?;
+        let text = String::from_utf8_lossy(&content);
+        if path == COMMAND_LINE {
+            return Ok(boot_parameters::only_what_matters(text.trim_end_matches(['\n', '\0', ' '])).into_bytes());
+        }
+        let kept = settings::without_what_is_private(path, &text).or_else(|| interrupts::without_names(path, &text));
+        Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
+    }
+
+    /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
+    fn files_read(&self) -> Vec<String> {
+        let mut files = PATHS.map(str::to_owned).to_vec();
+        files.extend(self.perf_files());
+        files.extend(self.core_files());
+        files.extend(self.interrupt_files());
+        files.extend(self.setting_files());
+        files.extend(self.arch_timer_files());
+        files.extend(self.pm_timer_files());
+        for (class, file) in NAMES {
+            files.extend(
+                self.devices_of_class(class).iter().map(|device| format!("/sys/class/{class}/{device}/{file}")),
+            );
+        }
+        for compatible in NODES {
+            files.extend(self.device_node_files(compatible));
+            let registers = self.device_node(compatible).and_then(|node| node.registers);
+            files.extend(registers.into_iter().flat_map(|region| self.uio_files(region)));
+        }
+        files
+    }
+}
+
+/// What a capture has in the place of a file that could not be read.
+fn missing_for(cause: &io::Error) -> Entry {
+    match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Absent,
+        _ => Entry::Unreadable(ReadRefused::of(cause)),
+    }
+}
+
+fn without_private_lines(content: &[u8]) -> Vec<u8> {
+    let private = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line);
+        line.split_once(':').is_some_and(|(key, _)| PRIVATE_KEYS.contains(&key.trim()))
+    };
+    content.split_inclusive(|&byte| byte == b'\n').filter(|line| !private(line)).flatten().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_private_lines;
+
+    #[test]
+    fn a_serial_number_does_not_leave_the_machine() {
+        let cpuinfo = b"Hardware\t: BCM2835\nSerial\t\t: 00000000abcdef01\nModel\t: Raspberry Pi";
+        assert_eq!(without_private_lines(cpuinfo), b"Hardware\t: BCM2835\nModel\t: Raspberry Pi");
+    }
+}

@@ -1,0 +1,373 @@
+//! The text of a capture: how it is written, and a strict reader of what another user may have made.
+//! Opens no file.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
+
+use super::{ARROW, Capture, CaptureFault, Entry, LARGEST_ERRNO, MOST_PATHS, ReadRefused};
+use super::{wrong_with_path, wrong_with_target};
+
+const NAME: &str = "hpt-capture";
+const VERSION: &str = "1";
+const ABOUT: &str = "about";
+const FACTS: &str = "facts";
+const END: &str = "end";
+/// After the last line of a text that does not end with a line break.
+const NO_NEWLINE: &str = "no-newline";
+const EXTENSION: &str = ".capture";
+
+/// The most bytes in a line of hexadecimal numbers.
+const BYTES_IN_A_LINE: usize = 16;
+
+/// The most characters of a line that an error quotes.
+const MOST_QUOTED: usize = 60;
+
+/// What one file says: a whole capture, or how one differs from its base.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) base: Option<String>,
+    pub(super) about: String,
+    pub(super) facts: Option<String>,
+    /// By path, with the number of the line.
+    pub(super) sections: BTreeMap<String, (usize, Section)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Is(Entry),
+    /// The base has it, and the derived machine does not.
+    Removed,
+}
+
+/// Whether a character stands in a capture as it is: it is a tab or can be seen, and neither turns
+/// the direction of writing around nor ends a line for any program.
+pub(super) const fn is_plain(letter: char) -> bool {
+    let is_control = matches!(letter, '\0'..='\u{8}' | '\u{a}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
+    let is_unseen = matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    !is_control && !is_unseen
+}
+
+/// A part of a capture for an error, which a terminal can have and which is not long.
+pub(super) fn quoted(text: &str) -> String {
+    let mut letters = text.chars();
+    let mut short: String = letters.by_ref().take(MOST_QUOTED).collect();
+    if letters.next().is_some() {
+        short.push('…');
+    }
+    format!("{short:?}")
+}
+
+pub(super) fn write(f: &mut fmt::Formatter<'_>, capture: &Capture) -> fmt::Result {
+    writeln!(f, "{NAME} {VERSION}\n{ABOUT}")?;
+    write_content(f, capture.about.as_bytes())?;
+    writeln!(f, "{FACTS}")?;
+    write_content(f, capture.facts.as_bytes())?;
+    for (path, entry) in capture.entries() {
+        match entry {
+            Entry::File(content) => {
+                writeln!(f, "file {path}")?;
+                write_content(f, content)?;
+            }
+            Entry::Link(target) => writeln!(f, "link {path}{ARROW}{target}")?,
+            Entry::Unreadable(why) => writeln!(f, "unreadable {why} {path}")?,
+            Entry::Absent => writeln!(f, "absent {path}")?,
+        }
+    }
+    writeln!(f, "{END}")
+}
+
+fn write_content(f: &mut fmt::Formatter<'_>, content: &[u8]) -> fmt::Result {
+    let is_text = |text: &&str| text.chars().all(|letter| letter == '\n' || is_plain(letter));
+    let Some(text) = std::str::from_utf8(content).ok().filter(is_text) else {
+        return content.chunks(BYTES_IN_A_LINE).try_for_each(|bytes| write_bytes(f, bytes));
+    };
+    for line in text.split_inclusive('\n') {
+        writeln!(f, "|{}", line.trim_end_matches('\n'))?;
+    }
+    if text.is_empty() || text.ends_with('\n') { Ok(()) } else { writeln!(f, "{NO_NEWLINE}") }
+}
+
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    let mut line = String::from("=");
+    for (index, byte) in bytes.iter().enumerate() {
+        let separator = if index == 0 { "" } else { " " };
+        write!(line, "{separator}{byte:02x}")?;
+    }
+    // The picture of a short line stands below the others.
+    let width = BYTES_IN_A_LINE * 3;
+    writeln!(f, "{line:width$}  {}", picture(bytes))
+}
+
+/// What can be seen of bytes.
+fn picture(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
+}
+
+impl fmt::Display for ReadRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PermissionDenied => f.write_str("permission-denied"),
+            Self::NotRegular => f.write_str("not-a-regular-file"),
+            Self::TooLarge => f.write_str("too-large"),
+            Self::Errno(errno) => write!(f, "error-{errno}"),
+        }
+    }
+}
+
+impl ReadRefused {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "permission-denied" => Some(Self::PermissionDenied),
+            "not-a-regular-file" => Some(Self::NotRegular),
+            "too-large" => Some(Self::TooLarge),
+            _ => {
+                let number = word.strip_prefix("error-")?;
+                let is_number = !number.starts_with(['0', '+']);
+                let errno = number.parse().ok().filter(|errno| is_number && (1..=LARGEST_ERRNO).contains(errno));
+                errno.map(Self::Errno)
+            }
+        }
+    }
+}
+
+/// The lines of a file, each a `&str` of plain characters.
+struct Lines<'a> {
+    rest: &'a [u8],
+    /// The number of the line that comes next.
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> CaptureFault {
+        CaptureFault { line: self.number, problem: problem.into(), fix: fix.into() }
+    }
+
+    /// The next line, which stays the next one.
+    fn peek(&self) -> Result<Option<&'a str>, CaptureFault> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let Some(length) = self.rest.iter().position(|&byte| byte == b'\n') else {
+            return Err(self.fault(
+                "the file ends within a line",
+                "it was cut off: have it sent again, or end the last line with a line break",
+            ));
+        };
+        let Ok(line) = std::str::from_utf8(&self.rest[..length]) else {
+            return Err(self.fault("this is not UTF-8", "give the content in lines of hexadecimal numbers (=)"));
+        };
+        if line.ends_with('\r') {
+            return Err(self.fault(
+                "the line ends with a carriage return",
+                "the line ends were changed on the way: change them back (dos2unix)",
+            ));
+        }
+        if let Some(odd) = line.chars().find(|&letter| !is_plain(letter)) {
+            return Err(self.fault(
+                format!("this has the character U+{:04X}, which cannot be seen", u32::from(odd)),
+                "give the content in lines of hexadecimal numbers (=)",
+            ));
+        }
+        Ok(Some(line))
+    }
+
+    /// Goes past the line that [`peek`](Self::peek) returned.
+    fn skip(&mut self, line: &str) {
+        self.rest = &self.rest[line.len() + 1..];
+        self.number += 1;
+    }
+
+    /// Takes the next line if it begins with `mark`, without that.
+    fn take_after(&mut self, mark: &str) -> Result<Option<&'a str>, CaptureFault> {
+        let Some(line) = self.peek()? else { return Ok(None) };
+        let Some(rest) = line.strip_prefix(mark) else { return Ok(None) };
+        self.skip(line);
+        Ok(Some(rest))
+    }
+
+    /// Whether the next line is `word` and nothing else; then it is taken.
+    fn take(&mut self, word: &str) -> Result<bool, CaptureFault> {
+        let is_next = self.peek()? == Some(word);
+        if is_next {
+            self.skip(word);
+        }
+        Ok(is_next)
+    }
+
+    /// The content that follows.
+    fn content(&mut self) -> Result<Vec<u8>, CaptureFault> {
+        let mut content = Vec::new();
+        while let Some(line) = self.take_after("|")? {
+            content.extend_from_slice(line.as_bytes());
+            content.push(b'\n');
+        }
+        if content.is_empty() {
+            while let Some(line) = self.peek()?.and_then(|line| line.strip_prefix('=')) {
+                bytes(line, &mut content).map_err(|(problem, fix)| self.fault(problem, fix))?;
+                self.number += 1;
+                self.rest = &self.rest[line.len() + 2..];
+            }
+            return Ok(content);
+        }
+        if self.peek()?.is_some_and(|line| line.starts_with('=')) {
+            return Err(self.fault(
+                "text and hexadecimal numbers are mixed",
+                "give all of the content in one form: lines of text (|) or of hexadecimal numbers (=)",
+            ));
+        }
+        if self.peek()? == Some(NO_NEWLINE) {
+            content.pop();
+            if content.is_empty() || content.ends_with(b"\n") {
+                return Err(self.fault(
+                    "there is no text before the missing line break",
+                    format!("leave out this line and the empty line of text before it ({NO_NEWLINE})"),
+                ));
+            }
+            self.skip(NO_NEWLINE);
+        }
+        Ok(content)
+    }
+
+    /// The content that follows, as text.
+    fn text(&mut self) -> Result<String, CaptureFault> {
+        let line = self.number;
+        String::from_utf8(self.content()?).map_err(|_| CaptureFault {
+            line,
+            problem: "this is not UTF-8".to_owned(),
+            fix: "what it is about and its facts are text".to_owned(),
+        })
+    }
+}
+
+/// Reads what follows the mark of a line of hexadecimal numbers.
+fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)> {
+    const FIX: &str = "write up to 16 bytes as two digits each (0-9, a-f) with a blank between them";
+    let wrong = |what: &str| (what.to_owned(), FIX);
+    let (numbers, shown) = line.split_once("  ").map_or((line, ""), |(numbers, rest)| (numbers, rest.trim_start()));
+    let begin = content.len();
+    for number in numbers.split(' ') {
+        let digits = number.len() == 2 && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let byte = u8::from_str_radix(number, 16).ok().filter(|_| digits);
+        content.push(byte.ok_or_else(|| (format!("{} is not a byte", quoted(number)), FIX))?);
+    }
+    let read = &content[begin..];
+    if read.len() > BYTES_IN_A_LINE {
+        return Err(wrong("there are more than 16 bytes in a line"));
+    }
+    let expected = picture(read);
+    if !shown.is_empty() && shown != expected {
+        let problem = format!("the bytes read {}, and beside them stands {}", quoted(&expected), quoted(shown));
+        return Err((problem, "correct the bytes, or leave out what stands beside them"));
+    }
+    Ok(())
+}
+
+/// Reads a file. Names its first fault.
+pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
+    let mut lines = Lines { rest: content, number: 1 };
+    // Nothing is quoted of a file that does not begin as a capture: it may hold anything.
+    let is_capture = content.starts_with(NAME.as_bytes()) && content.get(NAME.len()) == Some(&b' ');
+    if !is_capture {
+        return Err(lines.fault(
+            "this is not a capture",
+            format!("a capture begins with `{NAME} {VERSION}`; `hpt capture FILE` writes one"),
+        ));
+    }
+    if !lines.take(&format!("{NAME} {VERSION}"))? {
+        return Err(lines.fault("the version of this capture is not known", "read it with a later hpt"));
+    }
+    let base = lines.take_after("base ")?.map(str::to_owned);
+    if let Some(base) = &base {
+        let name = base.strip_suffix(EXTENSION);
+        if name.is_none_or(|name| name.is_empty() || name.starts_with('.')) || base.contains('/') || base.len() > 255 {
+            return Err(CaptureFault {
+                line: 2,
+                problem: format!("{} cannot be a base", quoted(base)),
+                fix: format!("name a capture in the same folder, for example NAME{EXTENSION}"),
+            });
+        }
+    }
+    if !lines.take(ABOUT)? {
+        return Err(lines.fault(
+            "it is not told where the capture comes from",
+            format!("begin with a line `{ABOUT}`, and say it in lines of text (|) below"),
+        ));
+    }
+    let about = lines.text()?;
+    let facts = if lines.take(FACTS)? { Some(lines.text()?) } else { None };
+    if facts.is_none() && base.is_none() {
+        return Err(lines.fault(
+            "the facts are missing",
+            format!("a line `{FACTS}` and the facts as JSON belong here; only a derived capture has those of its base"),
+        ));
+    }
+    let mut document = Document { base, about, facts, sections: BTreeMap::new() };
+    while !lines.take(END)? {
+        section(&mut lines, &mut document)?;
+    }
+    match lines.peek()? {
+        None => Ok(document),
+        Some(_) => Err(lines.fault("something follows the end", format!("`{END}` is the last line of a capture"))),
+    }
+}
+
+fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), CaptureFault> {
+    let number = lines.number;
+    let Some(line) = lines.peek()? else {
+        return Err(lines.fault("the file ends here", format!("it was cut off: its last line is `{END}`")));
+    };
+    let fault = |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned() };
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    if !["file", "link", "unreadable", "absent", "removed"].contains(&word) {
+        let fix = "`file`, `link`, `unreadable`, `absent`, `removed` or `end` is expected here; a line of text begins with `|`, one of hexadecimal numbers with `=`";
+        return Err(fault(format!("{} is not understood", quoted(line)), fix));
+    }
+    lines.skip(line);
+    let (path, section) = match word {
+        "file" => (rest, Section::Is(Entry::File(lines.content()?))),
+        "absent" => (rest, Section::Is(Entry::Absent)),
+        "link" => {
+            let (path, target) = rest
+                .split_once(ARROW)
+                .ok_or_else(|| fault(format!("{} has no target", quoted(rest)), "write `link PATH -> TARGET`"))?;
+            if let Some(why) = wrong_with_target(target) {
+                return Err(fault(why.to_owned(), "write `link PATH -> TARGET`"));
+            }
+            (path, Section::Is(Entry::Link(target.to_owned())))
+        }
+        "unreadable" => {
+            let (why, path) = rest.split_once(' ').unwrap_or((rest, ""));
+            let why = ReadRefused::parse(why).ok_or_else(|| {
+                fault(
+                    format!("{} is no reason", quoted(why)),
+                    "write `unreadable REASON PATH`, with permission-denied, not-a-regular-file, too-large or error-NUMBER",
+                )
+            })?;
+            (path, Section::Is(Entry::Unreadable(why)))
+        }
+        _ if document.base.is_none() => {
+            return Err(fault(
+                "nothing can be removed where there is no base".to_owned(),
+                "write `absent PATH` for a file that the machine does not have",
+            ));
+        }
+        _ => (rest, Section::Removed),
+    };
+    if let Some(why) = wrong_with_path(path) {
+        let fix = "write a path below the machine's root, for example proc/cpuinfo";
+        return Err(fault(format!("{} cannot be a path: {why}", quoted(path)), fix));
+    }
+    if document.sections.len() >= MOST_PATHS {
+        return Err(fault("there are too many paths".to_owned(), "no machine has so many files that hpt reads"));
+    }
+    if let Some((first, _)) = document.sections.insert(path.to_owned(), (number, section)) {
+        return Err(fault(format!("{} is in line {first} already", quoted(path)), "leave one of the two out"));
+    }
+    Ok(())
+}
