@@ -2,7 +2,7 @@
 //! they would be set to.
 //! Changes none: `setup` does, by way of the journal.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{KeptBack, RealtimeError};
 use crate::{host::Host, knobs::Knob};
