@@ -10,7 +10,7 @@ use clap::{
 
 use crate::output::Format;
 
-/// What exit code 1 means for most commands.
+/// The meaning of exit code 1 for most commands.
 const USUAL_NO: &str = "not usable, or not all could be calibrated";
 
 fn exit_codes(no: &str) -> String {
@@ -24,7 +24,7 @@ Ctrl-C ends a measurement early: what was measured is printed."
     )
 }
 
-/// What is printed of a result, and where else it is written.
+/// Output options of all commands: the format, and a file for the metrics.
 #[derive(Debug, Args)]
 pub(crate) struct Printed {
     /// Print the result as a table for people, as JSON, its rows as CSV, or its metrics as OpenMetrics

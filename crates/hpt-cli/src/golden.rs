@@ -7,7 +7,7 @@ use hpt_core::{Host, host::Capture};
 
 use crate::{
     document_head::Head,
-    output::{Document, Format, Look, text},
+    output::{Document, Format, Look, rendered},
 };
 
 /// A captured machine, for documents to describe.
@@ -28,7 +28,7 @@ pub(crate) fn head(kind: &'static str) -> Head {
 
 /// Compares every format with its snapshot.
 pub(crate) fn assert(name: &str, document: &Document) {
-    let text = |format| text(document, format, Look { width: 80, colour: false });
+    let text = |format| rendered(document, format, Look { width: 80, colour: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-human"), text(Format::Human));
         insta::assert_snapshot!(format!("{name}-json"), text(Format::Json));

@@ -35,12 +35,12 @@ const EXAMPLES: &str = "  \
   hpt bench --source tsc,monotonic --calls 1e8   a hundred million of two
   hpt bench --format csv > bench.csv             for a spreadsheet";
 
-/// What a read is taken to cost when the length of the run is guessed, for the progress bar.
+/// Assumed time of a read, from which the progress bar estimates the length of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
 /// Measure what a read of each source costs
 ///
-/// Reads each source so many times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime, and beside
+/// Reads each source N times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime, and beside
 /// cycles that are read by register, stands the system call. Where cycles can be counted, each read's are. A source whose read takes 10 µs or more is
 /// read for 2 s in a row at most; single reads are timed for 1 s where one takes as long with the clock that times it.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// Read this source; may be given several times, or with commas [default: all]
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Read each source so many times in a row; 1e6 is understood
+    /// Number of consecutive reads of each source; accepts 1e6
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = calls)]
     calls: u64,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]

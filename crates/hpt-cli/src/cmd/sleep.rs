@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// Sleep for so long; may be given several times, or with commas
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
     duration: Vec<Duration>,
-    /// Sleep so many times by each method
+    /// Number of sleeps with each method
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Sleep by this method; may be given several times, or with commas [default: all]

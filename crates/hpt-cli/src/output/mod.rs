@@ -18,7 +18,7 @@ pub(crate) mod progress;
 mod text;
 
 #[cfg(test)]
-pub(crate) use self::{human::Look, print::text};
+pub(crate) use self::{human::Look, print::rendered};
 pub(crate) use self::{
     human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
     print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, textfile},

@@ -34,7 +34,7 @@ pub(crate) fn textfile(data: &Value) -> Option<String> {
 
 /// Prints `document` on standard output. A reader that went away is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
-    write_out(text(document, format, Look::of_stdout()).as_bytes()).map(|_| ())
+    write_out(rendered(document, format, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
 /// Prints what is no document, but a file's content.
@@ -44,7 +44,7 @@ pub(crate) fn print_as_it_is(content: &[u8]) -> io::Result<()> {
 
 /// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
-    let text = text(document, format, Look::of_stdout());
+    let text = rendered(document, format, Look::of_stdout());
     let shown = match (format, first) {
         (Format::Csv, false) => text.split_once('\n').map_or("", |(_, rows)| rows),
         (Format::Human | Format::Json | Format::Openmetrics, _) | (Format::Csv, true) => &text,
@@ -53,7 +53,7 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
 }
 
 /// The text of a document; `look` is that of a page for people.
-pub(crate) fn text(document: &Document, format: Format, look: Look) -> String {
+pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> String {
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(document),

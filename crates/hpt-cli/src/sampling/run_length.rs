@@ -31,7 +31,7 @@ pub(crate) struct Extent {
     /// Measure for so long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
     pub(crate) duration: Duration,
-    /// Measure so many, on each CPU that is named, for as long as that takes
+    /// Stop after N samples on each CPU, however long that takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }

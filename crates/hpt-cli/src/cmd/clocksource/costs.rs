@@ -19,7 +19,8 @@ use crate::{
 /// The clocks whose readings depend on the clock source, and those that do not, beside them.
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// What a read is taken to cost when the length of the run is guessed, for the progress bar: that of a device, and three reads for each single one.
+/// Assumed time of a read, from which the progress bar estimates the length of the run. It is the
+/// time of a device's read; a single read takes three of them.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(super) struct MeasuringArguments {
     /// Do not ask
     #[arg(long)]
     pub(super) yes: bool,
-    /// Read each clock so many times in a row; 1e6 is understood
+    /// Number of consecutive reads of each clock; accepts 1e6
     #[arg(long, value_name = "N", default_value = "20000", value_parser = calls)]
     pub(super) calls: u64,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]

@@ -27,7 +27,7 @@ pub(super) struct ClocksourceRow {
     log_says: Vec<String>,
 }
 
-/// What came of reading the kernel's log.
+/// Whether the kernel's log could be read, and if not, why.
 #[derive(Debug, Serialize)]
 pub(super) struct LogState {
     readable: bool,

@@ -142,7 +142,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     Ok(Document { answer, ..Document::new(&data, "results", blocks) })
 }
 
-/// What came of giving up a wish that the kernel overrode. What somebody else has set right then is theirs: it is left alone and told, and is no failure of hpt's.
+/// Returns a note if another process changed the clock source while hpt restored one that the
+/// kernel had overridden. That change is left alone, and it is not an error.
 pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
     match restored {
         Ok(()) => Ok(None),
@@ -163,7 +164,7 @@ mod tests {
     fn what_somebody_else_sets_right_after_the_kernel_overrode_a_wish_is_told_and_no_failure() {
         let path = || PathBuf::from("current_clocksource");
         let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
-        let note = theirs.expect("the answer is what there is now").expect("it is told");
+        let note = theirs.expect("the answer is what there is now").expect("there is a note");
         assert!(note.contains("acpi_pm") && note.contains("left alone"), "{note}");
         assert!(matches!(given_up(Ok(())), Ok(None)));
         let refused =

@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Make each in seconds: fewer samples, which the result says
     #[arg(long, conflicts_with = "repeat")]
     short: bool,
-    /// Take so many samples in place of as many as were published; 1e4 is understood
+    /// Number of samples, in place of the published one; accepts 1e4
     #[arg(long, value_name = "N", value_parser = calls)]
     repeat: Option<u64>,
     /// Take parts that were finished before, in this boot, in the same way and with the same number of samples, as they were; go on with those that were ended

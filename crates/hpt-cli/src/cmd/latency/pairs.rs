@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Wait so long before each pair, or for several times in turn (1s/5s); several of these with commas
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
     every: Vec<Waits>,
-    /// Read so many pairs of each source
+    /// Number of pairs to read from each source
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Run on this CPU; `any` does not pin [default: the highest allowed]

@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// Watch for so long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long)]
     duration: Duration,
-    /// End after so many stalls on each CPU, if they come within --duration
+    /// Stop after N stalls on each CPU, if they occur within --duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
