@@ -23,7 +23,10 @@ use serde_json::Value;
 use crate::{
     arguments::CpuChoice,
     exit::Failure,
-    output::{self, Format, files},
+    output::{
+        self, Format,
+        files::{self, WriteError},
+    },
     signals::Signals,
 };
 
@@ -70,7 +73,8 @@ impl Context {
             if path.extension().is_none_or(|extension| extension != "prom") {
                 return Err(Failure::Usage("the collector takes no file whose name does not end in .prom"));
             }
-            files::check_replacing(path).map_err(|cause| Failure::Write { path: path.to_owned(), cause })?;
+            files::check_replacing(path)
+                .map_err(|cause| Failure::Write(WriteError { path: path.to_owned(), cause }))?;
         }
         Ok(Self {
             textfile: textfile.map(Path::to_owned),
@@ -107,7 +111,7 @@ impl Context {
     /// Keeps the metrics of a document where that was asked for, replacing what was there in one step.
     pub(crate) fn keep_metrics(&self, data: &Value) -> Result<(), Failure> {
         let Some((path, text)) = self.textfile.as_ref().zip(output::textfile(data)) else { return Ok(()) };
-        files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write { path: path.clone(), cause })
+        files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))
     }
 
     /// The machine in a file that `hpt capture` wrote.

@@ -108,20 +108,12 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::Machine;
-    use crate::context::Context;
+    use crate::golden;
 
     #[test]
     fn an_emulated_processor_is_told_where_it_tells() {
-        let emulator = |name: &str| {
-            let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
-            Machine::of(
-                &Context::captured(&hosts.join(format!("{name}.capture"))).expect("it is beside hpt-core's tests"),
-            )
-            .emulated_by
-        };
+        let emulator = |name: &str| Machine::of(&golden::captured(name)).emulated_by;
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
         // Its counter runs as no Raspberry Pi's does.
         assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::output::{Answer, chart::Unreadable, without_escapes};
+use crate::output::{Answer, chart_option::ChartError, files::WriteError, without_escapes};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
@@ -75,18 +75,10 @@ pub(crate) enum Failure {
     NoStateFolder,
     #[error("{0} is there already, and is not empty; --force replaces it, or name another file")]
     CapturedAlready(PathBuf),
-    #[error("cannot write {path}")]
-    Write {
-        path: PathBuf,
-        #[source]
-        cause: std::io::Error,
-    },
-    #[error("no picture is drawn into {path}")]
-    Undrawn {
-        path: PathBuf,
-        #[source]
-        why: Unreadable,
-    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Chart(#[from] ChartError),
     #[error("{path} is no report that can be read: {why}")]
     NotAReport { path: PathBuf, why: String },
     #[error("{0} is there already; --force replaces it, or name another by --out")]

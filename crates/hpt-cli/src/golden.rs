@@ -12,8 +12,13 @@ use crate::{
 
 /// A captured machine, for documents to describe.
 pub(crate) fn host() -> Host {
+    captured("amd-epyc-zen3-kvm")
+}
+
+/// The captured machine of that name.
+pub(crate) fn captured(name: &str) -> Host {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
-    let capture = Capture::open(&hosts.join("amd-epyc-zen3-kvm.capture"));
+    let capture = Capture::open(&hosts.join(format!("{name}.capture")));
     let capture = capture.expect("the captured machine is beside hpt-core's tests");
     let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt writes");
     Host::captured(capture, facts)

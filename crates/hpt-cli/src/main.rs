@@ -31,7 +31,7 @@ use crate::{
     cli::{Cli, Command},
     context::Context,
     exit::{Failure, causes, code, say},
-    output::{Answer, Document, Format},
+    output::{Answer, Document, Format, chart_option::ChartFile},
 };
 
 fn main() -> ExitCode {
@@ -74,7 +74,7 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
     }
     let context = Context::new(forbidden, cli.printed.format, cli.printed.textfile.as_deref())?;
     let picture = cli.command.picture();
-    picture.map_or(Ok(()), output::chart_option::ChartFile::check)?;
+    picture.map_or(Ok(()), ChartFile::check)?;
     let mut document = match &cli.command {
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),
@@ -85,7 +85,8 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
         command => document(command, &context),
     }?;
-    let kept = [context.keep_metrics(&document.data), picture.map_or(Ok(()), |picture| picture.draw(&document.data))];
+    let kept =
+        [context.keep_metrics(&document.data), picture.map_or(Ok(()), |picture| Ok(picture.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
         // What was measured is printed all the same.
         document.warnings.push(causes(&failure));

@@ -12,7 +12,7 @@ use crate::{
     facts::Mention,
     program::{File, Program, Route},
     rules::{LIBRARY, NOT_DATA, Output, Rules},
-    tree::Kind,
+    tree::{Kind, Target},
     violation::Violation,
     written::{Role, Written},
 };
@@ -46,7 +46,7 @@ impl Checker<'_> {
     fn check(&mut self) {
         let implementations = self.implementations();
         for part in &self.program.crates {
-            if part.target.package == self.rules.package && part.target.kind == Kind::Library {
+            if part.target.package == self.rules.package && self.has_layers(&part.target) {
                 self.layers_are_complete(part.root);
             }
         }
@@ -94,7 +94,7 @@ impl Checker<'_> {
     }
 
     fn only_lower_layers_are_named(&mut self, named: &Named<'_>) {
-        if self.rules.layers.is_empty() || self.program.crates[named.file.part_of].target.kind != Kind::Library {
+        if self.rules.layers.is_empty() || !self.has_layers(&self.program.crates[named.file.part_of].target) {
             return;
         }
         let Some(from) = self.program.modules[named.module].path.first() else { return };
@@ -131,7 +131,7 @@ impl Checker<'_> {
         let is_support = |module: usize| {
             let target = &self.program.crates[self.program.modules[module].part_of].target;
             target.package == self.rules.package
-                && target.kind == Kind::Library
+                && self.has_layers(target)
                 && self.program.modules[module].path.first().is_some_and(|name| name == support)
         };
         let names_support = self.reached(named).into_iter().any(is_support);
@@ -231,6 +231,20 @@ impl Checker<'_> {
                 );
                 self.violation(named, message);
             }
+        }
+    }
+
+    /// Whether the layers of a package are those of this target: its library, or its program where
+    /// it has no library.
+    fn has_layers(&self, target: &Target) -> bool {
+        let has_library = || {
+            let mut targets = self.program.crates.iter().map(|part| &part.target);
+            targets.any(|other| other.package == target.package && other.kind == Kind::Library)
+        };
+        match target.kind {
+            Kind::Library => true,
+            Kind::Program => !has_library(),
+            Kind::Test | Kind::BuildScript => false,
         }
     }
 

@@ -11,7 +11,7 @@ use clap_mangen::{
 use crate::{
     arguments::{after_help, without_documents},
     exit::Failure,
-    output::Answer,
+    output::{Answer, files::WriteError},
 };
 
 const EXAMPLES: &str = "  \
@@ -30,14 +30,14 @@ pub(crate) struct Arguments {
 
 /// Writes the pages of `hpt`, which is the definition of the whole command line.
 pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
-    let failed = |cause| Failure::Write { path: arguments.folder.clone(), cause };
+    let failed = |cause| Failure::Write(WriteError { path: arguments.folder.clone(), cause });
     fs::create_dir_all(&arguments.folder).map_err(failed)?;
     // No page for `hpt help`: it prints what the pages say.
     let mut command = hpt.disable_help_subcommand(true);
     command.build();
     for (name, page) in pages(&command) {
         let path = arguments.folder.join(format!("{name}.1"));
-        fs::write(&path, page).map_err(|cause| Failure::Write { path, cause })?;
+        fs::write(&path, page).map_err(|cause| Failure::Write(WriteError { path, cause }))?;
     }
     Ok(Answer::Yes)
 }

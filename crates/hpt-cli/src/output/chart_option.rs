@@ -5,8 +5,23 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
-use super::{chart, files};
-use crate::exit::Failure;
+use super::{
+    chart,
+    files::{self, WriteError},
+};
+
+/// Why a chart was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChartError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("no picture is drawn into {path}")]
+    Undrawn {
+        path: PathBuf,
+        #[source]
+        why: chart::Unreadable,
+    },
+}
 
 /// Of a subcommand whose result can be drawn.
 #[derive(Debug, Args)]
@@ -28,17 +43,17 @@ impl ChartOption {
 
 impl ChartFile<'_> {
     /// Refuses a file that cannot be written before anything is measured.
-    pub(crate) fn check(self) -> Result<(), Failure> {
+    pub(crate) fn check(self) -> Result<(), WriteError> {
         files::check(self.0).map_err(|cause| self.failed(cause))
     }
 
     /// Draws the document, and replaces the file.
-    pub(crate) fn draw(self, document: &Value) -> Result<(), Failure> {
-        let drawn = chart::of(document).map_err(|why| Failure::Undrawn { path: self.0.to_owned(), why })?;
-        files::replace(self.0, drawn.file().as_bytes()).map_err(|cause| self.failed(cause))
+    pub(crate) fn draw(self, document: &Value) -> Result<(), ChartError> {
+        let drawn = chart::of(document).map_err(|why| ChartError::Undrawn { path: self.0.to_owned(), why })?;
+        Ok(files::replace(self.0, drawn.file().as_bytes()).map_err(|cause| self.failed(cause))?)
     }
 
-    fn failed(self, cause: std::io::Error) -> Failure {
-        Failure::Write { path: self.0.to_owned(), cause }
+    fn failed(self, cause: std::io::Error) -> WriteError {
+        WriteError { path: self.0.to_owned(), cause }
     }
 }

@@ -11,7 +11,7 @@ use std::{
         fd::OwnedFd,
         unix::ffi::{OsStrExt, OsStringExt},
     },
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
     thread,
     time::Duration,
 };
@@ -25,6 +25,15 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
+
+/// A file that was not written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}")]
+pub(crate) struct WriteError {
+    pub(crate) path: PathBuf,
+    #[source]
+    pub(crate) cause: io::Error,
+}
 
 /// Time for which a write to a pipe without a reader is tried again.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);

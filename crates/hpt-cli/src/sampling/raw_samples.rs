@@ -19,7 +19,7 @@ use hpt_core::{Instant, measure::Wake};
 
 use crate::{
     exit::Failure,
-    output::files::{self, Made, Patient},
+    output::files::{self, Made, Patient, WriteError},
 };
 
 /// Samples that are not counted yet, while somebody reads the counts, or that are not written yet.
@@ -124,7 +124,7 @@ pub(crate) struct RawLines<S: RawSample> {
 impl<S: RawSample> Raw<S> {
     /// Opens the file, and refuses one that takes nothing: a pipe that nobody reads. What stands in it is left alone until samples come.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let failed = |cause| Failure::Write { path: path.to_owned(), cause };
+        let failed = |cause| Failure::Write(WriteError { path: path.to_owned(), cause });
         // Without waiting: opening a pipe to write would wait for a program that reads it, and no signal would end that.
         let (file, made) = files::open(path).map_err(failed)?;
         let mut file = Patient::new(file, Duration::MAX);
@@ -176,7 +176,7 @@ impl<S: RawSample> Raw<S> {
             thread::sleep(Duration::from_millis(5));
         }
         match (writer.join().expect("the writer does not panic"), dropped.load(Ordering::Relaxed)) {
-            (Err(cause), _) => Err(Failure::Write { path, cause }),
+            (Err(cause), _) => Err(Failure::Write(WriteError { path, cause })),
             (Ok(()), 0) => Ok(()),
             (Ok(()), samples) => Err(Failure::Dropped { path, samples }),
         }

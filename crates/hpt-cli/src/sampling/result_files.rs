@@ -109,7 +109,7 @@ impl ResultFiles<'_> {
             kernel_release: &facts.kernel_release,
             kernel_version: &facts.kernel_version,
         };
-        self.counts.iter().try_for_each(|file| file.write(threads, about))
+        Ok(self.counts.iter().try_for_each(|file| file.write(threads, about))?)
     }
 
     /// Keeps the metrics of what is known while the run goes on: some of the keys of its document.

@@ -11,7 +11,7 @@ use crate::{
     exit::Failure,
     output::{
         chart,
-        files::{self, Unfinished},
+        files::{self, Unfinished, WriteError},
     },
 };
 
@@ -98,13 +98,13 @@ impl ReportFiles<'_> {
             return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
         }
         for ((path, _), file) in files.iter().zip(written) {
-            file.put(self.force).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
+            file.put(self.force).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         made.into_iter().for_each(MadeFolders::stay);
         // Those of an earlier report: beside the new ones they would pass for this machine's.
         let earlier = self.pictures.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
-            fs::remove_file(path).map_err(|cause| Failure::Write { path: path.clone(), cause })?;
+            fs::remove_file(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         Ok(WrittenFiles {
             page: self.page.as_deref(),

@@ -12,8 +12,7 @@ use std::{
 };
 
 pub(crate) use self::counts::{RunDescription, ThreadLatencies};
-use super::files;
-use crate::exit::Failure;
+use super::files::{self, WriteError};
 
 /// The form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +55,12 @@ impl LatencyFile {
     }
 
     /// Refuses a file that cannot be written before anything is measured.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
         files::check(&self.path).map_err(|cause| self.failed(cause))
     }
 
     /// Replaces the file in one step, where it is a file.
-    pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), WriteError> {
         let text = match self.form {
             Form::Cyclictest => cyclictest::text(threads),
             Form::CyclictestJson => cyclictest::json(threads, about),
@@ -71,8 +70,8 @@ impl LatencyFile {
         files::replace(&self.path, text.as_bytes()).map_err(|cause| self.failed(cause))
     }
 
-    fn failed(&self, cause: io::Error) -> Failure {
-        Failure::Write { path: self.path.clone(), cause }
+    fn failed(&self, cause: io::Error) -> WriteError {
+        WriteError { path: self.path.clone(), cause }
     }
 }
 

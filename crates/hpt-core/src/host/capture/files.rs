@@ -3,7 +3,10 @@
 
 use std::{io, ops::Bound};
 
-use super::{Capture, Entry, LARGEST_ERRNO, ReadRefused};
+use super::{
+    Capture,
+    entry::{Entry, LARGEST_ERRNO, ReadRefused},
+};
 
 impl ReadRefused {
     pub(super) fn of(cause: &io::Error) -> Self {

@@ -1,6 +1,7 @@
 //! A captured machine: what hpt reads of one, in memory, and the text file that holds it.
 //! Follows no link, and opens no file except a capture and the captures that it is derived from.
 
+mod entry;
 mod files;
 mod take;
 mod text;
@@ -15,23 +16,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::take::Captured;
-use self::text::Section;
+pub use self::{
+    entry::{Entry, ReadRefused},
+    take::Captured,
+    text::CaptureFault,
+};
+use self::{
+    entry::{MOST_PATHS, wrong_with_path, wrong_with_target},
+    text::Section,
+};
 use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
-
-/// The longest path in a capture, in bytes, and the most names in one. The kernel's own paths that
-/// hpt reads are far below both.
-const LONGEST_PATH: usize = 512;
-const DEEPEST_PATH: usize = 64;
-
-/// The most paths in a capture. A machine of 8192 CPUs has fewer.
-const MOST_PATHS: usize = 1 << 18;
 
 /// The longest chain of captures that are derived from each other.
 const MOST_BASES: usize = 8;
-
-/// What stands between the path of a link and its target, and therefore in no path.
-const ARROW: &str = " -> ";
 
 /// A captured machine: the files that hpt reads of a machine, the facts that no file holds, and a
 /// text about where they come from.
@@ -62,38 +59,6 @@ pub struct Capture {
     /// The paths that it does not have. Apart from the others, because they make no folder exist.
     absent: BTreeSet<String>,
 }
-
-/// What a captured machine has at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Entry {
-    /// A file, with its content.
-    File(Vec<u8>),
-    /// A file that could not be read.
-    Unreadable(ReadRefused),
-    /// A symbolic link, with its target. hpt follows no link of a capture.
-    Link(String),
-    /// Nothing. hpt looked for a file there.
-    Absent,
-}
-
-/// Why a file could not be read when its machine was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReadRefused {
-    /// Reading it takes more rights.
-    PermissionDenied,
-    /// It is a folder, a device or a pipe.
-    NotRegular,
-    /// It is larger than 64 MiB.
-    TooLarge,
-    /// The kernel returned this error number. The common numbers mean the same on all
-    /// architectures that hpt supports.
-    Errno(u16),
-}
-
-/// Linux, include/linux/err.h, `MAX_ERRNO`.
-const LARGEST_ERRNO: u16 = 4095;
 
 /// Why a capture cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -131,19 +96,6 @@ pub enum CaptureRefused {
     },
 }
 
-/// What is wrong with the text of a capture, where, and what helps.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}; {fix}")]
-#[non_exhaustive]
-pub struct CaptureFault {
-    /// The number of the line. The first is 1.
-    pub line: usize,
-    /// What is wrong.
-    pub problem: String,
-    /// What helps.
-    pub fix: String,
-}
-
 /// Why a path cannot be in a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?} cannot be a path in a capture: {why}")]
@@ -153,40 +105,6 @@ pub struct PathRefused {
     pub path: String,
     /// What is wrong with it.
     pub why: &'static str,
-}
-
-/// Returns what is wrong with a path, if anything is.
-fn wrong_with_path(path: &str) -> Option<&'static str> {
-    let is_odd = |name: &str| name.is_empty() || name == "." || name == "..";
-    if path.is_empty() {
-        Some("it is empty")
-    } else if path.starts_with('/') {
-        Some("it begins with a slash, and paths are relative to the machine's root")
-    } else if path.len() > LONGEST_PATH {
-        Some("it is longer than 512 bytes")
-    } else if path.split('/').count() > DEEPEST_PATH {
-        Some("it has more than 64 names")
-    } else if path.split('/').any(is_odd) {
-        Some("one of its names is empty, `.` or `..`")
-    } else if !path.chars().all(text::is_plain) || path.contains('\t') {
-        Some("it has a control character")
-    } else if path.starts_with(' ') || path.ends_with(' ') || path.contains(ARROW) {
-        Some("it begins or ends with a blank, or has an arrow in it")
-    } else {
-        None
-    }
-}
-
-/// Returns what is wrong with the target of a link, if anything is. It may lead anywhere: nothing
-/// follows it.
-fn wrong_with_target(target: &str) -> Option<&'static str> {
-    if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
-        Some("the target is empty or longer than 4096 bytes")
-    } else if !target.chars().all(text::is_plain) || target.starts_with(' ') || target.ends_with(' ') {
-        Some("the target has a control character, or begins or ends with a blank")
-    } else {
-        None
-    }
 }
 
 impl Capture {
@@ -342,7 +260,7 @@ impl Capture {
 
 impl fmt::Display for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text::write(f, self)
+        text::write(f, &self.about, &self.facts, self.entries())
     }
 }
 

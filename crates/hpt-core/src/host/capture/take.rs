@@ -3,7 +3,10 @@
 
 use std::io;
 
-use super::{Capture, Entry, ReadRefused};
+use super::{
+    Capture,
+    entry::{Entry, ReadRefused},
+};
 use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
 
 /// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.

@@ -6,8 +6,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use super::{ARROW, Capture, CaptureFault, Entry, LARGEST_ERRNO, MOST_PATHS, ReadRefused};
-use super::{wrong_with_path, wrong_with_target};
+use super::entry::{ARROW, Entry, MOST_PATHS, ReadRefused, is_plain, wrong_with_path, wrong_with_target};
 
 const NAME: &str = "hpt-capture";
 const VERSION: &str = "1";
@@ -23,6 +22,19 @@ const BYTES_IN_A_LINE: usize = 16;
 
 /// The most characters of a line that an error quotes.
 const MOST_QUOTED: usize = 60;
+
+/// What is wrong with the text of a capture, where, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}; {fix}")]
+#[non_exhaustive]
+pub struct CaptureFault {
+    /// The number of the line. The first is 1.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: String,
+    /// What helps.
+    pub fix: String,
+}
 
 /// What one file says: a whole capture, or how one differs from its base.
 #[derive(Debug)]
@@ -41,18 +53,6 @@ pub(super) enum Section {
     Removed,
 }
 
-/// Whether a character stands in a capture as it is: it is a tab or can be seen, and neither turns
-/// the direction of writing around nor ends a line for any program.
-pub(super) const fn is_plain(letter: char) -> bool {
-    let is_control = matches!(letter, '\0'..='\u{8}' | '\u{a}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
-    let is_unseen = matches!(
-        letter,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-    );
-    !is_control && !is_unseen
-}
-
 /// A part of a capture for an error, which a terminal can have and which is not long.
 pub(super) fn quoted(text: &str) -> String {
     let mut letters = text.chars();
@@ -63,12 +63,18 @@ pub(super) fn quoted(text: &str) -> String {
     format!("{short:?}")
 }
 
-pub(super) fn write(f: &mut fmt::Formatter<'_>, capture: &Capture) -> fmt::Result {
+/// Writes a whole capture: where it comes from, its facts, and what it has by path.
+pub(super) fn write<'a>(
+    f: &mut fmt::Formatter<'_>,
+    about: &str,
+    facts: &str,
+    entries: impl Iterator<Item = (&'a str, &'a Entry)>,
+) -> fmt::Result {
     writeln!(f, "{NAME} {VERSION}\n{ABOUT}")?;
-    write_content(f, capture.about.as_bytes())?;
+    write_content(f, about.as_bytes())?;
     writeln!(f, "{FACTS}")?;
-    write_content(f, capture.facts.as_bytes())?;
-    for (path, entry) in capture.entries() {
+    write_content(f, facts.as_bytes())?;
+    for (path, entry) in entries {
         match entry {
             Entry::File(content) => {
                 writeln!(f, "file {path}")?;
@@ -107,33 +113,6 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 /// What can be seen of bytes.
 fn picture(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
-}
-
-impl fmt::Display for ReadRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PermissionDenied => f.write_str("permission-denied"),
-            Self::NotRegular => f.write_str("not-a-regular-file"),
-            Self::TooLarge => f.write_str("too-large"),
-            Self::Errno(errno) => write!(f, "error-{errno}"),
-        }
-    }
-}
-
-impl ReadRefused {
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "permission-denied" => Some(Self::PermissionDenied),
-            "not-a-regular-file" => Some(Self::NotRegular),
-            "too-large" => Some(Self::TooLarge),
-            _ => {
-                let number = word.strip_prefix("error-")?;
-                let is_number = !number.starts_with(['0', '+']);
-                let errno = number.parse().ok().filter(|errno| is_number && (1..=LARGEST_ERRNO).contains(errno));
-                errno.map(Self::Errno)
-            }
-        }
-    }
 }
 
 /// The lines of a file, each a `&str` of plain characters.

@@ -1,0 +1,120 @@
+//! What a captured machine has at a path, and which paths and targets a capture can hold.
+//! Knows no file format.
+
+use std::fmt;
+
+/// The longest path in a capture, in bytes, and the most names in one. The kernel's own paths that
+/// hpt reads are far below both.
+pub(super) const LONGEST_PATH: usize = 512;
+pub(super) const DEEPEST_PATH: usize = 64;
+
+/// The most paths in a capture. A machine of 8192 CPUs has fewer.
+pub(super) const MOST_PATHS: usize = 1 << 18;
+
+/// What stands between the path of a link and its target, and therefore in no path.
+pub(super) const ARROW: &str = " -> ";
+
+/// What a captured machine has at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// A file, with its content.
+    File(Vec<u8>),
+    /// A file that could not be read.
+    Unreadable(ReadRefused),
+    /// A symbolic link, with its target. hpt follows no link of a capture.
+    Link(String),
+    /// Nothing. hpt looked for a file there.
+    Absent,
+}
+
+/// Why a file could not be read when its machine was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadRefused {
+    /// Reading it takes more rights.
+    PermissionDenied,
+    /// It is a folder, a device or a pipe.
+    NotRegular,
+    /// It is larger than 64 MiB.
+    TooLarge,
+    /// The kernel returned this error number. The common numbers mean the same on all
+    /// architectures that hpt supports.
+    Errno(u16),
+}
+
+/// Linux, include/linux/err.h, `MAX_ERRNO`.
+pub(super) const LARGEST_ERRNO: u16 = 4095;
+
+impl fmt::Display for ReadRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PermissionDenied => f.write_str("permission-denied"),
+            Self::NotRegular => f.write_str("not-a-regular-file"),
+            Self::TooLarge => f.write_str("too-large"),
+            Self::Errno(errno) => write!(f, "error-{errno}"),
+        }
+    }
+}
+
+impl ReadRefused {
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        match word {
+            "permission-denied" => Some(Self::PermissionDenied),
+            "not-a-regular-file" => Some(Self::NotRegular),
+            "too-large" => Some(Self::TooLarge),
+            _ => {
+                let number = word.strip_prefix("error-")?;
+                let is_number = !number.starts_with(['0', '+']);
+                let errno = number.parse().ok().filter(|errno| is_number && (1..=LARGEST_ERRNO).contains(errno));
+                errno.map(Self::Errno)
+            }
+        }
+    }
+}
+
+/// Whether a character stands in a capture as it is: it is a tab or can be seen, and neither turns
+/// the direction of writing around nor ends a line for any program.
+pub(super) const fn is_plain(letter: char) -> bool {
+    let is_control = matches!(letter, '\0'..='\u{8}' | '\u{a}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
+    let is_unseen = matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    !is_control && !is_unseen
+}
+
+/// Returns what is wrong with a path, if anything is.
+pub(super) fn wrong_with_path(path: &str) -> Option<&'static str> {
+    let is_odd = |name: &str| name.is_empty() || name == "." || name == "..";
+    if path.is_empty() {
+        Some("it is empty")
+    } else if path.starts_with('/') {
+        Some("it begins with a slash, and paths are relative to the machine's root")
+    } else if path.len() > LONGEST_PATH {
+        Some("it is longer than 512 bytes")
+    } else if path.split('/').count() > DEEPEST_PATH {
+        Some("it has more than 64 names")
+    } else if path.split('/').any(is_odd) {
+        Some("one of its names is empty, `.` or `..`")
+    } else if !path.chars().all(is_plain) || path.contains('\t') {
+        Some("it has a control character")
+    } else if path.starts_with(' ') || path.ends_with(' ') || path.contains(ARROW) {
+        Some("it begins or ends with a blank, or has an arrow in it")
+    } else {
+        None
+    }
+}
+
+/// Returns what is wrong with the target of a link, if anything is. It may lead anywhere: nothing
+/// follows it.
+pub(super) fn wrong_with_target(target: &str) -> Option<&'static str> {
+    if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
+        Some("the target is empty or longer than 4096 bytes")
+    } else if !target.chars().all(is_plain) || target.starts_with(' ') || target.ends_with(' ') {
+        Some("the target has a control character, or begins or ends with a blank")
+    } else {
+        None
+    }
+}
