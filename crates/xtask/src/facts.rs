@@ -357,7 +357,7 @@ fn is_a_variable(path: &Written, variables: &HashSet<String>) -> bool {
 }
 
 /// Whether an attribute says that what it belongs to is compiled for tests only.
-fn is_for_tests(attribute: &Attribute) -> bool {
+pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
         Meta::List(list) if list.path.is_ident("cfg") => {

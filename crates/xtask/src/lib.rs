@@ -4,6 +4,7 @@
 
 pub mod cycles;
 pub mod facts;
+pub mod figures;
 pub mod layers;
 pub mod program;
 pub mod rules;

@@ -9,7 +9,9 @@ use std::{
 };
 
 use xtask::{
-    Violation, cycles, layers,
+    Violation, cycles,
+    figures::Figures,
+    layers,
     program::Program,
     rules::{RULES, UNSAFE_FORBIDDEN, UNSAFE_PLACES},
     tree::Tree,
@@ -22,6 +24,7 @@ Usage: cargo xtask COMMAND
   layers   print the layers of each crate; fail on an import cycle or an import that the rules forbid
   unsafe   fail on unsafe code outside the places for it
   check    both
+  figures  print the size of the project: tracked files, the longest sources, lines of bash and awk
 
 The rules are in crates/xtask/src/rules.rs. Exit codes: 0 all is as it should be, 1 something is not, 2 wrong usage.
 ";
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         ["layers"] => (true, false),
         ["unsafe"] => (false, true),
         ["check"] => (true, true),
+        ["figures"] => return print_figures(),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -41,6 +45,16 @@ fn main() -> ExitCode {
     match run(layers, unsafe_code) {
         Ok(violations) if violations.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cargo xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn print_figures() -> ExitCode {
+    match Figures::of(Path::new(".")).and_then(|figures| write!(io::stdout(), "{figures}")) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cargo xtask: {error}");
             ExitCode::from(2)

@@ -127,7 +127,7 @@ pub const RULES: &[Rules] = &[
             &["rules", "unsafe_words", "violation", "written"],
             &["tokens"],
             &["facts"],
-            &["tree"],
+            &["figures", "tree"],
             &["program", "unsafe_code"],
             &["cycles", "layers"],
         ],
