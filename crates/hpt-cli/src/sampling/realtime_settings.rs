@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use hpt_core::{
+    host::KernelRelease,
     knobs::KnobError,
-    realtime::{self, Conduct, InForce},
+    realtime::{self, Conduct, FAIR_SERVER_SINCE, InForce},
 };
 use serde::Serialize;
 
@@ -38,13 +39,9 @@ pub(crate) struct RefusedSetting {
     pub(crate) reason: String,
 }
 
-/// From Linux 6.12 on.
+/// Whether the kernel of that release has fair servers. An unusual release counts as one without.
 pub(super) fn has_fair_server(release: &str) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (6, 12),
-        _ => false,
-    }
+    KernelRelease::parse(release).is_some_and(|release| release >= FAIR_SERVER_SINCE)
 }
 
 impl SettingsGuard {

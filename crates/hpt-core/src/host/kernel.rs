@@ -3,6 +3,44 @@
 
 use std::fmt;
 
+/// The first two numbers of a kernel's release: 6 and 12 of `6.12.41-v8+`. Later releases compare as
+/// greater.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::host::KernelRelease;
+///
+/// let release = KernelRelease::parse("6.12.41-v8+").expect("it begins with two numbers");
+/// assert!(release >= KernelRelease::new(6, 6) && release < KernelRelease::new(7, 0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelRelease {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl KernelRelease {
+    /// Returns the release with these two numbers.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+
+    /// Reads a release as `uname -r` prints it. Returns `None` where it does not begin with two
+    /// numbers.
+    #[must_use]
+    pub fn parse(release: &str) -> Option<Self> {
+        let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Some(Self { major, minor }),
+            _ => None,
+        }
+    }
+}
+
 /// The kernel's clock sources, as sysfs lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,7 +102,15 @@ impl fmt::Display for BootId {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{BootId, ClockSources};
+    use super::{BootId, ClockSources, KernelRelease};
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        let read = ["6.12.41-v8+", "6.1.0-50-arm64", "10.0"].map(KernelRelease::parse);
+        let expected = [(6, 12), (6, 1), (10, 0)].map(|(major, minor)| Some(KernelRelease::new(major, minor)));
+        assert_eq!(read, expected);
+        assert_eq!(["", "next", "6"].map(KernelRelease::parse), [None, None, None]);
+    }
 
     #[test]
     fn sources_are_listed_in_the_kernels_order() {

@@ -44,7 +44,7 @@ pub use self::{
     cpu_counts::{CountLine, count_lines, stolen_hundredths, waited_ns},
     cpu_list::CpuList,
     device_tree::{DeviceNode, Region},
-    kernel::{BootId, ClockSources},
+    kernel::{BootId, ClockSources, KernelRelease},
     kernel_log::{KernelLog, LogLine, LogUnreadable, NewLogLines},
     kernel_threads::KernelThread,
     perf::PerfEvents,

@@ -3,7 +3,11 @@
 
 use std::{fmt, time::Duration};
 
-use crate::host::{FAIR_SERVER, RT_RUNTIME};
+use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
+
+/// The first release with fair servers, which reserve a part of each CPU for ordinary threads. In it
+/// they replace the throttling that stopped real-time threads: Linux, kernel/sched/rt.c.
+pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 
 /// What the kernel keeps back from real-time threads, for the ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub use self::{
     error::RealtimeError,
     in_class::{Fifo, InClass},
     in_force::{Bandwidth, FairServer, InForce},
-    kept_back::KeptBack,
+    kept_back::{FAIR_SERVER_SINCE, KeptBack},
     machine::Conduct,
     memory::{LockedMemory, prefault_stack},
     pin_watch::{Absence, PinWatch},

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::{
     clock::Discipline,
     host::{
-        ArchTimer, Architecture, BootParameter, Cores, CpuList, FAIR_SERVER, Host, Interrupt, PerfEvents, RT_PERIOD,
-        RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
+        ArchTimer, Architecture, BootParameter, Cores, CpuList, FAIR_SERVER, Host, Interrupt, KernelRelease,
+        PerfEvents, RT_PERIOD, RT_RUNTIME, SYSTEM_TIMER, Situation, Stolen, Supply, Told, Zone,
     },
     knobs::{ClockSourceOutline, outline_clock_sources},
     realtime::{self, Limits},
@@ -20,8 +20,8 @@ pub(super) const CAP_SYS_ADMIN: u32 = 21;
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
     pub(super) architecture: Architecture,
-    /// The kernel's version and patch level.
-    pub(super) kernel: Option<(u32, u32)>,
+    /// `None` where the release does not begin with two numbers.
+    pub(super) kernel: Option<KernelRelease>,
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,
     pub(super) hypervisor: Option<String>,
@@ -73,7 +73,7 @@ impl MachineFacts {
         let registers = node.as_ref().and_then(|node| node.registers);
         Self {
             architecture: facts.architecture,
-            kernel: release(&facts.kernel_release),
+            kernel: KernelRelease::parse(&facts.kernel_release),
             kernel_release: facts.kernel_release.clone(),
             kernel_version: facts.kernel_version.clone(),
             hypervisor: host.runs_under(),
@@ -149,37 +149,5 @@ impl MachineFacts {
     /// Whether whoever looked has a capability; `None` where that is not told.
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
-    }
-}
-
-/// The first two numbers of `6.12.41-v8+`.
-fn release(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(version)), Some(Ok(patch_level))) => Some((version, patch_level)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::{any, proptest};
-
-    use super::release;
-
-    #[test]
-    fn a_release_begins_with_two_numbers() {
-        assert_eq!(
-            (release("6.12.41-v8+"), release("6.1.0-50-arm64"), release("10.0")),
-            (Some((6, 12)), Some((6, 1)), Some((10, 0)))
-        );
-        assert_eq!((release(""), release("next"), release("6")), (None, None, None));
-    }
-
-    proptest! {
-        #[test]
-        fn any_release_is_read_without_a_panic(text in any::<String>()) {
-            let _ = release(&text);
-        }
     }
 }

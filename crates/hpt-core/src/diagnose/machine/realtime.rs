@@ -4,7 +4,7 @@
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::{
     host::{Architecture, FAIR_SERVER, RT_RUNTIME, Told},
-    realtime::{CAP_IPC_LOCK, CAP_SYS_NICE},
+    realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, FAIR_SERVER_SINCE},
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -56,9 +56,6 @@ pub(super) const RULES: &[Rule] = &[
         judge: right_to_lock,
     },
 ];
-
-/// The fair server came with it, and what stopped real-time threads went: Linux 6.12, kernel/sched/rt.c.
-const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
 
 fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     let version = &facts.kernel_version;
