@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::{
     clock::Instant,
     sleep::{Interrupter, Sleeper, Woken},
+    units::saturating_nanos,
 };
 
 /// What becomes of periods whose beginning was missed because the work took too long.
@@ -153,7 +154,7 @@ struct Plan {
 
 /// What is waited for at `now` when `next` was due.
 fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
-    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    let period_ns = saturating_nanos(period);
     let late_ns = now.nanoseconds_since(next);
     let on_the_grid = Plan { deadline: next, skipped: 0, is_overrun: late_ns > 0 };
     match overrun {

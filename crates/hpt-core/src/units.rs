@@ -1,7 +1,13 @@
 //! Ticks, counter widths and frequencies: the quantities that everything else is said in.
 //! Converts nothing to time: `scale` does.
 
-use std::fmt;
+use std::{fmt, time::Duration};
+
+/// Returns the nanoseconds of a duration, and `u64::MAX` for more than 584 years.
+#[inline]
+pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The number of bits a counter has before it wraps, from 1 to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,7 +15,7 @@ use crate::{
     scale::Scale,
     source::{Nominal, Pair, Reference, Scope, SourceId, TimeSource},
     sys::process,
-    units::Frequency,
+    units::{Frequency, saturating_nanos},
 };
 
 /// Pairs in a row without progress of the reference after which it stands still. One that the kernel's tick moves takes hundreds of thousands.
@@ -172,7 +172,7 @@ pub fn calibrate_together(
     if let scope @ (Scope::Process | Scope::Thread | Scope::Core) = reference.info().scope {
         return all_fail(CalibrateError::ReferenceNotATimeCounter { id: id(), scope });
     }
-    let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    let window_ns = saturating_nanos(window);
     let mut collectors: Vec<_> = sources
         .iter()
         .map(|source| {

@@ -8,6 +8,7 @@ use crate::{
     clock::Instant,
     gpio::{Edge, Input, Output},
     source::{PosixClock, TimeSource},
+    units::saturating_nanos,
 };
 
 /// A longer wait is made in pieces, so that somebody can end it.
@@ -101,7 +102,7 @@ impl Wire for LoopBack<'_> {
             }
             Listening::Spinning => loop {
                 let edge = self.input.edge()?;
-                if edge.is_some() || self.now_ns().saturating_sub(since_ns) >= nanoseconds(at_most) {
+                if edge.is_some() || self.now_ns().saturating_sub(since_ns) >= saturating_nanos(at_most) {
                     return Ok(edge);
                 }
                 std::hint::spin_loop();
@@ -248,10 +249,6 @@ impl Ear {
     }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Drives the wire at `first`, and then at one moment after the other, each `period` after the last (a microsecond at least), to the other level each time, beginning with `level`. What
 /// came of it is handed to `each`, until that says no; an edge is waited for `timeout` long. `go_on` is asked in longer waits for an
 /// edge, and when the thread is roused.
@@ -271,7 +268,7 @@ pub fn gpio_edges(
     let mut ear = Ear::new();
     let mut level = level;
     let mut answer = Ok(());
-    let timeout_ns = nanoseconds(timeout);
+    let timeout_ns = saturating_nanos(timeout);
     wakes(first, period, Waiting::Parked, rouser, &go_on, |wake| match ear.one(wire, level, timeout_ns, &go_on) {
         Ok(None) => false,
         Ok(Some(heard)) => {
@@ -290,8 +287,8 @@ pub fn gpio_edges(
 mod tests {
     use std::{cell::Cell, collections::VecDeque, io, time::Duration};
 
-    use super::{Crossing, Ear, EdgeCounts, Heard, MOST_PENDING, PIECE, Rouser, Wire, gpio_edges, nanoseconds};
-    use crate::{clock::Instant, gpio::Edge};
+    use super::{Crossing, Ear, EdgeCounts, Heard, MOST_PENDING, PIECE, Rouser, Wire, gpio_edges};
+    use crate::{clock::Instant, gpio::Edge, units::saturating_nanos};
 
     /// A wire that does what a test wrote down. Each look at the clock takes a nanosecond.
     #[derive(Debug, Default)]
@@ -322,7 +319,7 @@ mod tests {
         }
 
         fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
-            let until_ns = since_ns + nanoseconds(at_most);
+            let until_ns = since_ns + saturating_nanos(at_most);
             match self.script.front() {
                 Some(&(after_ns, edge)) if self.driven_ns + after_ns <= until_ns => {
                     self.script.pop_front();
@@ -423,7 +420,7 @@ mod tests {
         };
         assert_eq!(Ear::new().one(&mut wire, true, 1_000 * SECOND_NS, go_on).expect("no error"), None);
         assert_eq!(asked.get(), 3);
-        assert!(wire.now_ns.get() < 1_000_000 + 4 * nanoseconds(PIECE));
+        assert!(wire.now_ns.get() < 1_000_000 + 4 * saturating_nanos(PIECE));
     }
 
     #[test]

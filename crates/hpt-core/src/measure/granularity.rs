@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     source::{Reference, TimeSource},
     stats::Steps,
-    units::Frequency,
+    units::{Frequency, saturating_nanos},
 };
 
 /// Enough steps to know the smallest.
@@ -41,7 +41,7 @@ pub fn granularity(
     longest: Duration,
 ) -> Option<Granularity> {
     let width = source.info().width;
-    let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+    let longest_ns = saturating_nanos(longest);
     let mut reference = Reference::new(reference);
     let start_ns = reference.now_ns();
     let mut steps = Steps::default();

@@ -9,7 +9,7 @@ use crate::{
     scale::Scale,
     source::TimeSource,
     stats::{Histogram, median},
-    units::{Frequency, Width},
+    units::{Frequency, Width, saturating_nanos},
 };
 
 /// The clock is looked at so often, and after so many reads of a source that stands still.
@@ -123,7 +123,7 @@ where
     S: TimeSource + ?Sized,
     C: Now + ?Sized,
 {
-    let above_ns = u64::try_from(above.as_nanos()).unwrap_or(u64::MAX);
+    let above_ns = saturating_nanos(above);
     let mut loop_ = Loop::new(source, frequency, clock, above_ns);
     let (mut asking, mut telling) = (Usual::new(), Usual::new());
     for _ in 0..FIRST_QUESTIONS {

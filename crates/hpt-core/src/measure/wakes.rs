@@ -15,6 +15,7 @@ use crate::{
         signals::{self, SignalSet},
         wait::{self, Till},
     },
+    units::saturating_nanos,
 };
 
 /// Who looks all the time asks so often whether to go on.
@@ -135,7 +136,7 @@ pub fn wakes(
     mut each: impl FnMut(Wake) -> bool,
 ) {
     let period = period.max(Duration::from_micros(1));
-    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    let period_ns = saturating_nanos(period);
     let mut deadline = first;
     let mut sleeper = sleeper(waiting);
     let _rousable = rouser.rouses(&sleeper);
@@ -247,7 +248,7 @@ fn moments_of_the_day(
     mut each: impl FnMut(Wake) -> bool,
 ) {
     let period = period.max(Duration::from_micros(1));
-    let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+    let period_ns = saturating_nanos(period);
     let (mut deadline, mut has_begun) = (first, false);
     loop {
         let mut clock_was_set = false;
@@ -268,7 +269,7 @@ fn moments_of_the_day(
         };
         has_begun = true;
         let late = woken.duration_since(deadline).unwrap_or_default();
-        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        let late_ns = saturating_nanos(late);
         let missed = if clock_was_set { 0 } else { late_ns / period_ns };
         let due = Instant::from_nanoseconds(now.as_nanoseconds().saturating_sub(late_ns));
         if !each(Wake { missed, clock_was_set, ..Wake::new(due, late_ns) }) {
@@ -444,7 +445,7 @@ pub fn cost_of_looking() -> (u64, Option<u64>) {
 pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     cost_of(SystemTime::now, |earlier, later| {
         let difference = later.duration_since(earlier).unwrap_or_default();
-        u64::try_from(difference.as_nanos()).unwrap_or(u64::MAX)
+        saturating_nanos(difference)
     })
 }
 

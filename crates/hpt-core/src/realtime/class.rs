@@ -4,7 +4,7 @@
 use std::{fmt, io, time::Duration};
 
 use super::limits::{CAP_SYS_NICE, Limits};
-use crate::sys::process::Scheduling;
+use crate::{sys::process::Scheduling, units::saturating_nanos};
 
 /// A real-time class of the scheduler. sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,6 @@ impl Class {
     }
 
     pub(super) fn scheduling(self, before: Scheduling) -> Scheduling {
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let none = Scheduling { runtime: 0, deadline: 0, period: 0, priority: 0, ..before };
         match self {
             Self::Fifo { priority } => Scheduling { policy: libc::SCHED_FIFO, priority: priority.into(), ..none },
@@ -66,9 +65,9 @@ impl Class {
                 policy: libc::SCHED_DEADLINE,
                 // Without it the thread could start no other.
                 flags: before.flags | libc::SCHED_FLAG_RESET_ON_FORK as u64,
-                runtime: ns(runtime),
-                deadline: ns(deadline),
-                period: ns(period),
+                runtime: saturating_nanos(runtime),
+                deadline: saturating_nanos(deadline),
+                period: saturating_nanos(period),
                 ..none
             },
         }

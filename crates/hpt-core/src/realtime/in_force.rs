@@ -11,6 +11,7 @@ use super::{
 use crate::{
     host::Host,
     sys::{process::Scheduling, wait},
+    units::saturating_nanos,
 };
 
 /// How much of each period real-time threads may have.
@@ -82,10 +83,9 @@ impl InForce {
         let deadline = scheduling.filter(|_| policy == Some(libc::SCHED_DEADLINE));
         let governors: BTreeSet<String> = cpus.iter().filter_map(|&cpu| machine::governor(host, cpu)).collect();
         let bandwidth = machine::microseconds(host, RT_RUNTIME).zip(machine::microseconds(host, RT_PERIOD));
-        let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let servers = cpus.iter().filter_map(|&cpu| {
             let (runtime, period) = machine::fair_server(host, cpu)?;
-            Some(FairServer { cpu, runtime_ns: ns(runtime), period_ns: ns(period) })
+            Some(FairServer { cpu, runtime_ns: saturating_nanos(runtime), period_ns: saturating_nanos(period) })
         });
         Self {
             policy: policy.map(|policy| name(policy).to_owned()),

@@ -25,6 +25,7 @@ use crate::{
         clock::ClockId,
         wait::{self, Till},
     },
+    units::saturating_nanos,
 };
 
 /// A reserve is no longer, whatever was learned: a host that takes milliseconds does not teach it milliseconds.
@@ -253,9 +254,9 @@ impl Sleeper {
                 // Once, and then a look at the clock: the kernel keeps to it also when it is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 if let Ok(late) = SystemTime::now().duration_since(until)
-                    && is_late_by_itself(nanoseconds(late), Instant::now().nanoseconds_since(due), reserve_ns)
+                    && is_late_by_itself(saturating_nanos(late), Instant::now().nanoseconds_since(due), reserve_ns)
                 {
-                    self.reserve.learn(length_ns, nanoseconds(late));
+                    self.reserve.learn(length_ns, saturating_nanos(late));
                 }
             } else {
                 let until = due.min(now + LOOK_AGAIN);
@@ -264,7 +265,7 @@ impl Sleeper {
             }
         };
         let late = match woken {
-            Woken::InTime { late } => Some(nanoseconds(late)),
+            Woken::InTime { late } => Some(saturating_nanos(late)),
             Woken::Interrupted { .. } => None,
         };
         self.last = Some(Slept { start, now: Instant::now(), spun_ns, late });
@@ -389,7 +390,7 @@ impl Done {
 }
 
 fn reserve(aim: Aim) -> Reserve {
-    Reserve::new(aim, nanoseconds(LONGEST_RESERVE))
+    Reserve::new(aim, saturating_nanos(LONGEST_RESERVE))
 }
 
 /// Whether a wait until `until` is over that began at `start`. A moment before its beginning is one of a clock that went back.
@@ -403,17 +404,13 @@ fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
-    clock_ns != 0 && left_ns > length_ns.saturating_add(nanoseconds(WENT_BACK))
+    clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
 /// Whether a wake-up a reserve before what was due, so late by the wall clock and so long past due by [`Instant`], was late by itself: where the clock was set
 /// forward meanwhile, it is late by that clock alone.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
-    late_ns.saturating_sub(past_due_ns) < reserve_ns + nanoseconds(LEAST_STEP)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
 }
 
 /// Wakes a [`Sleeper`], from another thread or from a signal handler.

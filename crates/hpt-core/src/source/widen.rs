@@ -338,7 +338,7 @@ mod tests {
     use super::{WidenError, Widened};
     use crate::{
         source::{Nominal, SourceId, SourceInfo, StatedBy, TimeSource},
-        units::{Frequency, Width},
+        units::{Frequency, Width, saturating_nanos},
     };
 
     /// True time in nanoseconds, seen as a counter of any width and rate.
@@ -389,7 +389,7 @@ mod tests {
             let truth = seen(&now_ns, 64, hertz, really);
             let above = truth.ticks().wrapping_sub(widened.ticks());
             for wait in waits {
-                let longest_ns = u64::try_from(widened.horizon().as_nanos()).unwrap_or(u64::MAX).min(1 << 50);
+                let longest_ns = saturating_nanos(widened.horizon()).min(1 << 50);
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
                 now_ns.fetch_add((longest_ns as f64 * wait) as u64, Ordering::Relaxed);
                 prop_assert_eq!(truth.ticks().wrapping_sub(widened.ticks()), above);
