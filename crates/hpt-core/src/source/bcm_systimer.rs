@@ -349,7 +349,10 @@ mod tests {
     use super::{Barrier, Counter, HIGH, LOW, LOW_ID, Registers, WIDE_ID, info};
     use crate::{
         host::Host,
-        source::{SelfTestFailure, SourceId, SourceInfo, TimeSource, self_test},
+        source::{
+            SelfTestFailure, SourceId, SourceInfo, TimeSource, self_test,
+            test_world::{WorldClock, ticks_after},
+        },
         units::Frequency,
     };
 
@@ -375,8 +378,7 @@ mod tests {
 
     impl Registers for Moving<'_> {
         fn read_u32(&self, offset: usize) -> u32 {
-            let now_ns = self.now_ns.fetch_add(self.read_ns, Ordering::Relaxed);
-            let ticks = u128::from(now_ns) * u128::from(self.ticks_per_ms) / 1_000_000;
+            let ticks = ticks_after(self.now_ns, self.read_ns, self.ticks_per_ms);
             let half = if offset == HIGH { ticks >> 32 } else { ticks };
             u32::try_from(half & u128::from(u32::MAX)).expect("masked")
         }
@@ -388,20 +390,6 @@ mod tests {
     #[derive(Debug)]
     struct Low<'a>(Counter<Moving<'a>>);
     time_source!(Low<'_>, low);
-
-    /// The clock of the same world.
-    #[derive(Debug)]
-    struct WorldClock<'a>(&'a AtomicU64, SourceInfo);
-
-    impl TimeSource for WorldClock<'_> {
-        fn ticks(&self) -> u64 {
-            self.0.fetch_add(50, Ordering::Relaxed)
-        }
-
-        fn info(&self) -> &SourceInfo {
-            &self.1
-        }
-    }
 
     fn counter<R: Registers>(registers: R, id: SourceId) -> Counter<R> {
         let node = crate::host::DeviceNode::unreachable("/soc/timer");
@@ -460,7 +448,7 @@ mod tests {
     fn the_timer_passes_its_self_test_also_across_a_wrap() {
         for start_ns in [0, (1_u64 << 32) * 1_000 - 300_000] {
             let now_ns = AtomicU64::new(start_ns);
-            let clock = WorldClock(&now_ns, crate::testing::ManualSource::nanoseconds("world").info().clone());
+            let clock = WorldClock::of(&now_ns);
             self_test(&Wide(counter(moving(&now_ns, 1_000), WIDE_ID)), &clock).expect("both words");
             now_ns.store(start_ns, Ordering::Relaxed);
             self_test(&Low(counter(moving(&now_ns, 1_000), LOW_ID)), &clock).expect("the low word");
@@ -470,7 +458,7 @@ mod tests {
     #[test]
     fn another_page_is_found_out() {
         let now_ns = AtomicU64::new(0);
-        let clock = WorldClock(&now_ns, crate::testing::ManualSource::nanoseconds("world").info().clone());
+        let clock = WorldClock::of(&now_ns);
         let stuck = self_test(&Low(counter(moving(&now_ns, 0), LOW_ID)), &clock);
         assert!(matches!(stuck, Err(SelfTestFailure::StandsStill { .. })), "{stuck:?}");
         let another = self_test(&Low(counter(moving(&now_ns, 250_000), LOW_ID)), &clock);

@@ -406,8 +406,10 @@ mod tests {
     };
     use crate::{
         host::{Facts, Host},
-        source::{SelfTestFailure, SourceInfo, TimeSource, Unavailable, Widened, self_test},
-        testing::ManualSource,
+        source::{
+            SelfTestFailure, SourceInfo, TimeSource, Unavailable, Widened, self_test,
+            test_world::{WorldClock, ticks_after},
+        },
         units::Frequency,
     };
 
@@ -426,8 +428,7 @@ mod tests {
 
     impl Registers for Moving<'_> {
         fn read_u32(&self, offset: usize) -> u32 {
-            let now_ns = self.now_ns.fetch_add(self.read_ns, Ordering::Relaxed);
-            let ticks = u128::from(now_ns) * u128::from(self.ticks_per_ms) / 1_000_000;
+            let ticks = ticks_after(self.now_ns, self.read_ns, self.ticks_per_ms);
             let word = |bits: u128| u32::try_from(bits & u128::from(u32::MAX)).expect("masked");
             match offset {
                 CAPABILITY => self.capability,
@@ -444,24 +445,6 @@ mod tests {
     #[derive(Debug)]
     struct Source<'a>(Counter<Moving<'a>>);
     time_source!(Source<'_>);
-
-    /// The clock of the same world.
-    #[derive(Debug)]
-    struct WorldClock<'a>(&'a AtomicU64, SourceInfo);
-
-    impl TimeSource for WorldClock<'_> {
-        fn ticks(&self) -> u64 {
-            self.0.fetch_add(50, Ordering::Relaxed)
-        }
-
-        fn info(&self) -> &SourceInfo {
-            &self.1
-        }
-    }
-
-    fn clock(now_ns: &AtomicU64) -> WorldClock<'_> {
-        WorldClock(now_ns, ManualSource::nanoseconds("world").info().clone())
-    }
 
     fn intel(now_ns: &AtomicU64) -> Moving<'_> {
         Moving { now_ns, capability: INTEL.0, period_fs: INTEL.1, ticks_per_ms: 14_318, read_ns: 500 }
@@ -535,7 +518,7 @@ mod tests {
     fn the_counter_passes_its_self_test_and_another_page_does_not() {
         let test = |page| {
             let Moving { now_ns, .. } = page;
-            self_test(&Source(Counter::over(page, LOW_ID).expect("an HPET")), &clock(now_ns))
+            self_test(&Source(Counter::over(page, LOW_ID).expect("an HPET")), &WorldClock::of(now_ns))
         };
         let now_ns = AtomicU64::new(0);
         test(intel(&now_ns)).expect("as fast as it states");
@@ -555,10 +538,10 @@ mod tests {
         let now_ns = AtomicU64::new(299_968_600_000);
         let page = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
         let narrow = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
-        self_test(&narrow, &clock(&now_ns)).expect("as fast as it states");
+        self_test(&narrow, &WorldClock::of(&now_ns)).expect("as fast as it states");
         // What it counts in five minutes, at its stated rate, is more than it can show.
         assert!(narrow.ticks() < 1 << 24, "it has wrapped");
-        let wide = Widened::by(narrow, clock(&now_ns)).expect("a steady counter");
+        let wide = Widened::by(narrow, WorldClock::of(&now_ns)).expect("a steady counter");
         let first = wide.ticks();
         for _ in 0..10 {
             now_ns.fetch_add(100_000_000_000, Ordering::Relaxed);

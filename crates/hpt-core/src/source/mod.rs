@@ -26,6 +26,8 @@ mod rights;
 mod rtc;
 mod select;
 mod self_test;
+#[cfg(test)]
+mod test_world;
 mod tested;
 mod time_source;
 mod tsc;

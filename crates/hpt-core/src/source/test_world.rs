@@ -1,0 +1,38 @@
+//! A world for the tests of device counters: true time, which passes while it is read.
+//! Knows no device.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{SourceInfo, TimeSource};
+use crate::testing::ManualSource;
+
+/// Nanoseconds that a reading of the world's clock takes.
+const CLOCK_READ_NS: u64 = 50;
+
+/// Returns the ticks of a counter at true time, and lets the time of a reading pass.
+pub(super) fn ticks_after(now_ns: &AtomicU64, read_ns: u64, ticks_per_ms: u64) -> u128 {
+    u128::from(now_ns.fetch_add(read_ns, Ordering::Relaxed)) * u128::from(ticks_per_ms) / 1_000_000
+}
+
+/// The clock of the world.
+#[derive(Debug)]
+pub(super) struct WorldClock<'a> {
+    now_ns: &'a AtomicU64,
+    info: SourceInfo,
+}
+
+impl<'a> WorldClock<'a> {
+    pub(super) fn of(now_ns: &'a AtomicU64) -> Self {
+        Self { now_ns, info: ManualSource::nanoseconds("world").info().clone() }
+    }
+}
+
+impl TimeSource for WorldClock<'_> {
+    fn ticks(&self) -> u64 {
+        self.now_ns.fetch_add(CLOCK_READ_NS, Ordering::Relaxed)
+    }
+
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+}
