@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
 /// GPIO_MAX_NAME_SIZE, GPIO_V2_LINES_MAX and GPIO_V2_LINE_NUM_ATTRS_MAX. Linux, include/uapi/linux/gpio.h.
 const NAME: usize = 32;
 const LINES: usize = 64;
@@ -279,14 +281,7 @@ pub(crate) struct Line {
 
 impl Line {
     fn do_not_wait_in_read(&self) -> io::Result<()> {
-        // SAFETY: reads no further argument. fcntl(2), F_GETFL.
-        let flags = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL) };
-        if flags < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: takes a number. fcntl(2), F_SETFL.
-        let answer = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        Ok(fcntl_setfl(&self.file, fcntl_getfl(&self.file)? | OFlags::NONBLOCK)?)
     }
 
     /// Makes something else of the line.
