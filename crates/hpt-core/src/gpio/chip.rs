@@ -11,7 +11,7 @@ use super::{
     GpioError, LineName, error,
     name::{Which, similar},
 };
-use crate::sys::gpio::{Device, LineInfo, flag};
+use crate::sys::gpio::{Device, LineFlags, LineInfo};
 
 const DEVICES: &str = "/dev";
 const PREFIX: &str = "gpiochip";
@@ -91,15 +91,15 @@ pub struct LineState {
 
 impl LineState {
     fn of(offset: u32, info: &LineInfo) -> Self {
-        let told = |text: String| Some(text).filter(|text| !text.is_empty());
-        let has = |flag: u64| info.flags & flag != 0;
+        let told = |text| Some(String::from(text)).filter(|text| !text.is_empty());
+        let has = |flag| info.flags.contains(flag);
         Self {
             offset,
-            name: told(info.name()),
-            direction: if has(flag::OUTPUT) { Direction::Output } else { Direction::Input },
-            is_used: has(flag::USED),
-            consumer: told(info.consumer()),
-            is_active_low: has(flag::ACTIVE_LOW),
+            name: told(&info.name),
+            direction: if has(LineFlags::OUTPUT) { Direction::Output } else { Direction::Input },
+            is_used: has(LineFlags::USED),
+            consumer: told(&info.consumer),
+            is_active_low: has(LineFlags::ACTIVE_LOW),
         }
     }
 }
@@ -122,7 +122,13 @@ impl Chip {
             Some(libc::ENOTTY | libc::EINVAL | libc::ENOSYS) => not_a_chip(),
             _ => GpioError::Chip { path: path.to_owned(), cause },
         })?;
-        Ok(Self { device, path: path.to_owned(), name: info.name(), label: info.label(), lines: info.lines })
+        Ok(Self {
+            device,
+            path: path.to_owned(),
+            name: (&info.name).into(),
+            label: (&info.label).into(),
+            lines: info.num_lines,
+        })
     }
 
     /// Its device.

@@ -189,7 +189,7 @@ impl Facts {
     /// The facts of the machine at hand, as the calling thread sees them.
     #[must_use]
     pub fn live() -> Self {
-        let (kernel_release, kernel_version) = process::kernel_names().unwrap_or_default();
+        let (kernel_release, kernel_version) = process::kernel_names();
         Self {
             architecture: Architecture::HERE,
             kernel_release,

@@ -130,7 +130,7 @@ fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
         .collect()
 }
 
-/// Letters to insert, delete or replace to get from `a` to `b`. Fifteen lines here save the library a dependency.
+/// Letters to insert, delete or replace to get from `a` to `b`. These lines save the library a dependency: see docs/design.md.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, from) in a.chars().enumerate() {

@@ -5,8 +5,12 @@ use std::{
     fs::File,
     io,
     ops::{Deref, DerefMut},
-    os::fd::AsRawFd,
     process,
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
 };
 
 /// An open file that this process alone has locked. Dropping it unlocks the file.
@@ -21,12 +25,11 @@ pub(crate) struct FileLock {
 
 /// Locks `file`, or returns `None` where another open file description has the lock.
 pub(crate) fn try_lock(file: File) -> io::Result<Option<FileLock>> {
-    // SAFETY: takes a file that is open and two flags. flock(2).
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(Some(FileLock { file, holder: process::id() }));
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(FileLock { file, holder: process::id() })),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(refused) => Err(refused.into()),
     }
-    let refused = io::Error::last_os_error();
-    if refused.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(refused) }
 }
 
 impl Drop for FileLock {
@@ -35,8 +38,8 @@ impl Drop for FileLock {
         if self.holder != process::id() {
             return;
         }
-        // SAFETY: takes a file that is open and a flag. flock(2). A failure leaves the lock to the close that follows.
-        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+        // A failure leaves the lock to the close that follows.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 

@@ -3,150 +3,36 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
-    os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd},
-        unix::fs::OpenOptionsExt,
-    },
+    io,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
     time::Duration,
 };
 
-/// GPIO_MAX_NAME_SIZE, GPIO_V2_LINES_MAX and GPIO_V2_LINE_NUM_ATTRS_MAX. Linux, include/uapi/linux/gpio.h.
-const NAME: usize = 32;
-const LINES: usize = 64;
-const ATTRIBUTES: usize = 10;
+pub(crate) use gpiocdev_uapi::v2::{ChipInfo, LineFlags, LineInfo};
+use gpiocdev_uapi::{
+    Error,
+    v2::{
+        LineConfig, LineEdgeEvent, LineEdgeEventKind, LineRequest, LineValues, Offsets, get_chip_info, get_line,
+        get_line_info, get_line_values, read_event, set_line_config, set_line_values,
+    },
+};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// GPIO_V2_LINE_FLAG_…, of what a line is and of what it is to be. Linux, include/uapi/linux/gpio.h, `enum gpio_v2_line_flag`.
-pub(crate) mod flag {
-    pub(crate) const USED: u64 = 1 << 0;
-    pub(crate) const ACTIVE_LOW: u64 = 1 << 1;
-    pub(crate) const INPUT: u64 = 1 << 2;
-    pub(crate) const OUTPUT: u64 = 1 << 3;
-    pub(crate) const EDGE_RISING: u64 = 1 << 4;
-    pub(crate) const EDGE_FALLING: u64 = 1 << 5;
-}
-
-/// GPIO_V2_LINE_ATTR_ID_OUTPUT_VALUES. Linux, include/uapi/linux/gpio.h, `enum gpio_v2_line_attr_id`.
-const OUTPUT_VALUES: u32 = 2;
-/// GPIO_V2_LINE_EVENT_RISING_EDGE. Linux, include/uapi/linux/gpio.h, `enum gpio_v2_line_event_id`.
-const RISING_EDGE: u32 = 1;
-
-/// `struct gpiochip_info`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ChipInfo {
-    name: [u8; NAME],
-    label: [u8; NAME],
-    pub(crate) lines: u32,
-}
-
-/// `struct gpio_v2_line_attribute`: a number, and one of three things that 64 bits hold.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Attribute {
-    id: u32,
-    padding: u32,
-    values: u64,
-}
-
-/// `struct gpio_v2_line_config_attribute`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct ConfigAttribute {
-    attribute: Attribute,
-    mask: u64,
-}
-
-/// `struct gpio_v2_line_config`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Config {
-    flags: u64,
-    attributes_used: u32,
-    padding: [u32; 5],
-    attributes: [ConfigAttribute; ATTRIBUTES],
-}
-
-/// `struct gpio_v2_line_request`.
-#[repr(C)]
-struct Request {
-    offsets: [u32; LINES],
-    consumer: [u8; NAME],
-    config: Config,
-    lines: u32,
-    event_buffer_size: u32,
-    padding: [u32; 5],
-    descriptor: i32,
-}
-
-/// `struct gpio_v2_line_info`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LineInfo {
-    name: [u8; NAME],
-    consumer: [u8; NAME],
-    offset: u32,
-    attributes_used: u32,
-    pub(crate) flags: u64,
-    attributes: [Attribute; ATTRIBUTES],
-    padding: [u32; 4],
-}
-
-/// `struct gpio_v2_line_values`: levels, and of which of the requested lines.
-#[repr(C)]
-struct Values {
-    bits: u64,
-    mask: u64,
-}
-
-/// The size of `struct gpio_v2_line_event`, which is read(2), and where in it the time, the kind and the line's own number stand.
-const EVENT: usize = 48;
-const EVENT_TIME: usize = 0;
-const EVENT_KIND: usize = 8;
-const EVENT_NUMBER: usize = 20;
-
-/// Numbers that have the size of the structure in them. Linux, include/uapi/linux/gpio.h.
-const MAGIC: u32 = 0xb4;
-const GPIO_GET_CHIPINFO: libc::Ioctl = libc::_IOR::<ChipInfo>(MAGIC, 0x01);
-const GPIO_V2_GET_LINEINFO: libc::Ioctl = libc::_IOWR::<LineInfo>(MAGIC, 0x05);
-const GPIO_V2_GET_LINE: libc::Ioctl = libc::_IOWR::<Request>(MAGIC, 0x07);
-const GPIO_V2_LINE_SET_CONFIG: libc::Ioctl = libc::_IOWR::<Config>(MAGIC, 0x0d);
-const GPIO_V2_LINE_GET_VALUES: libc::Ioctl = libc::_IOWR::<Values>(MAGIC, 0x0e);
-const GPIO_V2_LINE_SET_VALUES: libc::Ioctl = libc::_IOWR::<Values>(MAGIC, 0x0f);
-const _: () = assert!(size_of::<ChipInfo>() == 0x44, "as the kernel lays it out");
-const _: () = assert!(size_of::<Config>() == 0x110, "as the kernel lays it out");
-const _: () = assert!(size_of::<Request>() == 0x250, "as the kernel lays it out");
+// The crate's own flags are a type whose layout it does not promise.
+const _: () = assert!(size_of::<LineConfig>() == 0x110, "as the kernel lays it out");
+const _: () = assert!(size_of::<LineRequest>() == 0x250, "as the kernel lays it out");
 const _: () = assert!(size_of::<LineInfo>() == 0x100, "as the kernel lays it out");
-const _: () = assert!(size_of::<Values>() == 0x10, "as the kernel lays it out");
-// With 64 bits aligned to as many on every machine, as the kernel's __aligned_u64 is.
-const _: () = assert!(std::mem::offset_of!(Request, config) == 0x120, "as the kernel lays it out");
-const _: () = assert!(std::mem::offset_of!(Request, descriptor) == 0x24c, "as the kernel lays it out");
 const _: () = assert!(std::mem::offset_of!(LineInfo, flags) == 0x48, "as the kernel lays it out");
 
-/// The text before the first zero.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
+/// The number of words of an event.
+const WORDS: usize = size_of::<LineEdgeEvent>() / size_of::<u64>();
 
-impl ChipInfo {
-    pub(crate) fn name(&self) -> String {
-        text(&self.name)
-    }
-
-    pub(crate) fn label(&self) -> String {
-        text(&self.label)
-    }
-}
-
-impl LineInfo {
-    pub(crate) fn name(&self) -> String {
-        text(&self.name)
-    }
-
-    pub(crate) fn consumer(&self) -> String {
-        text(&self.consumer)
+/// The kernel's answer as an error of the standard library.
+fn answer(error: Error) -> io::Error {
+    match error {
+        Error::Os(number) => io::Error::from_raw_os_error(number.0),
+        Error::UnderRead(_) => io::ErrorKind::UnexpectedEof.into(),
     }
 }
 
@@ -164,18 +50,16 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    fn config(self) -> Config {
+    fn config(self) -> LineConfig {
         let flags = match self {
-            Self::AsItIs => 0,
-            Self::Output(_) => flag::OUTPUT,
-            Self::Input => flag::INPUT,
-            Self::Edges => flag::INPUT | flag::EDGE_RISING | flag::EDGE_FALLING,
+            Self::AsItIs => LineFlags::empty(),
+            Self::Output(_) => LineFlags::OUTPUT,
+            Self::Input => LineFlags::INPUT,
+            Self::Edges => LineFlags::INPUT | LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING,
         };
-        let mut config = Config { flags, ..Config::default() };
+        let mut config = LineConfig { flags, ..LineConfig::default() };
         if let Self::Output(level) = self {
-            config.attributes_used = 1;
-            let attribute = Attribute { id: OUTPUT_VALUES, padding: 0, values: level.into() };
-            config.attributes[0] = ConfigAttribute { attribute, mask: 1 };
+            config.add_values(&LineValues::from_slice(&[level]));
         }
         config
     }
@@ -215,11 +99,7 @@ impl Device {
     ///
     /// ENOTTY of a file of another kind, ENODEV of a chip that was taken away.
     pub(crate) fn info(&self) -> io::Result<ChipInfo> {
-        let mut info = ChipInfo::default();
-        // SAFETY: the number has the size of `info`, which the kernel fills; a file of another kind answers ENOTTY. Linux, drivers/gpio/gpiolib-cdev.c,
-        // `chipinfo_get`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_GET_CHIPINFO, &raw mut info) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+        get_chip_info(&self.file).map_err(answer)
     }
 
     /// What a line is and who has it. That does not touch it.
@@ -228,10 +108,7 @@ impl Device {
     ///
     /// EINVAL of a line that is not there, and of a kernel without this call.
     pub(crate) fn line(&self, offset: u32) -> io::Result<LineInfo> {
-        let mut info = LineInfo { offset, ..LineInfo::default() };
-        // SAFETY: the number has the size of `info`, of which the kernel reads the offset and fills all. Linux, drivers/gpio/gpiolib-cdev.c, `lineinfo_get`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_V2_GET_LINEINFO, &raw mut info) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+        get_line_info(&self.file, offset).map_err(answer)
     }
 
     /// Requests a line under a name, for as long as the answer lives.
@@ -240,32 +117,14 @@ impl Device {
     ///
     /// EBUSY of a line that somebody has, ENXIO or ENODEV of edges that nobody tells.
     pub(crate) fn request(&self, offset: u32, consumer: &str, what: Use) -> io::Result<Line> {
-        let mut request = Request {
-            offsets: [0; LINES],
-            consumer: [0; NAME],
+        let request = LineRequest {
+            offsets: Offsets::from_slice(&[offset]),
+            consumer: consumer.into(),
             config: what.config(),
-            lines: 1,
-            event_buffer_size: 0,
-            padding: [0; 5],
-            descriptor: -1,
+            num_lines: 1,
+            ..LineRequest::default()
         };
-        request.offsets[0] = offset;
-        // The last byte stays zero.
-        for (to, from) in request.consumer[..NAME - 1].iter_mut().zip(consumer.bytes()) {
-            *to = from;
-        }
-        // SAFETY: the number has the size of `request`, which the kernel reads, and fills in the descriptor of. Linux, drivers/gpio/gpiolib-cdev.c,
-        // `linereq_create`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_V2_GET_LINE, &raw mut request) };
-        if answer < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if request.descriptor < 0 {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        }
-        // SAFETY: the kernel made this descriptor for this call, and nobody else knows it. OwnedFd::from_raw_fd.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(request.descriptor) };
-        let line = Line { file: descriptor.into() };
+        let line = Line { file: get_line(&self.file, request).map_err(answer)? };
         line.do_not_wait_in_read()?;
         Ok(line)
     }
@@ -279,14 +138,7 @@ pub(crate) struct Line {
 
 impl Line {
     fn do_not_wait_in_read(&self) -> io::Result<()> {
-        // SAFETY: reads no further argument. fcntl(2), F_GETFL.
-        let flags = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL) };
-        if flags < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: takes a number. fcntl(2), F_SETFL.
-        let answer = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        Ok(fcntl_setfl(&self.file, fcntl_getfl(&self.file)? | OFlags::NONBLOCK)?)
     }
 
     /// Makes something else of the line.
@@ -295,10 +147,7 @@ impl Line {
     ///
     /// What the driver answers.
     pub(crate) fn change(&self, what: Use) -> io::Result<()> {
-        let mut config = what.config();
-        // SAFETY: the number has the size of `config`, which the kernel reads. Linux, drivers/gpio/gpiolib-cdev.c, `linereq_set_config`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_V2_LINE_SET_CONFIG, &raw mut config) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        set_line_config(&self.file, what.config()).map_err(answer)
     }
 
     /// The line's level.
@@ -307,11 +156,9 @@ impl Line {
     ///
     /// What the driver answers.
     pub(crate) fn level(&self) -> io::Result<bool> {
-        let mut values = Values { bits: 0, mask: 1 };
-        // SAFETY: the number has the size of `values`, of which the kernel reads the mask and fills the bits. Linux, drivers/gpio/gpiolib-cdev.c,
-        // `linereq_get_values`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_V2_LINE_GET_VALUES, &raw mut values) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(values.bits & 1 == 1) }
+        let mut values = LineValues { bits: 0, mask: 1 };
+        get_line_values(&self.file, &mut values).map_err(answer)?;
+        Ok(values.bits & 1 == 1)
     }
 
     /// Drives the line to this level.
@@ -321,10 +168,7 @@ impl Line {
     /// EPERM where it is no output; what the driver answers.
     #[inline]
     pub(crate) fn set(&self, level: bool) -> io::Result<()> {
-        let mut values = Values { bits: level.into(), mask: 1 };
-        // SAFETY: the number has the size of `values`, which the kernel reads. Linux, drivers/gpio/gpiolib-cdev.c, `linereq_set_values`.
-        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), GPIO_V2_LINE_SET_VALUES, &raw mut values) };
-        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        set_line_values(&self.file, &LineValues { bits: level.into(), mask: 1 }).map_err(answer)
     }
 
     /// Waits in the kernel until an edge is there to be read, for whole milliseconds at most. A signal may end it earlier.
@@ -355,21 +199,21 @@ impl Line {
     /// What read(2) answers, but that there is none.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
-        let mut bytes = [0; EVENT];
-        match (&self.file).read(&mut bytes) {
-            Ok(EVENT) => Ok(Some(Event::from_bytes(&bytes))),
-            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
-            Err(error) => Err(error),
+        let mut words = [0; WORDS];
+        match read_event(&self.file, &mut words) {
+            Ok(read) => Event::from_words(&words[..read]).map(Some),
+            Err(Error::Os(number)) if matches!(number.0, libc::EAGAIN | libc::EINTR) => Ok(None),
+            Err(error) => Err(answer(error)),
         }
     }
 }
 
 impl Event {
-    fn from_bytes(bytes: &[u8; EVENT]) -> Self {
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let time = bytes[EVENT_TIME..EVENT_KIND].try_into().expect("eight bytes");
-        Self { at_ns: u64::from_ne_bytes(time), rising: word(EVENT_KIND) == RISING_EDGE, number: word(EVENT_NUMBER) }
+    #[inline]
+    fn from_words(words: &[u64]) -> io::Result<Self> {
+        let event = LineEdgeEvent::from_slice(words).map_err(answer)?;
+        let rising = event.kind == LineEdgeEventKind::RisingEdge as u32;
+        Ok(Self { at_ns: event.timestamp_ns, rising, number: event.line_seqno })
     }
 }
 
@@ -377,7 +221,9 @@ impl Event {
 mod tests {
     use std::{path::Path, time::Duration};
 
-    use super::{Device, EVENT, Event, Line, Use, flag, text};
+    use gpiocdev_uapi::v2::LineAttributeValue;
+
+    use super::{Device, Event, Line, LineFlags, Use, WORDS};
 
     #[test]
     fn a_file_that_is_no_chip_is_an_error() {
@@ -409,35 +255,32 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_read_from_its_bytes() {
-        let mut bytes = [0_u8; EVENT];
-        bytes[..8].copy_from_slice(&1_234_567_890_123_u64.to_ne_bytes());
-        bytes[8..12].copy_from_slice(&2_u32.to_ne_bytes());
-        bytes[12..16].copy_from_slice(&17_u32.to_ne_bytes());
-        bytes[16..20].copy_from_slice(&5_u32.to_ne_bytes());
-        bytes[20..24].copy_from_slice(&7_u32.to_ne_bytes());
-        let event = Event::from_bytes(&bytes);
-        assert_eq!(event, Event { at_ns: 1_234_567_890_123, rising: false, number: 7 });
-        bytes[8] = 1;
-        assert!(cfg!(target_endian = "big") || Event::from_bytes(&bytes).rising);
+    fn an_event_is_read_from_its_words() {
+        // Two fields to a word: kind and offset, number of the request and of the line.
+        let two = |first: u32, second: u32| {
+            let (first, second) = (first.to_ne_bytes(), second.to_ne_bytes());
+            u64::from_ne_bytes(std::array::from_fn(|at| if at < 4 { first[at] } else { second[at - 4] }))
+        };
+        let mut words = [1_234_567_890_123, two(2, 17), two(5, 7), 0, 0, 0];
+        let falling = Event { at_ns: 1_234_567_890_123, rising: false, number: 7 };
+        assert_eq!(Event::from_words(&words).expect("a whole event"), falling);
+        words[1] = two(1, 17);
+        assert_eq!(Event::from_words(&words).expect("a whole event"), Event { rising: true, ..falling });
+        assert!(Event::from_words(&words[..WORDS - 1]).is_err());
     }
 
     #[test]
     fn an_output_is_given_its_level_with_its_direction() {
         let config = Use::Output(true).config();
-        assert_eq!((config.flags, config.attributes_used), (flag::OUTPUT, 1));
-        assert_eq!((config.attributes[0].attribute.id, config.attributes[0].attribute.values), (2, 1));
-        assert_eq!(config.attributes[0].mask, 1);
-        assert_eq!(Use::Output(false).config().attributes[0].attribute.values, 0);
-        assert_eq!((Use::AsItIs.config().flags, Use::AsItIs.config().attributes_used), (0, 0));
-        assert_eq!(Use::Edges.config().flags, flag::INPUT | flag::EDGE_RISING | flag::EDGE_FALLING);
-    }
-
-    #[test]
-    fn a_name_ends_at_the_first_zero() {
-        assert_eq!(
-            (text(b"GPIO17\0\0xx"), text(b"full"), text(b"\0")),
-            ("GPIO17".to_owned(), "full".to_owned(), String::new())
-        );
+        assert_eq!((config.flags, config.num_attrs), (LineFlags::OUTPUT, 1));
+        let values = |level| {
+            let attribute = *Use::Output(level).config().attr(0);
+            (attribute.attr.to_value(), attribute.mask)
+        };
+        assert_eq!(values(true), (Some(LineAttributeValue::Values(1)), 1));
+        assert_eq!(values(false), (Some(LineAttributeValue::Values(0)), 1));
+        assert_eq!((Use::AsItIs.config().flags, Use::AsItIs.config().num_attrs), (LineFlags::empty(), 0));
+        let edges = LineFlags::EDGE_RISING | LineFlags::EDGE_FALLING;
+        assert_eq!(Use::Edges.config().flags, LineFlags::INPUT | edges);
     }
 }

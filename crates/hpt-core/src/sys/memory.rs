@@ -3,18 +3,16 @@
 
 use std::{io, mem::MaybeUninit};
 
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
+
 /// Keeps all pages of the process in memory, those it has and those it will have.
 pub(crate) fn lock_all() -> io::Result<()> {
-    // SAFETY: takes two flags; pages are read in and stay, nothing of them changes. mlockall(2).
-    let answer = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
 /// Lets them go again.
 pub(crate) fn unlock_all() -> io::Result<()> {
-    // SAFETY: takes no argument; pages may be written out again, nothing of them changes. munlockall(2).
-    let answer = unsafe { libc::munlockall() };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(munlockall()?)
 }
 
 /// The lowest address that the calling thread's stack may grow to; `None` where the C library does not tell.

@@ -2,11 +2,16 @@
 //! Keeps nothing to be restored: `realtime` does.
 
 use std::{
-    ffi::{CStr, CString},
+    ffi::CStr,
     io,
     os::unix::process::CommandExt,
     process::{Child, Command},
     time::Duration,
+};
+
+use rustix::{
+    process::{TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability},
+    thread::{sched_getaffinity, sched_setaffinity},
 };
 
 use super::signals::{SignalSet, ignore};
@@ -21,26 +26,21 @@ pub(crate) enum TscPermission {
 }
 
 pub(crate) fn tsc_permission() -> TscPermission {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: PR_GET_TSC writes one int to the address given. prctl(2).
-    let answer = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    match (answer, mode) {
-        (0, libc::PR_TSC_ENABLE) => TscPermission::Enabled,
-        (0, _) => TscPermission::Forbidden,
-        _ => TscPermission::Unknown,
+    match time_stamp_counter_readability() {
+        Ok(TimeStampCounterReadability::Readable) => TscPermission::Enabled,
+        Ok(TimeStampCounterReadability::RaiseSIGSEGV) => TscPermission::Forbidden,
+        Err(_) => TscPermission::Unknown,
     }
 }
 
 /// Lets this thread, and those it starts, read the TSC again.
 pub(crate) fn permit_tsc() -> io::Result<()> {
-    // SAFETY: PR_SET_TSC takes a number; PR_TSC_ENABLE is one it knows. prctl(2).
-    let answer = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
-    succeeded(answer)
+    Ok(set_time_stamp_counter_readability(TimeStampCounterReadability::Readable)?)
 }
 
 /// A set of CPUs as the kernel takes it.
 #[derive(Clone, Copy)]
-pub(crate) struct CpuSet(libc::cpu_set_t);
+pub(crate) struct CpuSet(rustix::thread::CpuSet);
 
 impl std::fmt::Debug for CpuSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,37 +51,27 @@ impl std::fmt::Debug for CpuSet {
 impl CpuSet {
     /// The CPUs this thread may run on now.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
-        // SAFETY: cpu_set_t is an array of integers, for which zero is a value.
-        let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-        // SAFETY: `set` is live and its size is given; 0 means the calling thread. sched_setaffinity(2).
-        let answer = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-        succeeded(answer).map(|()| Self(set))
+        Ok(Self(sched_getaffinity(None)?))
     }
 
     /// One CPU; no other number is in it, and none at all where the kernel's sets do not reach so far.
     pub(crate) fn only(cpu: usize) -> Self {
-        // SAFETY: cpu_set_t is an array of integers, for which zero is a value.
-        let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-        if cpu < 8 * size_of::<libc::cpu_set_t>() {
-            // SAFETY: `cpu` is below the number of bits in the set. CPU_SET(3).
-            unsafe { libc::CPU_SET(cpu, &mut set) };
+        let mut set = rustix::thread::CpuSet::new();
+        // Beyond the last one `set` panics.
+        if cpu < rustix::thread::CpuSet::MAX_CPU {
+            set.set(cpu);
         }
         Self(set)
     }
 
     /// Allows this thread exactly these CPUs.
     pub(crate) fn apply(&self) -> io::Result<()> {
-        // SAFETY: the set is live and its size is given; 0 means the calling thread. sched_setaffinity(2).
-        let answer = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
-        succeeded(answer)
+        Ok(sched_setaffinity(None, &self.0)?)
     }
 
     /// The numbers of the CPUs in the set.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..8 * size_of::<libc::cpu_set_t>()).filter(|&cpu| {
-            // SAFETY: `cpu` is below the number of bits in the set. CPU_SET(3).
-            unsafe { libc::CPU_ISSET(cpu, &self.0) }
-        })
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| self.0.is_set(cpu))
     }
 }
 
@@ -221,17 +211,10 @@ fn duration(time: libc::timeval) -> Duration {
 }
 
 /// The kernel's release and version, as `uname -r` and `uname -v` say them.
-pub(crate) fn kernel_names() -> io::Result<(String, String)> {
-    // SAFETY: utsname consists of character arrays, for which zero is a value.
-    let mut names = unsafe { std::mem::zeroed::<libc::utsname>() };
-    // SAFETY: `names` is live and is filled by the call. uname(2).
-    let answer = unsafe { libc::uname(&raw mut names) };
-    succeeded(answer).map(|()| (text(&names.release), text(&names.version)))
-}
-
-fn text(field: &[libc::c_char]) -> String {
-    let bytes: Vec<u8> = field.iter().take_while(|&&c| c != 0).map(|&c| c.to_ne_bytes()[0]).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+pub(crate) fn kernel_names() -> (String, String) {
+    let names = rustix::system::uname();
+    let text = |name: &CStr| name.to_string_lossy().into_owned();
+    (text(names.release()), text(names.version()))
 }
 
 /// Whether the kernel gave this process a vDSO.
@@ -276,22 +259,16 @@ pub(crate) enum Access {
 
 /// Whether a file's mode lets this process do so; the file is not opened.
 pub(crate) fn may_access(path: &str, access: Access) -> bool {
-    let Ok(path) = CString::new(path) else {
-        return false;
-    };
     let mode = match access {
-        Access::Read => libc::R_OK,
-        Access::Write => libc::W_OK,
+        Access::Read => rustix::fs::Access::READ_OK,
+        Access::Write => rustix::fs::Access::WRITE_OK,
     };
-    // SAFETY: `path` is live and ends with a zero byte; the call writes nothing. access(2).
-    let answer = unsafe { libc::access(path.as_ptr(), mode) };
-    answer == 0
+    rustix::fs::access(path, mode).is_ok()
 }
 
 /// The user whose rights this process has.
 pub(crate) fn effective_user() -> u32 {
-    // SAFETY: takes no argument, and always succeeds. geteuid(2).
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The size of a page of memory, in bytes.
@@ -333,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_kernel_has_a_release() {
-        let (release, _) = kernel_names().expect("every kernel answers");
+        let (release, _) = kernel_names();
         assert!(release.starts_with(|c: char| c.is_ascii_digit()), "{release}");
     }
 }

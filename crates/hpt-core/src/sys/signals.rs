@@ -2,7 +2,13 @@
 //! sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2).
 //! Passes nothing on: who waits decides.
 
-use std::{fs::File, io, os::fd::AsRawFd, ptr};
+use std::{fs::File, io, ptr};
+
+use rustix::{
+    process::{Pid, WaitOptions, waitpid},
+    termios::tcgetpgrp,
+    thread::gettid,
+};
 
 /// A set of signals.
 #[derive(Clone, Copy)]
@@ -145,6 +151,8 @@ pub(crate) fn ignore(signal: libc::c_int) {
 
 /// Whether this process leads the session that the child is in as well: the kernel tells it alone that their terminal is gone.
 pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
+    // Not by rustix: a session that was begun outside of the process's PID namespace is 0 in it, and
+    // the number that rustix returns must not be.
     // SAFETY: takes a number; a process that is not there is answered with -1. getsid(2).
     let session = unsafe { libc::getsid(child) };
     u32::try_from(session) == Ok(std::process::id())
@@ -155,13 +163,12 @@ pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
-    // SAFETY: takes a file that is open. tcgetpgrp(3).
-    let foreground = unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) };
+    // Not by rustix: a group from outside of the PID namespace is 0, as a session is.
     // SAFETY: takes nothing, and always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
     // SAFETY: takes a number; a process that is not there is answered with -1. getpgid(2).
     let of_the_child = unsafe { libc::getpgid(child) };
-    foreground > 0 && [own, of_the_child].contains(&foreground)
+    tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
 }
 
 /// Ends what a thread waits for in the kernel, and does nothing else: who sets no handler for it does not miss it, and who does expects it for no reason. signal(7).
@@ -185,9 +192,7 @@ pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
 
 /// The number of this thread, for [`rouse`].
 pub(crate) fn this_thread() -> libc::pid_t {
-    // SAFETY: takes nothing, and always succeeds. gettid(2).
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    libc::pid_t::try_from(thread).unwrap_or(0)
+    gettid().as_raw_pid()
 }
 
 /// Ends what that thread of this process waits for in the kernel.
@@ -231,8 +236,7 @@ pub(crate) fn reap_others(child: libc::pid_t) {
         if process == 0 || process == child {
             return;
         }
-        // SAFETY: takes a number and no place for the status. waitpid(2).
-        if unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) } <= 0 {
+        if !matches!(waitpid(Pid::from_raw(process), WaitOptions::NOHANG), Ok(Some(_))) {
             return;
         }
     }
@@ -240,17 +244,12 @@ pub(crate) fn reap_others(child: libc::pid_t) {
 
 /// What became of the child since the last time, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
-    let mut status = 0;
-    let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
-    // SAFETY: `status` is live and filled by the call. waitpid(2).
-    match unsafe { libc::waitpid(child, &raw mut status, flags) } {
-        0 => Ok(ChildIs::AsBefore),
-        -1 => Err(io::Error::last_os_error()),
-        _ if libc::WIFEXITED(status) => Ok(ChildIs::Exited(libc::WEXITSTATUS(status))),
-        _ if libc::WIFSIGNALED(status) => Ok(ChildIs::Killed(libc::WTERMSIG(status))),
-        _ if libc::WIFSTOPPED(status) => Ok(ChildIs::Stopped(libc::WSTOPSIG(status))),
-        _ => Ok(ChildIs::GoingOn),
-    }
+    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+    let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };
+    let exited = status.exit_status().map(ChildIs::Exited);
+    let killed = || status.terminating_signal().map(ChildIs::Killed);
+    let stopped = || status.stopping_signal().map(ChildIs::Stopped);
+    Ok(exited.or_else(killed).or_else(stopped).unwrap_or(ChildIs::GoingOn))
 }
 
 #[cfg(test)]

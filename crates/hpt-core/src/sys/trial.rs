@@ -3,6 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::{
+    io::Errno,
+    process::{DumpableBehavior, Pid, Signal, WaitOptions, kill_process, set_dumpable_behavior, waitpid},
+};
+
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trial {
@@ -29,14 +34,17 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
         child => child,
     };
     match child {
-        -1 => Trial::NotTried,
         0 => {
             give_up_quietly();
             attempt();
             // SAFETY: ends the child without running the parent's exit handlers. _exit(2).
             unsafe { libc::_exit(0) }
         }
-        child => end_of(libc::pid_t::try_from(child).unwrap_or(-1), longest),
+        // The number of a child, or -1.
+        child => {
+            let child = libc::pid_t::try_from(child).ok().filter(|&child| child > 0).and_then(Pid::from_raw);
+            child.map_or(Trial::NotTried, |child| end_of(child, longest))
+        }
     }
 }
 
@@ -47,32 +55,29 @@ const LONGEST: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Waits until `child` ends, and kills it where it has not ended after `longest`.
-fn end_of(child: libc::pid_t, longest: Duration) -> Trial {
+fn end_of(child: Pid, longest: Duration) -> Trial {
+    // Waits for children with and without an exit signal.
+    let whichever = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     let begun = Instant::now();
     let mut is_killed = false;
     loop {
-        let mut status = 0;
-        // __WALL waits for children with and without an exit signal.
-        let how = if is_killed { libc::__WALL } else { libc::__WALL | libc::WNOHANG };
-        // SAFETY: `status` is live and filled by the call; `child` is the number that fork_with returned. waitpid(2).
-        let waited = unsafe { libc::waitpid(child, &raw mut status, how) };
-        if waited == child {
-            let lived = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
-            return match (is_killed, lived) {
-                (_, true) => Trial::Lived,
-                (false, false) => Trial::Died,
-                (true, false) => Trial::NotTried,
-            };
-        }
-        if waited == 0 && begun.elapsed() < longest {
-            std::thread::sleep(PAUSE);
-        } else if waited == 0 {
-            // SAFETY: takes two numbers; waitpid has just reported `child` as a child of this process that still runs. kill(2).
-            let _ = unsafe { libc::kill(child, libc::SIGKILL) };
-            is_killed = true;
-        } else if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            // A handler interrupted the wait. Any other error means that the child's end is lost.
-            return Trial::NotTried;
+        match waitpid(Some(child), if is_killed { whichever } else { whichever | WaitOptions::NOHANG }) {
+            Ok(Some((_, status))) => {
+                return match (is_killed, status.exit_status() == Some(0)) {
+                    (_, true) => Trial::Lived,
+                    (false, false) => Trial::Died,
+                    (true, false) => Trial::NotTried,
+                };
+            }
+            Ok(None) if begun.elapsed() < longest => std::thread::sleep(PAUSE),
+            Ok(None) => {
+                let _ = kill_process(child, Signal::KILL);
+                is_killed = true;
+            }
+            // A handler interrupted the wait.
+            Err(Errno::INTR) => {}
+            // The child's end is lost.
+            Err(_) => return Trial::NotTried,
         }
     }
 }
@@ -87,8 +92,8 @@ fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
 
 /// In the child: a signal ends it by the default action, whatever the program had in mind for it, and leaves no core file.
 fn give_up_quietly() {
-    // SAFETY: PR_SET_DUMPABLE takes a number. prctl(2); it is async-signal-safe.
-    let _ = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    // A system call and nothing else, so that it is async-signal-safe.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the default action is no handler and touches nothing of the program. signal(2); it is async-signal-safe.
         let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };

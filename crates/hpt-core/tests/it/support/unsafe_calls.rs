@@ -1,6 +1,8 @@
 //! The one file of these tests that may use `unsafe`: forked children, one of them with the counter forbidden, a signal handler, and what runs before `main`.
 #![expect(unsafe_code, reason = "fork, prctl, waitpid and signal handlers have no safe form")]
 
+use rustix::process::{Pid, TimeStampCounterReadability, WaitOptions, set_time_stamp_counter_readability, waitpid};
+
 /// The loader calls what this section lists before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -31,9 +33,8 @@ pub(crate) enum ChildEnd {
 /// know PR_SET_TSC.
 pub(crate) fn with_the_counter_forbidden(work: impl FnOnce() -> u8) -> Option<ChildEnd> {
     let end = in_a_child(|| {
-        // SAFETY: PR_SET_TSC takes a number. prctl(2).
-        let refused = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
-        if refused == 0 { work() } else { NOT_KNOWN }
+        let answer = set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV);
+        if answer.is_ok() { work() } else { NOT_KNOWN }
     });
     (end != ChildEnd::Exited(NOT_KNOWN.into())).then_some(end)
 }
@@ -53,15 +54,10 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
             unsafe { libc::_exit(code.into()) }
         }
         child => {
-            let mut status = 0;
-            // SAFETY: `status` is live, `child` is a child of this process. waitpid(2).
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(waited, child, "waitpid: {}", std::io::Error::last_os_error());
-            if libc::WIFSIGNALED(status) {
-                ChildEnd::Killed(libc::WTERMSIG(status))
-            } else {
-                ChildEnd::Exited(libc::WEXITSTATUS(status))
-            }
+            let ended = waitpid(Pid::from_raw(child), WaitOptions::empty()).expect("a child of this process");
+            let (_, status) = ended.expect("it was waited for");
+            let killed = status.terminating_signal().map(ChildEnd::Killed);
+            killed.or(status.exit_status().map(ChildEnd::Exited)).expect("a child ends in one of two ways")
         }
     }
 }
