@@ -6,9 +6,10 @@ use std::path::Path;
 use hpt_core::{Host, host::Capture};
 
 use crate::{
-    document_head::Head,
+    document_head::head_of,
     output::{Document, Format, Look, rendered},
 };
+use hpt_document::head::Head;
 
 /// A captured machine, for documents to describe.
 pub(crate) fn host() -> Host {
@@ -21,8 +22,8 @@ pub(crate) fn host() -> Host {
 
 /// The first keys of a document of that machine, with the same version in every release.
 pub(crate) fn head(kind: &'static str) -> Head {
-    let mut head = Head::of(kind, &host());
-    head.hpt = "0.0.0";
+    let mut head = head_of(kind, &host());
+    "0.0.0".clone_into(&mut head.hpt);
     head
 }
 

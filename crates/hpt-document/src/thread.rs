@@ -70,7 +70,7 @@ pub struct FairServer {
 }
 
 /// A setting that was requested and is not active.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedSetting {
     /// The setting.

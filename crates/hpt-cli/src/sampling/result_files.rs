@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     context::Context,
-    document_head::Head,
     exit::{Failure, causes},
     output::{
         Block,
@@ -27,6 +26,7 @@ use crate::{
         saturating_nanos,
     },
 };
+use hpt_document::head::Head;
 
 /// What is said of a run that `--break-above` ended: what the first one was, up to its time.
 pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {

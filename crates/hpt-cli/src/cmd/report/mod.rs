@@ -24,7 +24,7 @@ use self::{
 use crate::{
     arguments::{CpuChoice, after_help_with, cpu_choice, without_metrics},
     context::Context,
-    document_head::Machine,
+    document_head::machine_of,
     exit::{Failure, causes},
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::say_on_a_terminal, remarks, rounded,
@@ -145,13 +145,13 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
         parts.push(part);
     }
-    let machine = Machine::of(&context.host);
+    let machine = machine_of(&context.host);
     let mut report = Report {
         schema: SCHEMA,
         kind: KIND.to_owned(),
         hpt: env!("CARGO_PKG_VERSION").to_owned(),
         name: arguments.name.clone(),
-        emulated_by: machine.emulator().map(str::to_owned),
+        emulated_by: machine.emulated_by.clone(),
         machine: serde_json::to_value(machine).expect("names and lists have a JSON form"),
         began: humantime::format_rfc3339_seconds(began).to_string(),
         elapsed_s: rounded(start.elapsed().as_secs_f64()),

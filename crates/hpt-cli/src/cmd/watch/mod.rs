@@ -2,7 +2,6 @@
 
 mod machine_events;
 mod page;
-mod rows;
 mod sources;
 mod totals;
 
@@ -16,10 +15,11 @@ use hpt_core::{
     realtime::{PinWatch, Pinned, allowed_cpus},
 };
 
+use hpt_document::watch::MachineEvent;
+
 use self::{
     machine_events::MachineWatch,
     page::{print_interval, summary_page},
-    rows::MachineEvent,
     sources::{
         Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
     },
@@ -179,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
-    let answer = match (data.misbehaved, data.was_compared()) {
+    let answer = match (data.misbehaved, page::was_compared(&data)) {
         (true, _) => Answer::No,
         (false, false) => Answer::Unknown,
         (false, true) => Answer::Yes,

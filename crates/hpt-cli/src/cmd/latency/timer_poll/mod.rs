@@ -16,12 +16,17 @@ use hpt_core::{
     measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
     realtime::{Absence, Conduct, PinWatch},
 };
+use hpt_document::{
+    away::Away,
+    latency::{ClockReads, LatencyThread},
+    wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
+};
 use jiff::Zoned;
 use serde_json::json;
 
 use self::{
     page::page,
-    rows::{Data, Row, row},
+    rows::row,
     time_of_day::{TimeOfDay, time_of_day},
 };
 use crate::{
@@ -32,10 +37,10 @@ use crate::{
         Answer, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        rounded, saturating_nanos,
+        saturating_nanos,
     },
     sampling::{
-        cpu_absences::{self, Away},
+        cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
@@ -284,21 +289,17 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
-    let data = Data {
+    let (time, end) = (run.time(elapsed), run.end(away));
+    let data = WakeLatencyDocument {
         head: run.head,
         interval_ns: saturating_nanos(arguments.extent.interval),
         at: at.map(|at| humantime::format_rfc3339(at).to_string()),
         by: waited_by(waiting),
         pulse: pulse_name,
-        thread: settings,
-        source: told_by_name,
-        look_ns,
-        step_ns,
-        began: run.files.began(),
-        elapsed_s: rounded(elapsed.as_secs_f64()),
-        broke_at_ns,
-        interrupted: context.interrupted(),
-        away,
+        measuring: LatencyThread { thread: settings.thread, source: told_by_name.to_string() },
+        reads: ClockReads { look_ns, step_ns },
+        time,
+        end,
         results,
         notes,
     };
@@ -311,11 +312,11 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
 }
 
-const fn waited_by(waiting: Waiting) -> &'static str {
+const fn waited_by(waiting: Waiting) -> WaitMethod {
     match waiting {
-        Waiting::Polling => "looking",
-        Waiting::Precise => "hpt",
-        _ => "kernel",
+        Waiting::Polling => WaitMethod::Looking,
+        Waiting::Precise => WaitMethod::Hpt,
+        _ => WaitMethod::Kernel,
     }
 }
 
@@ -326,7 +327,7 @@ impl Counts {
 
     fn away(&self) -> Vec<Away> {
         let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::away(cpu, absence)).collect())
     }
 
     fn copy(&self) -> ThreadLatencies {
@@ -335,7 +336,7 @@ impl Counts {
         ThreadLatencies { cpu: self.cpu, lateness }
     }
 
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         row(self.cpu, &found.lateness, &found.course)
     }
