@@ -119,3 +119,30 @@ documents! {
     /// The summary of `hpt watch`.
     WatchSummary(WatchSummaryDocument): "watch-summary",
 }
+
+impl Document {
+    /// What else to know about the result; empty for kinds without notes.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Self::Bench(document) => &document.notes,
+            Self::Calibrate(document) => &document.notes,
+            Self::Clocksource(document) => &document.notes,
+            Self::ClocksourceCost(document) => &document.notes,
+            Self::Doctor(document) => &document.notes,
+            Self::Experiment(document) => &document.notes,
+            Self::GpioLatency(document) => &document.notes,
+            Self::GpioList(document) => &document.notes,
+            Self::Pairs(document) => &document.notes,
+            Self::Probe(document) => &document.notes,
+            Self::Report(document) => &document.notes,
+            Self::ReportCompare(document) => &document.notes,
+            Self::Restore(document) => &document.notes,
+            Self::Sleep(document) => &document.notes,
+            Self::Stall(document) => &document.notes,
+            Self::WakeLatency(document) => &document.notes,
+            Self::WatchSummary(document) => &document.notes,
+            Self::Capture(_) | Self::Watch(_) => &[],
+        }
+    }
+}

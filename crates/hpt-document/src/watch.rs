@@ -118,11 +118,13 @@ pub struct WatchSummaryDocument {
 pub struct WatchSummaryRow {
     /// The source.
     pub source: String,
-    /// The rate that it is compared with.
-    pub expected_hz: f64,
+    /// The rate that it is compared with. Missing in reports that a version before 0.1.0 kept.
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub expected_hz: Option<f64>,
     /// The origin of that rate, as in `hpt calibrate`; `measurement` if none is stated, and it is
-    /// the rate at the start.
-    pub expected_by: String,
+    /// the rate at the start. Missing like the rate.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub expected_by: Option<String>,
     /// Its offset from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,

@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, "results", blocks) })
 }
 
 /// The sources asked for; without any, all that are available, and by system call clock_gettime(CLOCK_MONOTONIC) and cycles that are otherwise read by
@@ -345,6 +345,7 @@ mod tests {
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
-        golden::assert("bench", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data);
+        golden::assert("bench", &Document::new(data, "results", blocks));
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         notes,
     };
     let blocks = page(&data);
-    Ok(Document { answer: answer(&data.settings), ..Document::new(&data, "settings", blocks) })
+    Ok(Document { answer: answer(&data.settings), ..Document::new(data, "settings", blocks) })
 }
 
 fn answer(rows: &[RestoredSetting]) -> Answer {
@@ -178,7 +178,8 @@ mod tests {
             ],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("restore", &Document::new(&data, "settings", page(&data)));
+        let blocks = page(&data);
+        golden::assert("restore", &Document::new(data, "settings", blocks));
     }
 
     #[test]

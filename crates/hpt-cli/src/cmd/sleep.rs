@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let blocks = page(&data);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> SleepRow {
@@ -230,7 +230,8 @@ mod tests {
             ],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("sleep", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data);
+        golden::assert("sleep", &Document::new(data, "results", blocks));
     }
 
     #[test]

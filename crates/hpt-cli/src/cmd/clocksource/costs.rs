@@ -169,13 +169,15 @@ mod tests {
             results,
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("clocksource-compare", &Document::new(&data, "results", run_page(&data)));
+        let blocks = run_page(&data);
+        golden::assert("clocksource-compare", &Document::new(data.clone(), "results", blocks));
         let data = ClocksourceCostDocument {
             head: golden::head("clocksource-set"),
             after: Some("acpi_pm".to_owned()),
             ..data
         };
-        golden::assert("clocksource-set", &Document::new(&data, "results", run_page(&data)));
+        let blocks = run_page(&data);
+        golden::assert("clocksource-set", &Document::new(data, "results", blocks));
     }
 
     #[test]

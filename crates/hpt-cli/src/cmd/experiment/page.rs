@@ -191,7 +191,8 @@ mod tests {
             results: beside(experiment, measured, None),
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("experiment", &Document::new(&data, "results", page(&data, &[0, 70])));
+        let blocks = page(&data, &[0, 70]);
+        golden::assert("experiment", &Document::new(data, "results", blocks));
     }
 
     #[test]

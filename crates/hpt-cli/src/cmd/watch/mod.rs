@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 context,
             );
             // The last one tells of it where it cannot be kept.
-            let _ = context.keep_metrics(&serde_json::to_value(&so_far).expect("numbers, names and lists"));
+            let _ = context.keep_metrics(&so_far.into());
         }
         let now_s = machine.now_s();
         if !is_read || is_one_round || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let blocks = summary_page(&data);
     // CSV has the rows of the intervals, and no other ones.
-    Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
+    Ok(Document { answer, one_of_several: true, ..Document::new(data, "", blocks) })
 }
 
 /// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went

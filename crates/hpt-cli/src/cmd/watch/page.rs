@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
     let blocks = vec![Block::Text(lines(data))];
-    let document = Document { one_of_several: true, ..Document::new(data, "sources", blocks) };
+    let document = Document { one_of_several: true, ..Document::new(data.clone(), "sources", blocks) };
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn an_interval_is_printed_to_the_letter() {
         let (data, _) = seen();
-        let document = Document::new(&data, "sources", vec![Block::Text(lines(&data))]);
+        let document = Document::new(data.clone(), "sources", vec![Block::Text(lines(&data))]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
         assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
     }
@@ -286,10 +286,8 @@ mod tests {
     #[test]
     fn a_summary_is_printed_to_the_letter() {
         let (_, data) = seen();
-        golden::assert(
-            "watch-summary",
-            &Document { one_of_several: true, ..Document::new(&data, "", summary_page(&data)) },
-        );
+        let blocks = summary_page(&data);
+        golden::assert("watch-summary", &Document { one_of_several: true, ..Document::new(data, "", blocks) });
     }
 
     #[test]

@@ -241,8 +241,8 @@ impl SourceTotal {
     pub(super) fn beginning(source: &str, expected_hz: f64, expected_by: &str) -> Self {
         let row = WatchSummaryRow {
             source: source.to_owned(),
-            expected_hz,
-            expected_by: expected_by.to_owned(),
+            expected_hz: Some(expected_hz),
+            expected_by: Some(expected_by.to_owned()),
             offset: WatchOffset { bursts: 0, bracket_ns: None, offset_ns: None, offset_bound_ns: None },
             lowest_ppm: None,
             lowest_bound_ppm: None,

@@ -70,7 +70,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         answer = Answer::No;
     }
     let blocks = list_page(&data);
-    Document { answer, ..Document::new(&data, "lines", blocks) }
+    Document { answer, ..Document::new(data, "lines", blocks) }
 }
 
 fn listed(chip: &Chip, line: &LineState) -> GpioListedLine {
@@ -159,6 +159,7 @@ mod tests {
             lines: vec![line(0, false, None), line(1, true, None), line(2, true, Some("led0"))],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("latency-gpio-list", &Document::new(&data, "lines", list_page(&data)));
+        let blocks = list_page(&data);
+        golden::assert("latency-gpio-list", &Document::new(data, "lines", blocks));
     }
 }

@@ -24,7 +24,6 @@ use hpt_document::{
     gpio_latency::GpioLatencyDocument,
     latency::{ClockReads, LatencyThread},
 };
-use serde_json::json;
 
 use self::{
     edge_figures::{EdgeFigures, EdgeSample, Figure},
@@ -37,7 +36,7 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
-    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, saturating_nanos},
+    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
     sampling::{
         cpu_absences,
         cpu_options::NOTHING_LEFT,
@@ -185,7 +184,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let outcome = run.measure((arguments.extent, "edges", Attention::Constant), [work], || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
-        run.files.keep_metrics(&run.head, &json!({ "out": out_place, "in": in_place, "results": results }))?;
+        run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None))?;
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
     });
     let elapsed = start.elapsed();
@@ -238,7 +237,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         notes,
     };
     let blocks = page(&data, three.of(arguments.figure));
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 /// The thread that drives the one line and waits for the other.

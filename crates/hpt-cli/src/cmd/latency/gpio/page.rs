@@ -156,7 +156,8 @@ mod tests {
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("latency-gpio", &Document::new(&data, "results", page(&data, three.of(Figure::Whole))));
+        let blocks = page(&data, three.of(Figure::Whole));
+        golden::assert("latency-gpio", &Document::new(data, "results", blocks));
     }
 
     #[test]

@@ -23,8 +23,6 @@ use hpt_core::{
 };
 use hpt_document::{away::Away, latency::LatencyThread, stall::StallDocument};
 
-use serde_json::json;
-
 use self::{
     account::{Account, Elsewhere, ThreadOutcome, notes_of},
     page::page,
@@ -34,7 +32,9 @@ use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, rounded, saturating_nanos},
+    output::{
+        Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, rounded, saturating_nanos,
+    },
     sampling::{
         cpu_absences,
         cpu_options::CpuOptions,
@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
-            run.files.keep_metrics(&run.head, &json!({ "results": results }))?;
+            run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
             run.files.write(&threads)
         })
     });
@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &words, &all);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 /// A CPU that nothing is measured on; none is needed where a thread may be anywhere.

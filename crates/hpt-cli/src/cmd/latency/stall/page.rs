@@ -279,7 +279,8 @@ mod tests {
             newest: newest.split_off(50),
             notes: [notes_of(&both, true), vec!["a note".to_owned()]].concat(),
         };
-        golden::assert("latency-stall", &Document::new(&data, "results", page(&data, &words, &all)));
+        let blocks = page(&data, &words, &all);
+        golden::assert("latency-stall", &Document::new(data, "results", blocks));
     }
 
     #[test]

@@ -9,35 +9,25 @@ use hpt_document::{
     latency::MicrosecondCount,
     stall::{CounterIncrease, StallCauseRow, StallCounterRow, StallRow, StallThreadRow},
 };
-use serde::Serialize;
 
 use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
-    output::{latency_files::ThreadLatencies, rounded, short_time},
+    output::{latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
     sampling::distribution::tail,
 };
 
-/// What is known of one CPU while it runs.
-#[derive(Debug, Serialize)]
-pub(super) struct InterimRow {
-    cpu: Option<usize>,
-    stalls: u64,
-    p50_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    p999_ns: Option<u64>,
-    max_ns: Option<u64>,
-}
-
-pub(super) fn so_far(thread: &ThreadLatencies) -> InterimRow {
+/// What is known of one thread while it runs.
+pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
-    InterimRow {
+    StallFigures {
         cpu: thread.cpu,
         stalls: counts.samples(),
         p50_ns: counts.quantile(0.5),
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
         max_ns: lengths.latest().map(|longest| longest.late_ns),
+        ended: None,
     }
 }
 

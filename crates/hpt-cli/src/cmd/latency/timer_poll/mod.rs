@@ -22,7 +22,6 @@ use hpt_document::{
     wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
 };
 use jiff::Zoned;
-use serde_json::json;
 
 use self::{
     page::page,
@@ -37,7 +36,7 @@ use crate::{
         Answer, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        saturating_nanos,
+        metrics, saturating_nanos,
     },
     sampling::{
         cpu_absences,
@@ -261,7 +260,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let outcome = run.measure((arguments.extent, "wake-ups", Attention::Constant), works, || {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-        run.files.keep_metrics(&run.head, &json!({ "by": waited_by(waiting), "results": results }))?;
+        run.files.keep_metrics(&run.head, metrics::timer_poll::gauges(waited_by(waiting), &results))?;
         run.files.write(&threads)
     });
     let elapsed = run.shared.elapsed();
@@ -309,7 +308,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &all);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 const fn waited_by(waiting: Waiting) -> WaitMethod {
