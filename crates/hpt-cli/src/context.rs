@@ -17,8 +17,7 @@ use hpt_core::{
     source,
     state::{Binding, Locked, StateError, Store},
 };
-
-use serde_json::Value;
+use hpt_document::{Document, head::Head};
 
 use crate::{
     arguments::CpuChoice,
@@ -26,6 +25,7 @@ use crate::{
     output::{
         self, Format,
         files::{self, WriteError},
+        metrics::gauge::Gauge,
     },
     signals::Signals,
 };
@@ -109,8 +109,18 @@ impl Context {
     }
 
     /// Keeps the metrics of a document where that was asked for, replacing what was there in one step.
-    pub(crate) fn keep_metrics(&self, data: &Value) -> Result<(), Failure> {
-        let Some((path, text)) = self.textfile.as_ref().zip(output::textfile(data)) else { return Ok(()) };
+    pub(crate) fn keep_metrics(&self, data: &Document) -> Result<(), Failure> {
+        self.keep_text(|| output::textfile(data))
+    }
+
+    /// The same of figures that the document will have, while they are measured.
+    pub(crate) fn keep_metrics_so_far(&self, head: &Head, gauges: Vec<Gauge>) -> Result<(), Failure> {
+        self.keep_text(|| Some(output::textfile_so_far(head, gauges)))
+    }
+
+    fn keep_text(&self, text: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
+        let Some(path) = &self.textfile else { return Ok(()) };
+        let Some(text) = text() else { return Ok(()) };
         files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))
     }
 

@@ -6,9 +6,11 @@ use std::path::Path;
 use hpt_core::{Host, host::Capture};
 
 use crate::{
-    document_head::Head,
+    document_head::head_of,
     output::{Document, Format, Look, rendered},
 };
+use hpt_document::head::Head;
+use serde_json::Value;
 
 /// A captured machine, for documents to describe.
 pub(crate) fn host() -> Host {
@@ -25,10 +27,33 @@ pub(crate) fn captured(name: &str) -> Host {
 }
 
 /// The first keys of a document of that machine, with the same version in every release.
-pub(crate) fn head(kind: &'static str) -> Head {
-    let mut head = Head::of(kind, &host());
-    head.hpt = "0.0.0";
+pub(crate) fn head(kind: &str) -> Head {
+    let mut head = head_of(kind, &host());
+    "0.0.0".clone_into(&mut head.hpt);
     head
+}
+
+/// What the documents of all kinds need at least.
+const NOTHING: &str = r#"{
+    "notes": [], "sources": [], "rules": [], "results": [], "calibrations": [], "away": [], "causes": [],
+    "counters": [], "longest": [], "newest": [], "cores": [], "events": [], "offline": [], "shared_faults": [],
+    "root_would_be_told": [], "interrupted": false, "measured_now": true, "misbehaved": false, "major": 0,
+    "minor": 0, "to_know": 0, "interval_ns": 0, "timeout_ns": 0, "lost": 0, "strange": 0, "dropped": 0,
+    "elsewhen": 0, "look_ns": 0, "read_ns": 0.0, "elapsed_s": 0.0, "watched_s": 0.0, "intervals": 0, "rounds": 0,
+    "began": "", "source": "", "reference": "", "listen": "", "figure": "", "by": "kernel", "stopwatch": "",
+    "stopwatch_frequency_hz": 1.0, "stopwatch_frequency_from": "", "choice": { "reason": "" },
+    "out": { "chip": "", "label": "", "line": 0 }, "in": { "chip": "", "label": "", "line": 0 },
+    "thread": { "cpus": [], "governors": [], "refused": [] }, "synchronisation": { "readable": false },
+    "limits": { "rate_ppm": 0.0, "statements_may_be_wrong": false, "step_ns": 0, "core_offset_ns": 0 }
+}"#;
+
+/// A document of this kind in which nothing was found, or what there is of it where it goes without much.
+pub(crate) fn empty(kind: &str) -> hpt_document::Document {
+    let mut document: Value = serde_json::from_str(NOTHING).expect("it is JSON");
+    let head = serde_json::to_value(head(kind)).expect("names have a JSON form");
+    let keys = document.as_object_mut().expect("it is one");
+    keys.extend(head.as_object().expect("it is one").clone());
+    hpt_document::Document::read(&document).expect("all that every document needs is there")
 }
 
 /// Compares every format with its snapshot.

@@ -10,14 +10,14 @@ use hpt_core::{
     measure::{Instruments, read_cost},
     source::{self, are_one_reading},
 };
-use serde::Serialize;
+use hpt_document::clocksource_cost::{ClockCost, RefusedClocksource};
 
 use crate::{
     consent::consent,
     context::Context,
     exit::{Failure, causes},
     output::rounded,
-    read_cost::{InARow, Singly},
+    read_cost::{repeated_reads, single_reads},
     source_granularity::granularity,
     source_rate::Rate,
 };
@@ -39,28 +39,6 @@ pub(crate) fn common_counter<'a>(
              or jump that both share; a source with a counter of its own would, by --reference"
         )
     })
-}
-
-/// What one clock costs under one clock source, for programs.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Cost {
-    pub(crate) clock_source: String,
-    pub(crate) clock: &'static str,
-    pub(crate) read_path: &'static str,
-    #[serde(flatten)]
-    pub(crate) in_a_row: InARow,
-    pub(crate) ratio_to_first: Option<f64>,
-    #[serde(flatten)]
-    pub(crate) singly: Singly,
-    pub(crate) resolution_ns: Option<u64>,
-    pub(crate) granularity_ns: Option<f64>,
-}
-
-/// A clock source that was to be measured and was not.
-#[derive(Debug, Serialize)]
-pub(crate) struct NotTaken {
-    pub(crate) clock_source: String,
-    pub(crate) reason: String,
 }
 
 /// The machine's clock source, and what may be written there.
@@ -103,8 +81,8 @@ pub(crate) struct Comparison {
 
 /// What came of it.
 pub(crate) struct Compared {
-    pub(crate) results: Vec<Cost>,
-    pub(crate) not_taken: Vec<NotTaken>,
+    pub(crate) results: Vec<ClockCost>,
+    pub(crate) not_taken: Vec<RefusedClocksource>,
     /// What timed single reads.
     pub(crate) stopwatch: String,
     /// What is in use afterwards, where that is told.
@@ -175,7 +153,7 @@ impl Comparison {
                 match change.set(name) {
                     Ok(()) => {}
                     Err(error @ (KnobError::Overridden { .. } | KnobError::Refused { .. })) => {
-                        not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
+                        not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: causes(&error) });
                         continue;
                     }
                     Err(error) => return Err(error.into()),
@@ -187,7 +165,7 @@ impl Comparison {
             let is = knob.value()?;
             if is != *name {
                 results.truncate(measured_before);
-                not_taken.push(NotTaken { clock_source: name.clone(), reason: did_not_stay(&is) });
+                not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: did_not_stay(&is) });
             }
         }
         // Whatever came of the measurement is told, and then what could not be put back.
@@ -248,7 +226,7 @@ pub(crate) fn measure(
     clocks: &[&'static str],
     calls: u64,
     progress: &dyn Fn(u64),
-    results: &mut Vec<Cost>,
+    results: &mut Vec<ClockCost>,
 ) -> Result<(), Failure> {
     let wall = context.open("monotonic-raw")?;
     let (stopwatch, stopwatch_frequency) = match &timing.counter {
@@ -269,13 +247,13 @@ pub(crate) fn measure(
         });
         let info = opened.as_dyn().info();
         let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
-        results.push(Cost {
+        results.push(ClockCost {
             clock_source: name.to_owned(),
-            clock,
-            read_path: info.read_path.name(),
-            in_a_row: InARow::of(&cost),
+            clock: clock.to_owned(),
+            read_path: info.read_path.name().to_owned(),
+            repeated: repeated_reads(&cost),
             ratio_to_first: None,
-            singly: Singly::of(&cost),
+            single: single_reads(&cost),
             resolution_ns: info.claimed_resolution_ns,
             granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
         });

@@ -105,6 +105,36 @@ pub const RULES: &[Rules] = &[
         ..NONE
     },
     Rules {
+        package: "hpt-document",
+        layers: &[
+            &["head", "read_cost", "words"],
+            &["constraints"],
+            &["away", "gpio_line", "thread"],
+            &["latency"],
+            &[
+                "bench",
+                "calibrate",
+                "capture",
+                "clocksource",
+                "clocksource_cost",
+                "doctor",
+                "experiment",
+                "gpio_latency",
+                "pairs",
+                "probe",
+                "report",
+                "report_compare",
+                "restore",
+                "sleep",
+                "stall",
+                "wake_latency",
+                "watch",
+            ],
+            &["document", "schema"],
+        ],
+        ..NONE
+    },
+    Rules {
         package: "hpt-preload",
         layers: &[&["errno", "next", "own_code"], &["timespec"], &["process"], &["answer"], &["entry"]],
         ..NONE

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Opened, PerfCycles, PosixClock, PosixId, SourceId, TimeSource,
+    Frequency, Opened, PerfCycles, PosixClock, PosixId, TimeSource,
     measure::{Instruments, ReadCost, read_cost},
     realtime::Pinned,
     source::{self, ReadPath},
 };
-use serde::Serialize;
+use hpt_document::bench::{BenchDocument, BenchRow};
 
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycle_counters::{CYCLES, counts_cycles},
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
         rounded, short_time,
     },
-    read_cost::{InARow, Singly},
+    read_cost::{repeated_reads, single_reads},
     sampling::{
-        cpu_absences::{self, Away, Parts},
+        cpu_absences::{self, Parts},
         realtime_settings::pinned_to,
     },
     source_granularity::granularity,
@@ -57,39 +57,6 @@ pub(crate) struct Arguments {
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     pub(crate) picture: ChartOption,
-}
-
-/// One source, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    id: SourceId,
-    read_path: &'static str,
-    #[serde(flatten)]
-    in_a_row: InARow,
-    cycles_per_call: Option<f64>,
-    ratio_to_cheapest: Option<f64>,
-    ratio_to_monotonic: Option<f64>,
-    #[serde(flatten)]
-    singly: Singly,
-    empty_p50_ns: Option<f64>,
-    resolution_ns: Option<f64>,
-    granularity_ns: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    cpu: Option<usize>,
-    stopwatch: SourceId,
-    stopwatch_frequency_hz: f64,
-    stopwatch_frequency_from: &'static str,
-    stopwatch_bound_ppm: Option<f64>,
-    cycles_by: Option<SourceId>,
-    interrupted: bool,
-    away: Vec<Away>,
-    results: Vec<Row>,
-    notes: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -127,14 +94,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }
     drop(progress);
     compare(&mut rows);
-    let data = Data {
-        head: Head::of("bench", &context.host),
+    let data = BenchDocument {
+        head: head_of("bench", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
-        stopwatch: timer.0.info().id.clone(),
+        stopwatch: timer.0.info().id.to_string(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
-        stopwatch_frequency_from: stopwatch.rate.origin,
+        stopwatch_frequency_from: stopwatch.rate.origin.to_owned(),
         stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
-        cycles_by: cycles.map(|cycles| cycles.info().id.clone()),
+        cycles_by: cycles.map(|cycles| cycles.info().id.to_string()),
         interrupted: context.interrupted(),
         away: parts.away(),
         results: rows,
@@ -142,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, "results", blocks) })
 }
 
 /// The sources asked for; without any, all that are available, and by system call clock_gettime(CLOCK_MONOTONIC) and cycles that are otherwise read by
@@ -191,7 +158,7 @@ fn row(
     wall: &dyn TimeSource,
     stopwatch: (&dyn TimeSource, Frequency),
     cost: &ReadCost,
-) -> Row {
+) -> BenchRow {
     let info = source.info();
     let (stopwatch, stopwatch_frequency) = stopwatch;
     // A source of unknown rate is the stopwatch itself or has the rate that is stated of it.
@@ -201,14 +168,14 @@ fn row(
         info.nominal.map(|nominal| nominal.frequency)
     };
     let seen = frequency.and_then(|frequency| granularity(source, frequency, wall));
-    Row {
-        id: info.id.clone(),
-        read_path: info.read_path.name(),
-        in_a_row: InARow::of(cost),
+    BenchRow {
+        id: info.id.to_string(),
+        read_path: info.read_path.name().to_owned(),
+        repeated: repeated_reads(cost),
         cycles_per_call: cost.cycles_per_call().map(rounded),
         ratio_to_cheapest: None,
         ratio_to_monotonic: None,
-        singly: Singly::of(cost),
+        single: single_reads(cost),
         empty_p50_ns: cost.empty.map(|spread| rounded(spread.p50_ns)),
         resolution_ns: info.resolution_ns().or(frequency.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: seen.map(|seen| rounded(seen.smallest_ns)),
@@ -216,22 +183,22 @@ fn row(
 }
 
 /// Ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) as the C library serves it.
-fn compare(rows: &mut [Row]) {
-    let cheapest = rows.iter().filter_map(|row| row.in_a_row.per_call_ns).min_by(f64::total_cmp);
-    let monotonic = rows.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.in_a_row.per_call_ns);
+fn compare(rows: &mut [BenchRow]) {
+    let cheapest = rows.iter().filter_map(|row| row.repeated.per_call_ns).min_by(f64::total_cmp);
+    let monotonic = rows.iter().find(|row| row.id == "monotonic").and_then(|row| row.repeated.per_call_ns);
     let ratio = |cost: Option<f64>, to: Option<f64>| {
         cost.zip(to).filter(|&(_, to)| to > 0.0).map(|(cost, to)| rounded(cost / to))
     };
     for row in rows {
-        row.ratio_to_cheapest = ratio(row.in_a_row.per_call_ns, cheapest);
-        row.ratio_to_monotonic = ratio(row.in_a_row.per_call_ns, monotonic);
+        row.ratio_to_cheapest = ratio(row.repeated.per_call_ns, cheapest);
+        row.ratio_to_monotonic = ratio(row.repeated.per_call_ns, monotonic);
     }
 }
 
-fn page(data: &Data) -> Vec<Block> {
-    let name = |row: &Row| {
+fn page(data: &BenchDocument) -> Vec<Block> {
+    let name = |row: &BenchRow| {
         let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
-        Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.to_string() })
+        Cell::plain(if by_call { format!("{} (syscall)", row.id) } else { row.id.clone() })
     };
     let columns = [
         Column("source", Align::Left),
@@ -246,11 +213,11 @@ fn page(data: &Data) -> Vec<Block> {
     let rows = data.results.iter().map(|row| {
         vec![
             name(row),
-            Cell::plain(row.in_a_row.calls.to_string()),
-            Cell::plain(format!("{:.4}", row.in_a_row.total_s)),
-            Cell::plain(format!("{:.4}", row.in_a_row.user_s)),
-            Cell::plain(format!("{:.4}", row.in_a_row.system_s)),
-            Cell::or_dash(row.in_a_row.per_call_ns.map(short_time)),
+            Cell::plain(row.repeated.calls.to_string()),
+            Cell::plain(format!("{:.4}", row.repeated.total_s)),
+            Cell::plain(format!("{:.4}", row.repeated.user_s)),
+            Cell::plain(format!("{:.4}", row.repeated.system_s)),
+            Cell::or_dash(row.repeated.per_call_ns.map(short_time)),
             Cell::or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
             Cell::or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
         ]
@@ -270,10 +237,10 @@ fn page(data: &Data) -> Vec<Block> {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let mut cells = vec![
             name(row),
-            time(row.singly.single_p50_ns),
-            time(row.singly.single_p99_ns),
-            time(row.singly.single_p999_ns),
-            time(row.singly.single_max_ns),
+            time(row.single.single_p50_ns),
+            time(row.single.single_p99_ns),
+            time(row.single.single_p999_ns),
+            time(row.single.single_max_ns),
             time(row.resolution_ns),
             time(row.granularity_ns),
         ];
@@ -288,13 +255,13 @@ fn page(data: &Data) -> Vec<Block> {
     let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
     let bound =
         data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
-    let samples = data.results.iter().map(|row| row.singly.single_samples.unwrap_or(0));
+    let samples = data.results.iter().map(|row| row.single.single_samples.unwrap_or(0));
     let samples = match (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0)) {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
     };
     let counted = data.cycles_by.as_ref().map(|id| {
-        let whose = if id.as_str() == "perf-cycles" { "of this thread in user mode" } else { "of the core" };
+        let whose = if id == "perf-cycles" { "of this thread in user mode" } else { "of the core" };
         format!(" cycles: {whose}, per read in the row, by {id}.")
     });
     let counted = counted.unwrap_or_default();
@@ -304,7 +271,7 @@ fn page(data: &Data) -> Vec<Block> {
          {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity.{counted} {cpu}. {}",
         data.stopwatch,
         data.stopwatch_frequency_from,
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -322,7 +289,9 @@ mod tests {
         testing::ManualSource,
     };
 
-    use super::{Data, compare, page, row};
+    use hpt_document::bench::BenchDocument;
+
+    use super::{compare, page, row};
     use crate::{golden, output::Document};
 
     fn cost(per_call_ns: u64) -> ReadCost {
@@ -363,19 +332,20 @@ mod tests {
             .collect();
         compare(&mut rows);
         let nominal = Nominal { frequency: Frequency::GIGAHERTZ, stated_by: StatedBy::Definition };
-        let data = Data {
+        let data = BenchDocument {
             head: golden::head("bench"),
             cpu: Some(1),
-            stopwatch: hpt_core::SourceId::new("tsc"),
+            stopwatch: "tsc".to_owned(),
             stopwatch_frequency_hz: 2.25e9,
-            stopwatch_frequency_from: "kept",
+            stopwatch_frequency_from: "kept".to_owned(),
             stopwatch_bound_ppm: Some(0.0625),
-            cycles_by: Some(hpt_core::SourceId::new("perf-cycles")),
+            cycles_by: Some("perf-cycles".to_owned()),
             interrupted: true,
             away: Vec::new(),
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
-        golden::assert("bench", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data);
+        golden::assert("bench", &Document::new(data, "results", blocks));
     }
 }

@@ -7,21 +7,21 @@ use std::{
 
 use clap::Args;
 use hpt_core::{
-    Calibration, Opened, SourceId, TimeSource,
+    Calibration, Opened, TimeSource,
     calibrate::{CalibrateError, calibrate_together},
     realtime::Pinned,
     source::{self, Scope, counter_of_clock_source},
 };
-use serde::Serialize;
+use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
 
 use crate::{
     arguments::{CpuChoice, after_help, cpu_choice, window},
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::Failure,
     kernel_clocksources::common_counter,
     output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, progress::Progress, short_time},
-    sampling::cpu_absences::{Away, Parts},
+    sampling::cpu_absences::Parts,
 };
 
 const EXAMPLES: &str = "  \
@@ -59,39 +59,6 @@ pub(crate) struct Arguments {
     store: Option<PathBuf>,
 }
 
-/// One source, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    source: SourceId,
-    reference: Option<SourceId>,
-    calibrated: bool,
-    failure: Option<String>,
-    method: Option<&'static str>,
-    frequency_hz: Option<f64>,
-    slowest_hz: Option<f64>,
-    fastest_hz: Option<f64>,
-    bound_ppm: Option<f64>,
-    nominal_hz: Option<f64>,
-    nominal_stated_by: Option<&'static str>,
-    error_ppm: Option<f64>,
-    window_ns: Option<u64>,
-    pairs: Option<usize>,
-    narrowest_bracket_ns: Option<u64>,
-    cpu: Option<usize>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    measured_now: bool,
-    interrupted: bool,
-    away: Vec<Away>,
-    calibrations: Vec<Row>,
-    saved_to: Option<String>,
-    notes: Vec<String>,
-}
-
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     if arguments.saved { show(arguments, context) } else { measure(arguments, context) }
 }
@@ -105,14 +72,14 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     if !arguments.source.is_empty() {
         calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
     }
-    let rows: Vec<Row> = calibrations.iter().map(measured).collect();
+    let rows: Vec<CalibrationRow> = calibrations.iter().map(measured).collect();
     let answer = if rows.is_empty() { Answer::No } else { Answer::Yes };
     let mut data = data(context, rows, false);
     if answer == Answer::No {
         data.notes.push("nothing is kept of these sources; `hpt calibrate --save` keeps what it measures".to_owned());
     }
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(&data, "calibrations", blocks) })
+    Ok(Document { answer, ..Document::new(data, "calibrations", blocks) })
 }
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -170,7 +137,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     };
     let blocks = page(&data);
     let warnings = warnings.iter().map(Failure::text).collect();
-    Ok(Document { answer, warnings, ..Document::new(&data, "calibrations", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "calibrations", blocks) })
 }
 
 /// The sources asked for; without any, all that are available, count time and are not the reference, and the names of those that are left out because they
@@ -207,9 +174,9 @@ fn left_out_note(names: &[String]) -> Option<String> {
     })
 }
 
-fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
-    Data {
-        head: Head::of("calibrate", &context.host),
+fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool) -> CalibrateDocument {
+    CalibrateDocument {
+        head: head_of("calibrate", &context.host),
         measured_now,
         interrupted: context.interrupted(),
         away: Vec::new(),
@@ -219,13 +186,17 @@ fn data(context: &Context, calibrations: Vec<Row>, measured_now: bool) -> Data {
     }
 }
 
-fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Calibration, CalibrateError>) -> Row {
+fn row(
+    source: &dyn TimeSource,
+    reference: &dyn TimeSource,
+    result: &Result<Calibration, CalibrateError>,
+) -> CalibrationRow {
     let info = source.info();
     match result {
         Ok(calibration) => measured(calibration),
-        Err(failure) => Row {
-            source: info.id.clone(),
-            reference: Some(reference.info().id.clone()),
+        Err(failure) => CalibrationRow {
+            source: info.id.to_string(),
+            reference: Some(reference.info().id.to_string()),
             calibrated: false,
             failure: Some(failure.to_string()),
             method: None,
@@ -234,7 +205,7 @@ fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Cali
             fastest_hz: None,
             bound_ppm: None,
             nominal_hz: info.nominal.map(|nominal| nominal.frequency.hertz_f64()),
-            nominal_stated_by: info.nominal.map(|nominal| nominal.stated_by.name()),
+            nominal_stated_by: info.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
             error_ppm: None,
             window_ns: None,
             pairs: None,
@@ -244,19 +215,19 @@ fn row(source: &dyn TimeSource, reference: &dyn TimeSource, result: &Result<Cali
     }
 }
 
-fn measured(calibration: &Calibration) -> Row {
-    Row {
-        source: calibration.source.clone(),
-        reference: calibration.reference.clone(),
+fn measured(calibration: &Calibration) -> CalibrationRow {
+    CalibrationRow {
+        source: calibration.source.to_string(),
+        reference: calibration.reference.as_ref().map(ToString::to_string),
         calibrated: true,
         failure: None,
-        method: Some(calibration.method.name()),
+        method: Some(calibration.method.name().to_owned()),
         frequency_hz: Some(calibration.frequency.hertz_f64()),
         slowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
         fastest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
         bound_ppm: calibration.bound_ppm(),
         nominal_hz: calibration.nominal.map(|nominal| nominal.frequency.hertz_f64()),
-        nominal_stated_by: calibration.nominal.map(|nominal| nominal.stated_by.name()),
+        nominal_stated_by: calibration.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
         error_ppm: calibration.error_ppm(),
         window_ns: Some(calibration.window_ns),
         pairs: Some(calibration.pairs),
@@ -265,7 +236,7 @@ fn measured(calibration: &Calibration) -> Row {
     }
 }
 
-fn page(data: &Data) -> Vec<Block> {
+fn page(data: &CalibrateDocument) -> Vec<Block> {
     let columns = vec![
         Column("source", Align::Left),
         Column("frequency Hz", Align::Right),
@@ -283,7 +254,7 @@ fn page(data: &Data) -> Vec<Block> {
             Cell::or_dash(
                 row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs()))),
             ),
-            Cell::or_dash(row.nominal_stated_by),
+            Cell::or_dash(row.nominal_stated_by.clone()),
             Cell::or_dash(row.pairs.map(|pairs| pairs.to_string())),
             #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
             Cell::or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
@@ -294,7 +265,7 @@ fn page(data: &Data) -> Vec<Block> {
         .calibrations
         .iter()
         .filter_map(|row| {
-            row.failure.as_ref().map(|failure| vec![Cell(row.source.to_string(), Tone::Bad), Cell::plain(failure)])
+            row.failure.as_ref().map(|failure| vec![Cell(row.source.clone(), Tone::Bad), Cell::plain(failure)])
         })
         .collect();
     if !failed.is_empty() {
@@ -311,9 +282,9 @@ fn page(data: &Data) -> Vec<Block> {
 }
 
 /// Against what, how long, where.
-fn summary(data: &Data) -> Option<String> {
+fn summary(data: &CalibrateDocument) -> Option<String> {
     let row = data.calibrations.iter().find(|row| row.calibrated)?;
-    let reference = row.reference.as_ref().map_or("what is stated", SourceId::as_str);
+    let reference = row.reference.as_ref().map_or("what is stated", String::as_str);
     #[expect(clippy::cast_precision_loss, reason = "a day is below 2^53 ns")]
     let window = short_time(row.window_ns.unwrap_or(0) as f64);
     let cpu = row.cpu.map_or_else(|| "several CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
@@ -321,7 +292,7 @@ fn summary(data: &Data) -> Option<String> {
     Some(format!(
         "{when} against {reference} for {window} on {cpu}; a bound, not a standard \
          uncertainty; off ppm is the distance from what is stated. {}",
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     ))
 }
 
@@ -346,7 +317,9 @@ mod tests {
         testing::ManualSource,
     };
 
-    use super::{CalibrateError, Data, Scope, page, row};
+    use hpt_document::calibrate::CalibrateDocument;
+
+    use super::{CalibrateError, Scope, page, row};
     use crate::{golden, output::Document};
 
     #[test]
@@ -371,7 +344,7 @@ mod tests {
                 &Err(CalibrateError::NotATimeCounter(Scope::Thread)),
             ),
         ];
-        let data = Data {
+        let data = CalibrateDocument {
             head: golden::head("calibrate"),
             measured_now: true,
             interrupted: false,
@@ -380,7 +353,8 @@ mod tests {
             saved_to: Some("/home/user/.local/state/hpt/calibrations".to_owned()),
             notes: Vec::new(),
         };
-        golden::assert("calibrate", &Document::new(&data, "calibrations", page(&data)));
+        let blocks = page(&data);
+        golden::assert("calibrate", &Document::new(data, "calibrations", blocks));
     }
 
     #[test]

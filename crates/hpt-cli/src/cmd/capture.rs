@@ -9,12 +9,12 @@ use std::{
 
 use clap::Args;
 use hpt_core::host::{Capture, Entry, ReadRefused};
-use serde::Serialize;
+use hpt_document::capture::{CaptureDocument, CapturedFile};
 
 use crate::{
     arguments::{after_help, without_metrics},
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::{Failure, say},
     output::{self, Answer, Block, Cell, Document, Format, files::Unfinished},
 };
@@ -44,20 +44,6 @@ pub(crate) struct Arguments {
     /// Replace FILE if it is there already and not empty
     #[arg(long)]
     force: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    schema: u32,
-    kind: &'static str,
-    file: String,
-    files: Vec<File>,
-}
-
-#[derive(Debug, Serialize)]
-struct File {
-    path: String,
-    captured: bool,
 }
 
 impl Arguments {
@@ -100,22 +86,23 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         Block::Section(format!("Captured into {}", path.display()), lines.collect()),
         Block::Text(NOTE.to_owned()),
     ];
-    let data = Data { schema: 1, kind: "capture", file: path.to_string_lossy().into_owned(), files };
-    Ok(Document::new(&data, "files", blocks))
+    let data =
+        CaptureDocument { schema: 1, kind: "capture".to_owned(), file: path.to_string_lossy().into_owned(), files };
+    Ok(Document::new(data, "files", blocks))
 }
 
 /// The capture of this machine, and every file that hpt looks for.
-fn taken(context: &Context) -> (Capture, Vec<File>) {
+fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     let captured = context.host.capture();
     let mut capture = captured.capture;
     let facts = context.host.facts_to_capture();
     capture.set_facts(serde_json::to_string_pretty(&facts).expect("facts are numbers and names") + "\n");
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (date, _) = now.split_at("2000-01-01".len());
-    let head = Head::of("capture", &context.host);
-    capture.set_about(format!("Captured {date} by hpt {}: {}.\n", head.hpt, head.machine.line()));
-    let copied = captured.copied.into_iter().map(|path| File { path, captured: true });
-    let missing = captured.missing.into_iter().map(|path| File { path, captured: false });
+    let head = head_of("capture", &context.host);
+    capture.set_about(format!("Captured {date} by hpt {}: {}.\n", head.hpt, machine_line(&head.machine)));
+    let copied = captured.copied.into_iter().map(|path| CapturedFile { path, captured: true });
+    let missing = captured.missing.into_iter().map(|path| CapturedFile { path, captured: false });
     (capture, copied.chain(missing).collect())
 }
 

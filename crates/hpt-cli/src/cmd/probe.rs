@@ -4,16 +4,16 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use hpt_core::{
-    Frequency, Host, Instant, PosixClock, PosixId, SourceId, SourceInfo, Unavailable, clock,
+    Frequency, Host, Instant, PosixClock, PosixId, SourceInfo, Unavailable, clock,
     measure::Granularity,
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
 };
-use serde::Serialize;
+use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceChoice};
 
 use crate::{
     arguments::after_help,
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_facts, machine_line},
     exit::Failure,
     output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, rounded, saturating_nanos, short_time},
     source_granularity::granularity,
@@ -39,66 +39,6 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-/// One source, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    id: SourceId,
-    description: &'static str,
-    available: bool,
-    reason_kind: Option<&'static str>,
-    reason: Option<String>,
-    remedy: Option<String>,
-    width_bits: Option<u8>,
-    frequency_hz: Option<f64>,
-    frequency_stated_by: Option<&'static str>,
-    resolution_ns: Option<f64>,
-    granularity_ns: Option<f64>,
-    step_multiple_ticks: Option<u64>,
-    read_cost_ns: Option<f64>,
-    read_path: Option<&'static str>,
-    scope: Option<&'static str>,
-    steady: Option<bool>,
-    steered: Option<bool>,
-    counts_in_suspend: Option<bool>,
-    revocable: Option<bool>,
-    kernel_verdict: &'static str,
-    kernel_evidence: String,
-    fitness: String,
-    evidence: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Choice {
-    source: Option<SourceId>,
-    reason: String,
-}
-
-/// How good `hpt_core::Instant` is in this process.
-#[derive(Debug, Serialize)]
-struct InstantStatus {
-    source: SourceId,
-    reason: &'static str,
-    bound_ns: u64,
-    last_bracket_ns: Option<u64>,
-    frequency_error_ppm: Option<f64>,
-    anchorings: u64,
-    rate_changes: u64,
-    jumps: u64,
-    disruptions: Option<u64>,
-    refused_brackets: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    clock_gettime_read_path: Option<&'static str>,
-    choice: Choice,
-    instant: Option<InstantStatus>,
-    sources: Vec<Row>,
-    notes: Vec<String>,
-}
-
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
@@ -109,16 +49,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut data = survey(host, context.notes());
     let Some(name) = wanted else {
         let blocks = page(&data);
-        return Ok(Document::new(&data, "sources", blocks));
+        return Ok(Document::new(data, "sources", blocks));
     };
-    data.sources.retain(|row| row.id.as_str() == name);
+    data.sources.retain(|row| row.id == name);
     let row = data.sources.first().expect("every known name has a report");
     let answer = if row.available { Answer::Yes } else { Answer::No };
     let blocks = explanation(&data, row);
-    Ok(Document { answer, ..Document::new(&data, "sources", blocks) })
+    Ok(Document { answer, ..Document::new(data, "sources", blocks) })
 }
 
-fn survey(host: &Host, notes: Vec<String>) -> Data {
+fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
         // What follows takes long enough for it to learn the counter's rate.
         clock::prime();
@@ -127,14 +67,14 @@ fn survey(host: &Host, notes: Vec<String>) -> Data {
     let examined: Vec<(Candidate, Option<Granularity>)> =
         source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
     let selection = select(examined.iter().map(|(candidate, _)| candidate.clone()));
-    let sources: Vec<Row> = examined
+    let sources: Vec<ProbeRow> = examined
         .into_iter()
         .zip(selection.verdicts())
         .map(|((candidate, granularity), (_, fitness))| row(candidate, granularity, fitness))
         .collect();
-    let served = sources.iter().find(|row| row.id.as_str() == "monotonic").and_then(|row| row.read_path);
-    Data {
-        head: Head::of("probe", host),
+    let served = sources.iter().find(|row| row.id == "monotonic").and_then(|row| row.read_path.clone());
+    ProbeDocument {
+        head: head_of("probe", host),
         clock_gettime_read_path: served,
         choice: choice(host, &selection),
         instant: host.is_live().then(instant_status),
@@ -147,8 +87,8 @@ fn instant_status() -> InstantStatus {
     let _ = Instant::now();
     let status = clock::status();
     InstantStatus {
-        source: status.source,
-        reason: status.reason,
+        source: status.source.to_string(),
+        reason: status.reason.to_owned(),
         bound_ns: saturating_nanos(status.bound),
         last_bracket_ns: status.last_bracket.map(saturating_nanos),
         frequency_error_ppm: status.frequency_error_ppm.map(rounded),
@@ -172,13 +112,13 @@ fn instant_line(status: &InstantStatus) -> String {
     )
 }
 
-fn choice(host: &Host, selection: &Selection) -> Choice {
+fn choice(host: &Host, selection: &Selection) -> SourceChoice {
     let reason = if host.is_live() {
         selection.reason()
     } else {
         "a captured machine is explained, not tested: the choice is made where it runs".to_owned()
     };
-    Choice { source: selection.chosen().cloned(), reason }
+    SourceChoice { source: selection.chosen().map(ToString::to_string), reason }
 }
 
 /// Opens and tests an available source; on a captured host there is nothing to open.
@@ -211,7 +151,7 @@ fn middle((slowest, fastest): (Frequency, Frequency)) -> Frequency {
     Frequency::from_microhertz(middle).unwrap_or(slowest)
 }
 
-fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness) -> Row {
+fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness) -> ProbeRow {
     let Candidate { report, self_test } = candidate;
     let test = self_test.and_then(Result::ok);
     let unavailable = match (&report.availability, self_test) {
@@ -223,27 +163,30 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
     let stated = info.and_then(|info| info.nominal);
     let measured = info.zip(test).and_then(|(info, test)| measured(info, test));
     let untested = info.is_some() && self_test.is_none();
-    Row {
-        id: report.id,
-        description: report.description,
+    ProbeRow {
+        id: report.id.to_string(),
+        description: report.description.to_owned(),
         available: unavailable.is_none(),
-        reason_kind: unavailable.as_ref().map(Unavailable::kind),
+        reason_kind: unavailable.as_ref().map(|reason| reason.kind().to_owned()),
         reason: unavailable.as_ref().map(ToString::to_string),
         remedy: unavailable.as_ref().and_then(Unavailable::remedy),
         width_bits: info.map(|info| info.width.bits()),
         frequency_hz: stated.map(|nominal| nominal.frequency).or(measured).map(Frequency::hertz_f64).map(rounded),
-        frequency_stated_by: stated.map(|nominal| nominal.stated_by.name()).or(measured.map(|_| "measured")),
+        frequency_stated_by: stated
+            .map(|nominal| nominal.stated_by.name())
+            .or(measured.map(|_| "measured"))
+            .map(str::to_owned),
         resolution_ns: info.and_then(SourceInfo::resolution_ns).or(measured.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: granularity.map(|seen| rounded(seen.smallest_ns)),
         step_multiple_ticks: granularity.map(|seen| seen.multiple_ticks),
         read_cost_ns: test.map(|test| rounded(test.read_cost_ns)),
-        read_path: info.map(|info| info.read_path.name()),
-        scope: info.map(|info| info.scope.name()),
+        read_path: info.map(|info| info.read_path.name().to_owned()),
+        scope: info.map(|info| info.scope.name().to_owned()),
         steady: info.map(|info| info.steady),
         steered: info.map(|info| info.steered),
         counts_in_suspend: info.and_then(|info| info.counts_in_suspend),
         revocable: info.map(|info| info.revocable),
-        kernel_verdict: report.kernel.name(),
+        kernel_verdict: report.kernel.name().to_owned(),
         kernel_evidence: report.kernel.evidence().to_owned(),
         fitness: if untested && matches!(fitness, Fitness::NotTrusted(_)) && report.kernel.name() == "trusted" {
             "not tested: a captured machine".to_owned()
@@ -255,9 +198,9 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
 }
 
 /// The page of all sources.
-fn page(data: &Data) -> Vec<Block> {
-    let mut facts = data.head.machine.facts();
-    if let Some(path) = data.clock_gettime_read_path {
+fn page(data: &ProbeDocument) -> Vec<Block> {
+    let mut facts = machine_facts(&data.head.machine);
+    if let Some(path) = &data.clock_gettime_read_path {
         facts.push(("clock_gettime", served(path).to_owned()));
     }
     facts.push(("hpt's choice", data.choice.reason.clone()));
@@ -314,7 +257,7 @@ fn served(read_path: &str) -> &'static str {
     }
 }
 
-fn table_row(row: &Row, chosen: Option<&SourceId>) -> Vec<Cell> {
+fn table_row(row: &ProbeRow, chosen: Option<&String>) -> Vec<Cell> {
     let is_chosen = chosen == Some(&row.id);
     let usable = match (row.available, is_chosen) {
         (true, true) => Cell("best".to_owned(), Tone::Good),
@@ -326,11 +269,11 @@ fn table_row(row: &Row, chosen: Option<&SourceId>) -> Vec<Cell> {
         usable,
         Cell::or_dash(row.width_bits.map(|bits| bits.to_string())),
         Cell::or_dash(row.frequency_hz.map(short_frequency)),
-        Cell::or_dash(row.frequency_stated_by.map(short_word)),
+        Cell::or_dash(row.frequency_stated_by.as_deref().map(short_word)),
         Cell::or_dash(row.resolution_ns.map(short_time)),
         Cell::or_dash(row.granularity_ns.map(short_time)),
         Cell::or_dash(row.read_cost_ns.map(short_time)),
-        Cell::or_dash(row.read_path.map(short_word)),
+        Cell::or_dash(row.read_path.as_deref().map(short_word)),
         Cell::or_dash(letters(row)),
     ]
 }
@@ -347,9 +290,9 @@ fn short_word(word: &str) -> &str {
     }
 }
 
-fn letters(row: &Row) -> Option<String> {
+fn letters(row: &ProbeRow) -> Option<String> {
     let letter = |is: Option<bool>, letter: char| if is == Some(true) { Some(letter) } else { None };
-    row.scope.map(|scope| {
+    row.scope.as_ref().map(|scope| {
         [
             letter(row.steady, 'S'),
             letter(Some(scope == "system"), 'W'),
@@ -378,7 +321,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// One source in full.
-fn explanation(data: &Data, row: &Row) -> Vec<Block> {
+fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
     let yes_no = |is: Option<bool>| match is {
         Some(true) => "yes",
         Some(false) => "no",
@@ -392,7 +335,7 @@ fn explanation(data: &Data, row: &Row) -> Vec<Block> {
     facts.extend(row.remedy.iter().map(|remedy| ("remedy", remedy.clone())));
     let mut add = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("width", row.width_bits.map(|bits| format!("{bits} bits")));
-    let stated_by = row.frequency_stated_by.unwrap_or("unknown");
+    let stated_by = row.frequency_stated_by.as_deref().unwrap_or("unknown");
     add("frequency", row.frequency_hz.map(|hertz| format!("{} ({stated_by})", short_frequency(hertz))));
     add("resolution", row.resolution_ns.map(|ns| format!("{} claimed", short_time(ns))));
     add(
@@ -403,8 +346,8 @@ fn explanation(data: &Data, row: &Row) -> Vec<Block> {
         }),
     );
     add("read cost", row.read_cost_ns.map(short_time));
-    add("read path", row.read_path.map(str::to_owned));
-    add("scope", row.scope.map(str::to_owned));
+    add("read path", row.read_path.clone());
+    add("scope", row.scope.clone());
     if row.scope.is_some() {
         add("steady", Some(yes_no(row.steady).to_owned()));
         add("adjusted", Some(yes_no(row.steered).to_owned()));
@@ -425,7 +368,7 @@ fn explanation(data: &Data, row: &Row) -> Vec<Block> {
         let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();
         blocks.push(Block::Section("What was looked at".to_owned(), lines));
     }
-    blocks.push(Block::Text(data.head.machine.line()));
+    blocks.push(Block::Text(machine_line(&data.head.machine)));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
 }

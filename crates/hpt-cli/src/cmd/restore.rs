@@ -4,12 +4,12 @@ use std::{fs, io::ErrorKind, path::PathBuf};
 
 use clap::Args;
 use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
-use serde::Serialize;
+use hpt_document::restore::{RestoreDocument, RestoreOutcome, RestoredSetting};
 
 use crate::{
     arguments::{after_help, without_metrics},
     context::Context,
-    document_head::Head,
+    document_head::head_of,
     exit::{Failure, causes},
     output::{Answer, Block, Cell, Document, Tone},
 };
@@ -34,28 +34,6 @@ pub(crate) struct Arguments {
     store: Option<PathBuf>,
 }
 
-/// One setting, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    setting: String,
-    path: String,
-    changed_by: String,
-    before: String,
-    left_at: Option<String>,
-    outcome: &'static str,
-    reason: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    journal: String,
-    of_another_boot: bool,
-    settings: Vec<Row>,
-    notes: Vec<String>,
-}
-
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let journal = context.journal(arguments.store.as_deref())?;
     // /run/hpt is made by the first change; one that was named is meant to be there.
@@ -76,13 +54,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }));
     let settings = match (&contents, arguments.list) {
         (Contents::Entries(entries), true) => {
-            let row = |entry: &hpt_core::knobs::Entry| Row {
+            let row = |entry: &hpt_core::knobs::Entry| RestoredSetting {
                 setting: entry.kind.clone(),
                 path: entry.path.clone(),
                 changed_by: entry.by.clone(),
                 before: entry.before.clone(),
                 left_at: entry.set_to.last().cloned(),
-                outcome: "listed",
+                outcome: RestoreOutcome::Listed,
                 reason: None,
             };
             entries.iter().map(row).collect()
@@ -90,47 +68,47 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (Contents::Nothing | Contents::OfAnotherBoot, true) => Vec::new(),
         (_, false) => journal.restore()?.into_iter().map(row).collect(),
     };
-    let data = Data {
-        head: Head::of("restore", &context.host),
+    let data = RestoreDocument {
+        head: head_of("restore", &context.host),
         journal: journal.path().to_string_lossy().into_owned(),
         of_another_boot: contents == Contents::OfAnotherBoot,
         settings,
         notes,
     };
     let blocks = page(&data);
-    Ok(Document { answer: answer(&data.settings), ..Document::new(&data, "settings", blocks) })
+    Ok(Document { answer: answer(&data.settings), ..Document::new(data, "settings", blocks) })
 }
 
-fn answer(rows: &[Row]) -> Answer {
-    let any = |outcome: &str| rows.iter().any(|row| row.outcome == outcome);
-    if any("failed") {
+fn answer(rows: &[RestoredSetting]) -> Answer {
+    let any = |outcome| rows.iter().any(|row| row.outcome == outcome);
+    if any(RestoreOutcome::Failed) {
         Answer::Unknown
-    } else if any("changed-since") {
+    } else if any(RestoreOutcome::ChangedSince) {
         Answer::No
     } else {
         Answer::Yes
     }
 }
 
-fn row(outcome: Outcome) -> Row {
+fn row(outcome: Outcome) -> RestoredSetting {
     let Outcome { kind, path, by, before, came, .. } = outcome;
-    let (left_at, word, reason) = match came {
-        Restored::PutBack { from } => (Some(from), "put-back", None),
-        Restored::WasBack => (None, "was-back", None),
+    let (left_at, outcome, reason) = match came {
+        Restored::PutBack { from } => (Some(from), RestoreOutcome::PutBack, None),
+        Restored::WasBack => (None, RestoreOutcome::WasBack, None),
         Restored::ChangedSince { is } => {
             let reason = format!("it is at {is} now, which hpt did not set: left alone");
-            (Some(is), "changed-since", Some(reason))
+            (Some(is), RestoreOutcome::ChangedSince, Some(reason))
         }
-        Restored::Failed(error) => (None, "failed", Some(why(&error))),
+        Restored::Failed(error) => (None, RestoreOutcome::Failed, Some(why(&error))),
     };
-    Row { setting: kind, path, changed_by: by, before, left_at, outcome: word, reason }
+    RestoredSetting { setting: kind, path, changed_by: by, before, left_at, outcome, reason }
 }
 
 fn why(error: &KnobError) -> String {
     causes(error)
 }
 
-fn page(data: &Data) -> Vec<Block> {
+fn page(data: &RestoreDocument) -> Vec<Block> {
     let mut blocks = Vec::new();
     if data.settings.is_empty() {
         let void = if data.of_another_boot {
@@ -143,16 +121,21 @@ fn page(data: &Data) -> Vec<Block> {
         let lines = data.settings.iter().map(|row| {
             let left_at = row.left_at.as_deref().unwrap_or("?");
             let (text, tone) = match row.outcome {
-                "put-back" => (format!("put back to {} from {left_at}", row.before), Tone::Good),
-                "was-back" => (format!("is at {} already", row.before), Tone::Good),
-                "listed" => (format!("was {}, set to {left_at}", row.before), Tone::Plain),
-                _ => (row.reason.clone().unwrap_or_default(), Tone::Bad),
+                RestoreOutcome::PutBack => (format!("put back to {} from {left_at}", row.before), Tone::Good),
+                RestoreOutcome::WasBack => (format!("is at {} already", row.before), Tone::Good),
+                RestoreOutcome::Listed => (format!("was {}, set to {left_at}", row.before), Tone::Plain),
+                RestoreOutcome::ChangedSince | RestoreOutcome::Failed => {
+                    (row.reason.clone().unwrap_or_default(), Tone::Bad)
+                }
             };
             let by = Cell::faint(format!("changed by {}", row.changed_by));
             vec![Cell::plain(row.setting.as_str()), Cell(text, tone), by]
         });
-        let title =
-            if data.settings.iter().any(|row| row.outcome == "listed") { "Changed settings" } else { "Restored" };
+        let title = if data.settings.iter().any(|row| row.outcome == RestoreOutcome::Listed) {
+            "Changed settings"
+        } else {
+            "Restored"
+        };
         blocks.push(Block::Section(title.to_owned(), lines.collect()));
         blocks.push(Block::Text(format!("By the journal {}.", data.journal)));
     }
@@ -162,14 +145,16 @@ fn page(data: &Data) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Row, answer, page};
+    use hpt_document::restore::{RestoreDocument, RestoreOutcome, RestoredSetting};
+
+    use super::{answer, page};
     use crate::{
         golden,
         output::{Answer, Document},
     };
 
-    fn row(outcome: &'static str, reason: Option<&str>) -> Row {
-        Row {
+    fn row(outcome: RestoreOutcome, reason: Option<&str>) -> RestoredSetting {
+        RestoredSetting {
             setting: "clock-source".to_owned(),
             path: "/sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned(),
             changed_by: "hpt clocksource compare".to_owned(),
@@ -182,21 +167,29 @@ mod tests {
 
     #[test]
     fn what_was_restored_is_printed_to_the_letter() {
-        let data = Data {
+        let data = RestoreDocument {
             head: golden::head("restore"),
             journal: "/run/hpt/journal".to_owned(),
             of_another_boot: false,
-            settings: vec![row("put-back", None), row("was-back", None), row("failed", Some("cannot read it"))],
+            settings: vec![
+                row(RestoreOutcome::PutBack, None),
+                row(RestoreOutcome::WasBack, None),
+                row(RestoreOutcome::Failed, Some("cannot read it")),
+            ],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("restore", &Document::new(&data, "settings", page(&data)));
+        let blocks = page(&data);
+        golden::assert("restore", &Document::new(data, "settings", blocks));
     }
 
     #[test]
     fn what_failed_is_not_known_and_what_was_left_alone_is_no() {
         assert_eq!(answer(&[]), Answer::Yes);
-        assert_eq!(answer(&[row("put-back", None), row("was-back", None)]), Answer::Yes);
-        assert_eq!(answer(&[row("put-back", None), row("changed-since", None)]), Answer::No);
-        assert_eq!(answer(&[row("changed-since", None), row("failed", None)]), Answer::Unknown);
+        assert_eq!(answer(&[row(RestoreOutcome::PutBack, None), row(RestoreOutcome::WasBack, None)]), Answer::Yes);
+        assert_eq!(answer(&[row(RestoreOutcome::PutBack, None), row(RestoreOutcome::ChangedSince, None)]), Answer::No);
+        assert_eq!(
+            answer(&[row(RestoreOutcome::ChangedSince, None), row(RestoreOutcome::Failed, None)]),
+            Answer::Unknown
+        );
     }
 }

@@ -96,9 +96,9 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
         Some(CpuChoice::Any) | None => None,
     };
     let held = options.hold_around(context, &[cpu], Conduct::Waits, "hpt run")?;
-    let refused = held.settings().refused;
+    let refused = held.settings().thread.refused;
     for refused in &refused {
-        without(refused.setting, &refused.reason);
+        without(&refused.setting, &refused.reason);
     }
     let is_off = options.turns_throttling_off() && !refused.iter().any(|refused| refused.setting == "throttling");
     if let Some(untold) = held.fair_server_untold().filter(|_| is_off) {

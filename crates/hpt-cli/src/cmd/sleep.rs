@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::{
-    Sleeper, SourceId, clock,
+    Sleeper, clock,
     measure::{SleepMethod, SleepMiss, sleep_miss},
     realtime::Conduct,
 };
-use serde::Serialize;
+use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use crate::{
     arguments::{after_help, sleep_length, without_metrics},
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
         rounded, saturating_nanos, short_time,
     },
     sampling::{
-        cpu_absences::{self, Away, Parts},
+        cpu_absences::{self, Parts},
         realtime_options::ThreadOptions,
-        realtime_settings::EffectiveSettings,
+        realtime_settings::words,
     },
 };
 
@@ -66,36 +66,6 @@ pub(crate) struct Arguments {
 fn part(text: &str) -> Result<f64, String> {
     let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
     part.ok_or_else(|| "a part, from 0 to 1".to_owned())
-}
-
-/// One method and one length, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    duration_ns: u64,
-    method: &'static str,
-    samples: u64,
-    early: u64,
-    mean_ns: Option<f64>,
-    trimmed_mean_ns: Option<f64>,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    p999_ns: Option<f64>,
-    max_ns: Option<f64>,
-    cpu_share: Option<f64>,
-    reserve_ns: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    cpu: Option<usize>,
-    thread: EffectiveSettings,
-    source: SourceId,
-    interrupted: bool,
-    away: Vec<Away>,
-    results: Vec<Row>,
-    notes: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -144,26 +114,26 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
     let device = context.note_of_a_device("a program takes it by hpt_core::use_source");
-    let data = Data {
-        head: Head::of("sleep", &context.host),
+    let data = SleepDocument {
+        head: head_of("sleep", &context.host),
         cpu,
-        source: clock::source().0,
+        source: clock::source().0.to_string(),
         interrupted: context.interrupted(),
         away: parts.away(),
         results: rows,
         notes: [context.notes(), thread.notes(), parts.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
-        thread,
+        thread: thread.thread,
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let blocks = page(&data);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
-fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {
+fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> SleepRow {
     let late = |figure: fn(&hpt_core::Spread) -> f64| miss.late.as_ref().map(figure).map(rounded);
-    Row {
+    SleepRow {
         duration_ns: saturating_nanos(duration),
-        method: miss.method,
+        method: miss.method.to_owned(),
         samples: miss.late.map_or(0, |late| late.samples),
         early: miss.early,
         mean_ns: late(|late| late.mean_ns),
@@ -177,7 +147,7 @@ fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> Row {
     }
 }
 
-fn page(data: &Data) -> Vec<Block> {
+fn page(data: &SleepDocument) -> Vec<Block> {
     let columns = [
         Column("sleep", Align::Left),
         Column("method", Align::Left),
@@ -197,7 +167,7 @@ fn page(data: &Data) -> Vec<Block> {
         let length = if first { format!("{:?}", Duration::from_nanos(row.duration_ns)) } else { String::new() };
         vec![
             Cell::plain(length),
-            Cell::plain(row.method.to_owned()),
+            Cell::plain(row.method.as_str()),
             time(row.mean_ns),
             time(row.trimmed_mean_ns),
             time(row.p50_ns),
@@ -210,12 +180,12 @@ fn page(data: &Data) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = data.thread.words(data.cpu) + &cpu_absences::except(&data.away);
+    let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.away);
     let summary = format!(
         "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
          time, over the time that passed. {thread}. {}",
         data.source,
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     );
     let mut blocks = vec![table, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -224,14 +194,16 @@ fn page(data: &Data) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Row, page, part};
+    use hpt_document::sleep::{SleepDocument, SleepRow};
+
+    use super::{page, part};
     use crate::{golden, output::Document, sampling::realtime_settings::tests::example};
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        let row = |duration_ns, method, factor: f64| Row {
+        let row = |duration_ns, method: &str, factor: f64| SleepRow {
             duration_ns,
-            method,
+            method: method.to_owned(),
             samples: 200,
             early: 0,
             mean_ns: Some(70_000.0 * factor),
@@ -243,22 +215,23 @@ mod tests {
             cpu_share: Some(0.0175),
             reserve_ns: (method == "hpt").then_some(21_000),
         };
-        let data = Data {
+        let data = SleepDocument {
             head: golden::head("sleep"),
             cpu: Some(1),
-            thread: example(),
-            source: hpt_core::SourceId::new("tsc"),
+            thread: example().thread,
+            source: "tsc".to_owned(),
             interrupted: true,
             away: Vec::new(),
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),
                 row(10_000_000, "std", 1.5),
-                Row { mean_ns: None, cpu_share: None, ..row(10_000_000, "hpt", 0.002) },
+                SleepRow { mean_ns: None, cpu_share: None, ..row(10_000_000, "hpt", 0.002) },
             ],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("sleep", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data);
+        golden::assert("sleep", &Document::new(data, "results", blocks));
     }
 
     #[test]

@@ -6,10 +6,12 @@ use super::{
     definition::{Experiment, Outlook, Part, Published, Run, Ways},
     figure::Measured,
 };
+use hpt_document::clocksource_cost::ClockCost;
+
 use crate::{
     context::Context,
     exit::Failure,
-    kernel_clocksources::{Cost, Timing, measure as measure_clocks},
+    kernel_clocksources::{Timing, measure as measure_clocks},
 };
 
 const fn published(what: &'static str, value: f64) -> Published {
@@ -130,32 +132,27 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
 
 /// What stands beside the examples.
 #[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
-fn figures(cost: &Cost, by: &str) -> Vec<Measured> {
-    let Cost { clock_source, clock, in_a_row, singly, .. } = cost;
+fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
+    let ClockCost { clock_source, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
     // What fewer reads take, as ten million would.
-    let as_published = |seconds: f64| seconds * READS / (in_a_row.calls as f64).max(1.0);
+    let as_published = |seconds: f64| seconds * READS / (repeated.calls as f64).max(1.0);
     let figure =
-        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", in_a_row.calls, how.as_str());
-    let mut found = vec![figure(format!("{clock}, {clock_source}"), in_a_row.total_s)];
+        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.calls, how.as_str());
+    let mut found = vec![figure(format!("{clock}, {clock_source}"), repeated.total_s)];
     let example = SOURCES.iter().find(|(name, _)| name == clock_source).filter(|_| *clock == "monotonic");
     if let Some((_, example)) = example {
-        let parts = [("", in_a_row.total_s), (", user", in_a_row.user_s), (", system", in_a_row.system_s)];
+        let parts = [("", repeated.total_s), (", user", repeated.user_s), (", system", repeated.system_s)];
         found.extend(parts.map(|(part, seconds)| figure(format!("{example}{part}"), seconds)));
     }
     let claims = format!("{clock} claims, {clock_source}");
     found.extend(cost.resolution_ns.map(|ns| Measured::figure(&claims, ns as f64, "ns", 1, "clock_getres")));
-    if let Some(p50) = singly.single_p50_ns {
+    if let Some(p50) = single.single_p50_ns {
         let what = format!("{clock}, {clock_source}: a single read");
-        let single = Measured::figure(
-            &what,
-            p50,
-            "ns",
-            singly.single_samples.unwrap_or(0),
-            format!("{how}; p50, timed by {by}"),
-        );
-        let quantiles = (singly.single_p50_ns, singly.single_p99_ns, singly.single_max_ns);
-        found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..single });
+        let samples = single.single_samples.unwrap_or(0);
+        let median = Measured::figure(&what, p50, "ns", samples, format!("{how}; p50, timed by {by}"));
+        let quantiles = (single.single_p50_ns, single.single_p99_ns, single.single_max_ns);
+        found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..median });
     }
     found
 }

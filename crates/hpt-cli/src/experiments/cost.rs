@@ -114,7 +114,7 @@ fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
 #[cfg(test)]
 mod tests {
     use super::{EXPERIMENT, Measured, beside_each};
-    use crate::experiments::figure::Standing;
+    use hpt_document::experiment::FigureState;
 
     #[test]
     fn figures_stand_beside_machines_of_the_same_kind_alone() {
@@ -127,7 +127,7 @@ mod tests {
             assert_eq!(of(format!("{alike}, system")).value, Some(2.0));
             assert_eq!(of(format!("{alike}, library")).value, Some(1.0));
             let other = if architecture == "x86-64" { "Cortex-A9, system" } else { "VIA U4025, system" };
-            assert_eq!(of(other.to_owned()).standing, Standing::Elsewhere);
+            assert_eq!(of(other.to_owned()).standing, FigureState::Elsewhere);
         }
     }
 }

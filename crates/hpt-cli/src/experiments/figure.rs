@@ -3,30 +3,17 @@
 use std::collections::BTreeMap;
 
 use hpt_core::{Spread, stats::Histogram};
+use hpt_document::experiment::FigureState;
 use serde::{Deserialize, Serialize};
 
 use crate::output::rounded;
-
-/// Whether a figure is there, and why not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
-    #[default]
-    Measured,
-    /// This machine does not show it, or not to this user.
-    Missing,
-    /// It is of other machines than this one.
-    Elsewhere,
-    /// Nobody got so far.
-    NotMade,
-}
 
 /// A figure of this machine. `what` is that of a published one where there is such.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) unit: String,
-    pub(crate) standing: Standing,
+    pub(crate) standing: FigureState,
     /// `None` where it was not measured: `how` says why.
     pub(crate) value: Option<f64>,
     pub(crate) samples: u64,
@@ -63,7 +50,7 @@ impl Measured {
         Self {
             what: what.to_owned(),
             unit: unit.to_owned(),
-            standing: Standing::Measured,
+            standing: FigureState::Measured,
             value: Some(to_digits(value)),
             samples,
             p50: None,
@@ -87,12 +74,12 @@ impl Measured {
 
     /// What this machine does not show, and what it would take.
     pub(crate) fn missing(what: &str, unit: &str, why: impl Into<String>) -> Self {
-        Self { standing: Standing::Missing, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
+        Self { standing: FigureState::Missing, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
     }
 
     /// What only other machines can show.
     pub(crate) fn elsewhere(what: &str, unit: &str, why: impl Into<String>) -> Self {
-        Self { standing: Standing::Elsewhere, ..Self::missing(what, unit, why) }
+        Self { standing: FigureState::Elsewhere, ..Self::missing(what, unit, why) }
     }
 }
 
@@ -187,13 +174,15 @@ impl Tally {
 mod tests {
     use hpt_core::stats::Histogram;
 
-    use super::{Measured, Standing, Tally, to_digits, to_five_digits};
+    use hpt_document::experiment::FigureState;
+
+    use super::{Measured, Tally, to_digits, to_five_digits};
 
     #[test]
     fn what_is_missing_has_no_value() {
         let missing = Measured::missing("a figure", "ns", "it takes a register");
         assert_eq!((missing.value, missing.samples, missing.how.as_str()), (None, 0, "it takes a register"));
-        assert_eq!(Measured::elsewhere("a figure", "ns", "").standing, Standing::Elsewhere);
+        assert_eq!(Measured::elsewhere("a figure", "ns", "").standing, FigureState::Elsewhere);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod steps;
 
 pub(crate) use self::{
     definition::{Experiment, Outlook, Part, Run, Ways},
-    figure::{Measured, Standing, decimals},
+    figure::{Measured, decimals},
     instruments::in_one_line,
 };
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::Value;
+use hpt_document::Document;
 
 use super::{
     chart,
@@ -48,7 +48,7 @@ impl ChartFile<'_> {
     }
 
     /// Draws the document, and replaces the file.
-    pub(crate) fn draw(self, document: &Value) -> Result<(), ChartError> {
+    pub(crate) fn draw(self, document: &Document) -> Result<(), ChartError> {
         let drawn = chart::of(document).map_err(|why| ChartError::Undrawn { path: self.0.to_owned(), why })?;
         Ok(files::replace(self.0, drawn.file().as_bytes()).map_err(|cause| self.failed(cause))?)
     }

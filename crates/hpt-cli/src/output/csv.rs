@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{printable::Document, text::without_escapes};
+use super::text::without_escapes;
 
-pub(super) fn render(document: &Document) -> String {
-    let rows = document.data.get(document.rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+/// `rows` is the key of the rows.
+pub(super) fn render(data: &Value, rows: &str) -> String {
+    let rows = data.get(rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let keys: Vec<&String> =
         rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
@@ -38,7 +39,7 @@ fn data_only(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Document, render};
+    use super::render;
 
     #[test]
     fn commas_quotes_lists_and_missing_values_survive() {
@@ -46,7 +47,7 @@ mod tests {
             { "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] },
             { "id": "b", "note": null, "n": null, "list": [] },
         ] });
-        let text = render(&Document::new(&data, "rows", Vec::new()));
+        let text = render(&data, "rows");
         assert_eq!(text, "id,note,n,list\na,\"one, \"\"two\"\"\",1.5,x; y\nb,,,\n");
     }
 
@@ -55,13 +56,13 @@ mod tests {
         let data = json!({ "rows": [
             { "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" },
         ] });
-        let text = render(&Document::new(&data, "rows", Vec::new()));
+        let text = render(&data, "rows");
         let row = text.lines().nth(1).expect("a row");
         assert_eq!(row, "\"'=HYPERLINK(\"\"x\"\")\",'@SUM(1),'+cmd,'-cmd,-1.5,-2,'=1; b,\\u{1b}[2J");
     }
 
     #[test]
     fn no_rows_print_nothing() {
-        assert_eq!(render(&Document::new(&json!({ "rows": [] }), "rows", Vec::new())), "");
+        assert_eq!(render(&json!({ "rows": [] }), "rows"), "");
     }
 }

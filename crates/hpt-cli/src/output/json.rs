@@ -1,10 +1,11 @@
 //! One JSON document, ending in a newline: indented, or a line of its own where there are several.
 
-use super::printable::Document;
+use serde_json::Value;
 
-pub(super) fn render(document: &Document) -> String {
-    let text = if document.one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
-    let mut text = obeyed_by_no_terminal(text(&document.data).expect("a value has a text form"));
+/// `one_of_several`: without line breaks.
+pub(super) fn render(data: &Value, one_of_several: bool) -> String {
+    let text = if one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
+    let mut text = obeyed_by_no_terminal(text(data).expect("a value has a text form"));
     text.push('\n');
     text
 }
@@ -26,12 +27,12 @@ fn obeyed_by_no_terminal(text: String) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Document, render};
+    use super::render;
 
     #[test]
     fn no_terminal_obeys_a_document_and_it_says_the_same() {
         let data = json!({ "rows": [{ "a": "\u{9b}31m\u{7f}\u{1b}[2J\u{7}" }] });
-        let text = render(&Document::new(&data, "rows", Vec::new()));
+        let text = render(&data, false);
         assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), data);
     }

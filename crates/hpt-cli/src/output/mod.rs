@@ -10,7 +10,7 @@ pub(crate) mod html;
 mod human;
 mod json;
 pub(crate) mod latency_files;
-mod metrics;
+pub(crate) mod metrics;
 mod openmetrics;
 mod print;
 mod printable;
@@ -21,7 +21,7 @@ mod text;
 pub(crate) use self::{human::Look, print::rendered};
 pub(crate) use self::{
     human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
-    print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, textfile},
+    print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, textfile, textfile_so_far},
     printable::{Answer, Document},
     text::{rounded, saturating_nanos, without_escapes},
 };

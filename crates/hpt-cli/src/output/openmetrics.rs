@@ -3,23 +3,27 @@
 
 use std::fmt;
 
+use hpt_document::Document;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, text},
     metrics::MetricType,
     registry::{Registry, Unit},
 };
-use serde_json::Value;
 
 use super::metrics::{self, gauge::Gauge};
 
 /// OpenMetrics; `None` of a document that has no metrics.
-pub(super) fn render(document: &Value) -> Option<String> {
+pub(super) fn render(document: &Document) -> Option<String> {
+    Some(render_gauges(metrics::of(document)?))
+}
+
+fn render_gauges(gauges: Vec<Gauge>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Gauges(metrics::of(document)?)));
+    registry.register_collector(Box::new(Gauges(gauges)));
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("memory is written to");
-    Some(obeyed_by_no_terminal(&text))
+    obeyed_by_no_terminal(&text)
 }
 
 /// A label may come from a file that another user made. The format knows no escape for control characters.
@@ -27,11 +31,19 @@ fn obeyed_by_no_terminal(text: &str) -> String {
     text.replace(|letter: char| letter.is_control() && letter != '\n', "\u{fffd}")
 }
 
-/// The text form of before.
-pub(super) fn textfile(document: &Value) -> Option<String> {
-    let text = render(document)?;
+/// The text form of before, of these metrics.
+pub(super) fn textfile(gauges: Vec<Gauge>) -> String {
+    let text = render_gauges(gauges);
     let is_of_both = |line: &&str| !line.starts_with("# UNIT ") && *line != "# EOF";
-    Some(text.lines().filter(is_of_both).map(|line| format!("{line}\n")).collect())
+    text.lines()
+        .filter(is_of_both)
+        .map(|line| {
+            format!(
+                "{line}
+"
+            )
+        })
+        .collect()
 }
 
 #[derive(Debug)]
@@ -65,19 +77,21 @@ impl EncodeLabelSet for Labels<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use hpt_document::Document;
 
     use super::{render, textfile};
+    use crate::{golden, output::metrics};
 
     #[test]
     fn what_is_not_text_for_a_label_is_escaped() {
-        let document =
-            json!({ "kind": "calibrate", "hpt": "0.0.0", "machine": { "cpu": "a \"b\" \\ c\nd" }, "calibrations": [] });
+        let Document::Calibrate(mut document) = golden::empty("calibrate") else { panic!("it is another one") };
+        document.head.machine.cpu = Some("a \"b\" \\ c\nd".to_owned());
+        let document = Document::from(document);
         let text = render(&document).expect("metrics");
         assert!(text.contains(r#"cpu="a \"b\" \\ c\nd""#), "{text}");
         assert!(text.ends_with("# EOF\n"));
-        assert_eq!(textfile(&document).expect("metrics"), text.replace("# EOF\n", ""));
-        assert_eq!(render(&json!({ "kind": "none" })), None);
+        assert_eq!(textfile(metrics::of(&document).expect("metrics")), text.replace("# EOF\n", ""));
+        assert_eq!(render(&golden::empty("bench")), None);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 
 use std::io::{self, Write};
 
-use clap::ValueEnum;
-use serde_json::Value;
-
 use super::{
     csv,
     human::{self, Look},
-    json, metrics, openmetrics,
+    json,
+    metrics::{self, gauge::Gauge},
+    openmetrics,
     printable::Document,
 };
+use clap::ValueEnum;
+use hpt_document::head::Head;
 
 /// How a document is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,8 +29,13 @@ pub(crate) fn has_metrics(kind: &str) -> bool {
 }
 
 /// The metrics of a document as node_exporter's textfile collector takes them; `None` of one that has none.
-pub(crate) fn textfile(data: &Value) -> Option<String> {
-    openmetrics::textfile(data)
+pub(crate) fn textfile(data: &hpt_document::Document) -> Option<String> {
+    Some(openmetrics::textfile(metrics::of(data)?))
+}
+
+/// The same of figures that a document will have, while they are measured.
+pub(crate) fn textfile_so_far(head: &Head, gauges: Vec<Gauge>) -> String {
+    openmetrics::textfile(metrics::complete(head, gauges))
 }
 
 /// Prints `document` on standard output. A reader that went away is not an error.
@@ -56,8 +62,8 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
 pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> String {
     match format {
         Format::Human => human::render(&document.blocks, look),
-        Format::Json => json::render(document),
-        Format::Csv => csv::render(document),
+        Format::Json => json::render(&document.value(), document.one_of_several),
+        Format::Csv => csv::render(&document.value(), document.rows),
         // Of one of several the last has the figures of all.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }

@@ -1,7 +1,6 @@
 //! What a subcommand found, ready to be printed in any format.
 //! Prints nothing.
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::human::Block;
@@ -21,8 +20,8 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Document {
     /// The whole of it, for programs.
-    pub(crate) data: Value,
-    /// The key in `data` of the rows that CSV prints.
+    pub(crate) data: hpt_document::Document,
+    /// The key of the rows that CSV prints.
     pub(crate) rows: &'static str,
     /// The same for people.
     pub(crate) blocks: Vec<Block>,
@@ -36,8 +35,12 @@ pub(crate) struct Document {
 
 impl Document {
     /// A document of `data`, whose rows for CSV stand under the key `rows`.
-    pub(crate) fn new(data: &impl Serialize, rows: &'static str, blocks: Vec<Block>) -> Self {
-        let data = serde_json::to_value(data).expect("documents are structs of numbers, names and lists");
-        Self { data, rows, blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
+    pub(crate) fn new(data: impl Into<hpt_document::Document>, rows: &'static str, blocks: Vec<Block>) -> Self {
+        Self { data: data.into(), rows, blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
+    }
+
+    /// The data as JSON.
+    pub(crate) fn value(&self) -> Value {
+        serde_json::to_value(&self.data).expect("documents are structs of numbers, names and lists")
     }
 }

@@ -5,55 +5,38 @@ use hpt_core::{
     Instant,
     realtime::{Absence, PinWatch},
 };
-use serde::Serialize;
+use hpt_document::away::Away;
 
 use crate::{context::Context, output::rounded};
 
-/// One of them, for programs: `away` in the documents.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Away {
-    cpu: usize,
-    from_s: f64,
-    /// `None` until the end.
-    to_s: Option<f64>,
-    offline: bool,
-    ran_on: Vec<usize>,
-    samples: u64,
+/// One of them, for programs.
+pub(crate) fn away(cpu: usize, absence: &Absence) -> Away {
+    Away {
+        cpu,
+        from_s: rounded(absence.from.as_secs_f64()),
+        to_s: absence.to.map(|to| rounded(to.as_secs_f64())),
+        offline: absence.offline,
+        ran_on: absence.ran_on.clone(),
+        samples: absence.samples,
+    }
 }
 
-impl Away {
-    pub(crate) fn of(cpu: usize, absence: &Absence) -> Self {
-        Self {
-            cpu,
-            from_s: rounded(absence.from.as_secs_f64()),
-            to_s: absence.to.map(|to| rounded(to.as_secs_f64())),
-            offline: absence.offline,
-            ran_on: absence.ran_on.clone(),
-            samples: absence.samples,
-        }
-    }
+/// All of a thread.
+pub(crate) fn all_of(presence: &PinWatch<'_>) -> Vec<Away> {
+    presence.absences().iter().map(|absence| away(presence.cpu(), absence)).collect()
+}
 
-    pub(crate) fn all_of(presence: &PinWatch<'_>) -> Vec<Self> {
-        presence.absences().iter().map(|absence| Self::of(presence.cpu(), absence)).collect()
-    }
-
-    /// Whether this is the time in which that CPU was offline.
-    pub(crate) const fn is_of_offline(&self, cpu: usize) -> bool {
-        self.offline && self.cpu == cpu
-    }
-
-    fn note(&self, what: &str) -> String {
-        let Self { cpu, from_s, to_s, offline, ran_on, samples } = self;
-        let span = span(*from_s, *to_s);
-        let elsewhere: Vec<_> = ran_on.iter().filter(|other| *other != cpu).map(|cpu| format!("CPU {cpu}")).collect();
-        let elsewhere = if elsewhere.is_empty() { "other CPUs".to_owned() } else { elsewhere.join(", ") };
-        if *offline {
-            format!("CPU {cpu} was offline {span}: its thread ran on {elsewhere}, and {samples} {what}")
-        } else {
-            format!(
-                "the thread of CPU {cpu} was allowed on {elsewhere} {span}, by another process or because its CPU was offline for a moment: {samples} {what}"
-            )
-        }
+fn note(away: &Away, what: &str) -> String {
+    let Away { cpu, from_s, to_s, offline, ran_on, samples } = away;
+    let span = span(*from_s, *to_s);
+    let elsewhere: Vec<_> = ran_on.iter().filter(|other| *other != cpu).map(|cpu| format!("CPU {cpu}")).collect();
+    let elsewhere = if elsewhere.is_empty() { "other CPUs".to_owned() } else { elsewhere.join(", ") };
+    if *offline {
+        format!("CPU {cpu} was offline {span}: its thread ran on {elsewhere}, and {samples} {what}")
+    } else {
+        format!(
+            "the thread of CPU {cpu} was allowed on {elsewhere} {span}, by another process or because its CPU was offline for a moment: {samples} {what}"
+        )
     }
 }
 
@@ -83,7 +66,7 @@ impl<'a> Parts<'a> {
     }
 
     pub(crate) fn away(&self) -> Vec<Away> {
-        self.presence.as_ref().map_or_else(Vec::new, Away::all_of)
+        self.presence.as_ref().map_or_else(Vec::new, all_of)
     }
 
     /// What is to be said of parts that are not, or not all, of the thread's CPU.
@@ -95,7 +78,7 @@ impl<'a> Parts<'a> {
 
 /// One note for each; `what` goes on behind the number of samples.
 pub(crate) fn notes(away: &[Away], what: &str) -> Vec<String> {
-    away.iter().map(|away| away.note(what)).collect()
+    away.iter().map(|away| note(away, what)).collect()
 }
 
 /// From when to when, in seconds since the beginning.
@@ -114,7 +97,9 @@ pub(crate) fn except(away: &[Away]) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Away, except, notes, span};
+    use hpt_document::away::Away;
+
+    use super::{except, notes, span};
 
     /// One to print.
     pub(crate) fn example() -> Away {

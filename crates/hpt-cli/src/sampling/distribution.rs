@@ -2,76 +2,54 @@
 //! Measures nothing.
 
 use hpt_core::{measure::Lateness, stats::Histogram};
-use serde::Serialize;
+use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
 use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
 
-/// The figures of a distribution, for programs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Figures {
-    pub(crate) samples: u64,
-    missed: u64,
-    min_ns: u64,
-    mean_ns: f64,
-    p50_ns: u64,
-    p99_ns: Option<u64>,
-    p999_ns: Option<u64>,
-    p9999_ns: Option<u64>,
-    p99999_ns: Option<u64>,
-    max_ns: u64,
-    /// When the latest was due, by CLOCK_MONOTONIC.
-    max_at_ns: u64,
-    /// Whole microseconds and how many were late by so much.
-    microseconds: Vec<(u64, u64)>,
-    beyond: u64,
+/// The heads of [`cells`](Self::cells).
+pub(crate) const COLUMNS: [&str; 10] =
+    ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
+
+/// `None` of no samples.
+pub(crate) fn figures(lateness: &Lateness) -> Option<LatencyFigures> {
+    let counts = lateness.counts();
+    let latest = lateness.latest()?;
+    let quantile = |part| counts.quantile(part).unwrap_or(0);
+    let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
+    Some(LatencyFigures {
+        samples: counts.samples(),
+        missed: lateness.missed(),
+        min_ns: quantile(0.0),
+        mean_ns: rounded(lateness.mean_ns()?),
+        p50_ns: quantile(0.5),
+        p99_ns: tail(counts, 0.99),
+        p999_ns: tail(counts, 0.999),
+        p9999_ns: tail(counts, 0.9999),
+        p99999_ns: tail(counts, 0.99999),
+        max_ns: latest.late_ns,
+        max_at_ns: latest.deadline.as_nanoseconds(),
+        microseconds: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
+        beyond: lateness.beyond(),
+    })
 }
 
-impl Figures {
-    /// The heads of [`cells`](Self::cells).
-    pub(crate) const COLUMNS: [&'static str; 10] =
-        ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
-
-    /// `None` of no samples.
-    pub(crate) fn of(lateness: &Lateness) -> Option<Self> {
-        let counts = lateness.counts();
-        let latest = lateness.latest()?;
-        let quantile = |part| counts.quantile(part).unwrap_or(0);
-        let microseconds = (0..).zip(lateness.microseconds()).filter(|&(_, &count)| count > 0);
-        Some(Self {
-            samples: counts.samples(),
-            missed: lateness.missed(),
-            min_ns: quantile(0.0),
-            mean_ns: rounded(lateness.mean_ns()?),
-            p50_ns: quantile(0.5),
-            p99_ns: tail(counts, 0.99),
-            p999_ns: tail(counts, 0.999),
-            p9999_ns: tail(counts, 0.9999),
-            p99999_ns: tail(counts, 0.99999),
-            max_ns: latest.late_ns,
-            max_at_ns: latest.deadline.as_nanoseconds(),
-            microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
-            beyond: lateness.beyond(),
-        })
-    }
-
-    /// The same for people.
-    #[expect(clippy::cast_precision_loss, reason = "for printing")]
-    pub(crate) fn cells(&self) -> Vec<Cell> {
-        let time = |ns: u64| Cell::plain(short_time(ns as f64));
-        let tail = |ns: Option<u64>| ns.map_or_else(|| Cell::faint("-"), time);
-        vec![
-            Cell::plain(self.samples.to_string()),
-            time(self.min_ns),
-            Cell::plain(short_time(self.mean_ns)),
-            time(self.p50_ns),
-            tail(self.p99_ns),
-            tail(self.p999_ns),
-            tail(self.p9999_ns),
-            tail(self.p99999_ns),
-            time(self.max_ns),
-            Cell::plain(self.missed.to_string()),
-        ]
-    }
+/// The same for people.
+#[expect(clippy::cast_precision_loss, reason = "for printing")]
+pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
+    let time = |ns: u64| Cell::plain(short_time(ns as f64));
+    let tail = |ns: Option<u64>| ns.map_or_else(|| Cell::faint("-"), time);
+    vec![
+        Cell::plain(figures.samples.to_string()),
+        time(figures.min_ns),
+        Cell::plain(short_time(figures.mean_ns)),
+        time(figures.p50_ns),
+        tail(figures.p99_ns),
+        tail(figures.p999_ns),
+        tail(figures.p9999_ns),
+        tail(figures.p99999_ns),
+        time(figures.max_ns),
+        Cell::plain(figures.missed.to_string()),
+    ]
 }
 
 /// A quantile near the end; `None` where less than ten samples lie beyond it: a few of them are the longest by another name.
@@ -171,7 +149,7 @@ pub(crate) mod tests {
         measure::{Lateness, Rouser, Waiting, wakes},
     };
 
-    use super::{Figures, classes};
+    use super::{COLUMNS, cells, classes, figures};
     use crate::output::latency_files::{
         ThreadLatencies,
         counts::tests::{threads, wake},
@@ -210,10 +188,10 @@ pub(crate) mod tests {
         for (samples, had) in [(1, 0), (999, 0), (1_000, 1), (9_999, 1), (10_000, 2), (100_000, 3), (1_000_000, 4)] {
             let mut lateness = Lateness::new();
             (0..samples).for_each(|late_ns| lateness.record(wake(late_ns)));
-            let figures = Figures::of(&lateness).expect("some");
+            let figures = figures(&lateness).expect("some");
             let tails = [figures.p99_ns, figures.p999_ns, figures.p9999_ns, figures.p99999_ns];
             assert_eq!(tails.map(|ns| ns.is_some()), [1, 2, 3, 4].map(|place| place <= had), "{samples}");
-            assert_eq!(figures.cells().len(), Figures::COLUMNS.len());
+            assert_eq!(cells(&figures).len(), COLUMNS.len());
         }
     }
 }

@@ -8,7 +8,7 @@ use hpt_core::{
     knobs::KnobError,
     realtime::{self, Conduct, FAIR_SERVER_SINCE, InForce},
 };
-use serde::Serialize;
+use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
 
 use crate::exit::causes;
 
@@ -21,22 +21,13 @@ pub(crate) struct SettingsGuard {
     pub(super) has_fair_server: bool,
 }
 
-/// What is in force, for programs.
-#[derive(Clone, Debug, Serialize)]
+/// What is in force.
+#[derive(Clone, Debug)]
 pub(crate) struct EffectiveSettings {
-    #[serde(flatten)]
-    pub(crate) in_force: InForce,
-    pub(crate) refused: Vec<RefusedSetting>,
+    /// The same for programs.
+    pub(crate) thread: Thread,
     /// What else is to be known.
-    #[serde(skip)]
     remark: Option<&'static str>,
-}
-
-/// What was asked for and is not.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct RefusedSetting {
-    pub(crate) setting: &'static str,
-    pub(crate) reason: String,
 }
 
 /// Whether the kernel of that release has fair servers. An unusual release counts as one without.
@@ -53,12 +44,11 @@ impl SettingsGuard {
     /// What is in force now, as the kernel tells it.
     pub(crate) fn settings(&self) -> EffectiveSettings {
         let refused = self.held.refused().iter();
-        let refused =
-            refused.map(|refused| RefusedSetting { setting: refused.setting, reason: causes(&refused.error) });
-        let mut settings =
-            EffectiveSettings { in_force: self.held.in_force(), refused: refused.collect(), remark: None };
-        let may_be_kept_from = self.conduct == Conduct::Spins && settings.is_throttleable();
-        if self.has_fair_server && may_be_kept_from && settings.in_force.fair_server.is_none() {
+        let refused = refused
+            .map(|refused| RefusedSetting { setting: refused.setting.to_owned(), reason: causes(&refused.error) });
+        let mut settings = EffectiveSettings { thread: thread(self.held.in_force(), refused.collect()), remark: None };
+        let may_be_kept_from = self.conduct == Conduct::Spins && is_throttleable(&settings.thread);
+        if self.has_fair_server && may_be_kept_from && settings.thread.fair_server.is_none() {
             settings.remark = Some(UNTOLD);
         }
         settings
@@ -86,8 +76,8 @@ const UNTOLD: &str = "since Linux 6.12 a fair server keeps part of each second f
 impl EffectiveSettings {
     /// Whether the thread runs before those by which the kernel hands interrupts on, which have SCHED_FIFO 50 unless somebody changed that.
     pub(crate) fn is_before_interrupts(&self) -> bool {
-        match self.in_force.policy.as_deref() {
-            Some("fifo" | "rr") => self.in_force.priority.is_some_and(|priority| priority >= 50),
+        match self.thread.policy.as_deref() {
+            Some("fifo" | "rr") => self.thread.priority.is_some_and(|priority| priority >= 50),
             policy => policy == Some("deadline"),
         }
     }
@@ -97,92 +87,123 @@ impl EffectiveSettings {
         let mut threads = threads.into_iter();
         let mut all = threads.next().unwrap_or_else(|| whole.clone());
         for thread in threads {
-            all.in_force.cpus.extend(thread.in_force.cpus);
-            all.in_force.governors.extend(thread.in_force.governors);
-            all.refused.extend(thread.refused);
+            all.thread.cpus.extend(thread.thread.cpus);
+            all.thread.governors.extend(thread.thread.governors);
+            all.thread.refused.extend(thread.thread.refused);
         }
-        all.refused.extend(whole.refused.iter().cloned());
-        all.in_force.cpus.sort_unstable();
-        all.in_force.cpus.dedup();
-        all.in_force.governors.sort_unstable();
-        all.in_force.governors.dedup();
-        all.refused.sort();
-        all.refused.dedup();
+        all.thread.refused.extend(whole.thread.refused.iter().cloned());
+        all.thread.cpus.sort_unstable();
+        all.thread.cpus.dedup();
+        all.thread.governors.sort_unstable();
+        all.thread.governors.dedup();
+        all.thread.refused.sort();
+        all.thread.refused.dedup();
         all
     }
 
     /// What is to be said beside the result.
     pub(crate) fn notes(&self) -> Vec<String> {
         let refused =
-            self.refused.iter().map(|RefusedSetting { setting, reason }| format!("without {setting}: {reason}"));
+            self.thread.refused.iter().map(|RefusedSetting { setting, reason }| format!("without {setting}: {reason}"));
         refused.chain(self.remark.map(str::to_owned)).collect()
-    }
-
-    fn is_throttleable(&self) -> bool {
-        matches!(self.in_force.policy.as_deref(), Some("fifo" | "rr"))
     }
 
     /// For people, behind where the thread runs.
     pub(crate) fn words(&self, cpu: Option<usize>) -> String {
-        self.words_behind(pinned_to(cpu))
+        words(&self.thread, cpu)
     }
+}
 
-    /// The same of threads that are pinned to these.
-    pub(crate) fn words_of_threads(&self, cpus: &[usize]) -> String {
-        match cpus {
-            [] => self.words(None),
-            [cpu] => self.words(Some(*cpu)),
-            _ => self.words_behind("A thread on each CPU".to_owned()),
+/// What the kernel tells, for programs.
+fn thread(told: InForce, refused: Vec<RefusedSetting>) -> Thread {
+    Thread {
+        cpus: told.cpus,
+        policy: told.policy,
+        priority: told.priority,
+        nice: told.nice,
+        deadline_runtime_ns: told.deadline_runtime_ns,
+        deadline_ns: told.deadline_ns,
+        deadline_period_ns: told.deadline_period_ns,
+        locked_bytes: told.locked_bytes,
+        timer_slack_ns: told.timer_slack_ns,
+        wake_latency_us: told.wake_latency_us,
+        bandwidth: told
+            .bandwidth
+            .map(|bandwidth| RealtimeBandwidth { runtime_us: bandwidth.runtime_us, period_us: bandwidth.period_us }),
+        fair_server: told.fair_server.map(|server| FairServer {
+            cpu: server.cpu,
+            runtime_ns: server.runtime_ns,
+            period_ns: server.period_ns,
+        }),
+        governors: told.governors,
+        turbo: told.turbo,
+        refused,
+    }
+}
+
+fn is_throttleable(thread: &Thread) -> bool {
+    matches!(thread.policy.as_deref(), Some("fifo" | "rr"))
+}
+
+/// For people, behind where the thread runs.
+pub(crate) fn words(thread: &Thread, cpu: Option<usize>) -> String {
+    words_behind(pinned_to(cpu), thread)
+}
+
+/// The same of threads that are pinned to these.
+pub(crate) fn words_of_threads(thread: &Thread, cpus: &[usize]) -> String {
+    match cpus {
+        [] => words(thread, None),
+        [cpu] => words(thread, Some(*cpu)),
+        _ => words_behind("A thread on each CPU".to_owned(), thread),
+    }
+}
+
+fn words_behind(mut words: String, told: &Thread) -> String {
+    let ns = Duration::from_nanos;
+    if let Some(policy) = told.policy.as_deref().filter(|&policy| policy != "other") {
+        words.push_str(&format!(", SCHED_{}", policy.to_uppercase()));
+        if let Some(priority) = told.priority {
+            words.push_str(&format!(" {priority}"));
+        }
+        if let Some((runtime, period)) = told.deadline_runtime_ns.zip(told.deadline_period_ns) {
+            words.push_str(&format!(" {:?}/{:?}", ns(runtime), ns(period)));
         }
     }
-
-    fn words_behind(&self, mut words: String) -> String {
-        let told = &self.in_force;
-        let ns = Duration::from_nanos;
-        if let Some(policy) = told.policy.as_deref().filter(|&policy| policy != "other") {
-            words.push_str(&format!(", SCHED_{}", policy.to_uppercase()));
-            if let Some(priority) = told.priority {
-                words.push_str(&format!(" {priority}"));
+    if is_throttleable(told) {
+        let kept = told.bandwidth.as_ref().filter(|bandwidth| (0..bandwidth.period_us).contains(&bandwidth.runtime_us));
+        let us = |us: i64| Duration::from_micros(us.unsigned_abs());
+        if let Some(kept) = kept {
+            words.push_str(&format!(", throttled to {:?} of each {:?}", us(kept.runtime_us), us(kept.period_us)));
+        } else if told.bandwidth.is_some() {
+            words.push_str(", sched_rt_runtime_us off");
+        }
+        match told.fair_server.as_ref().map(|server| (ns(server.runtime_ns), ns(server.period_ns))) {
+            Some((runtime, _)) if runtime.is_zero() => words.push_str(", fair server off"),
+            Some((runtime, period)) => {
+                words.push_str(&format!(", {runtime:?} of each {period:?} kept for ordinary threads"));
             }
-            if let Some((runtime, period)) = told.deadline_runtime_ns.zip(told.deadline_period_ns) {
-                words.push_str(&format!(" {:?}/{:?}", ns(runtime), ns(period)));
-            }
-        }
-        if self.is_throttleable() {
-            let kept = told.bandwidth.filter(|bandwidth| (0..bandwidth.period_us).contains(&bandwidth.runtime_us));
-            let us = |us: i64| Duration::from_micros(us.unsigned_abs());
-            if let Some(kept) = kept {
-                words.push_str(&format!(", throttled to {:?} of each {:?}", us(kept.runtime_us), us(kept.period_us)));
-            } else if told.bandwidth.is_some() {
-                words.push_str(", sched_rt_runtime_us off");
-            }
-            match told.fair_server.map(|server| (ns(server.runtime_ns), ns(server.period_ns))) {
-                Some((runtime, _)) if runtime.is_zero() => words.push_str(", fair server off"),
-                Some((runtime, period)) => {
-                    words.push_str(&format!(", {runtime:?} of each {period:?} kept for ordinary threads"));
-                }
-                None => {}
-            }
-        }
-        if told.locked_bytes.is_some_and(|bytes| bytes > 0) {
-            words.push_str(", memory locked");
-        }
-        match told.wake_latency_us {
-            Some(0) => words.push_str(", CPUs kept awake"),
-            // The kernel's default stands for no promise.
-            Some(us) if us < 1_000_000 => words.push_str(&format!(", CPUs waking within {us} µs")),
-            Some(_) | None => {}
-        }
-        if !told.governors.is_empty() {
-            words.push_str(&format!(", governor {}", told.governors.join(" and ")));
-        }
-        match told.turbo {
-            Some(true) => words.push_str(", turbo on"),
-            Some(false) => words.push_str(", turbo off"),
             None => {}
         }
-        words
     }
+    if told.locked_bytes.is_some_and(|bytes| bytes > 0) {
+        words.push_str(", memory locked");
+    }
+    match told.wake_latency_us {
+        Some(0) => words.push_str(", CPUs kept awake"),
+        // The kernel's default stands for no promise.
+        Some(us) if us < 1_000_000 => words.push_str(&format!(", CPUs waking within {us} µs")),
+        Some(_) | None => {}
+    }
+    if !told.governors.is_empty() {
+        words.push_str(&format!(", governor {}", told.governors.join(" and ")));
+    }
+    match told.turbo {
+        Some(true) => words.push_str(", turbo on"),
+        Some(false) => words.push_str(", turbo off"),
+        None => {}
+    }
+    words
 }
 
 /// Where a thread runs, for people.
@@ -192,23 +213,30 @@ pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use serde_json::json;
+    use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread};
 
-    use super::{EffectiveSettings, RefusedSetting, has_fair_server};
+    use super::{EffectiveSettings, has_fair_server};
 
     /// Settings to print.
     pub(crate) fn example() -> EffectiveSettings {
-        let in_force = json!({
-            "cpus": [1], "policy": "fifo", "priority": 50, "nice": null, "deadline_runtime_ns": null, "deadline_ns": null, "deadline_period_ns": null,
-            "locked_bytes": 5_242_880, "timer_slack_ns": 0, "wake_latency_us": 0, "bandwidth": { "runtime_us": -1, "period_us": 1_000_000 },
-            "fair_server": { "cpu": 1, "runtime_ns": 50_000_000, "period_ns": 1_000_000_000 }, "governors": ["performance"], "turbo": null,
-        });
-        let refused = vec![RefusedSetting { setting: "turbo", reason: "there is no such switch".to_owned() }];
-        EffectiveSettings {
-            in_force: serde_json::from_value(in_force).expect("it has this form"),
-            refused,
-            remark: None,
-        }
+        let thread = Thread {
+            cpus: vec![1],
+            policy: Some("fifo".to_owned()),
+            priority: Some(50),
+            nice: None,
+            deadline_runtime_ns: None,
+            deadline_ns: None,
+            deadline_period_ns: None,
+            locked_bytes: Some(5_242_880),
+            timer_slack_ns: Some(0),
+            wake_latency_us: Some(0),
+            bandwidth: Some(RealtimeBandwidth { runtime_us: -1, period_us: 1_000_000 }),
+            fair_server: Some(FairServer { cpu: 1, runtime_ns: 50_000_000, period_ns: 1_000_000_000 }),
+            governors: vec!["performance".to_owned()],
+            turbo: None,
+            refused: vec![RefusedSetting { setting: "turbo".to_owned(), reason: "there is no such switch".to_owned() }],
+        };
+        EffectiveSettings { thread, remark: None }
     }
 
     #[test]
@@ -219,31 +247,28 @@ pub(crate) mod tests {
             "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50ms of each 1s kept for ordinary threads, memory locked, CPUs kept awake, governor performance"
         );
         assert_eq!(settings.notes(), ["without turbo: there is no such switch"]);
-        let told = &mut settings.in_force;
+        let told = &mut settings.thread;
         (told.policy, told.priority) = (Some("deadline".to_owned()), None);
         (told.deadline_runtime_ns, told.deadline_period_ns) = (Some(2_000_000), Some(10_000_000));
         (told.locked_bytes, told.wake_latency_us, told.turbo) = (Some(0), Some(20), Some(false));
         told.governors.clear();
         assert_eq!(settings.words(None), "Not pinned, SCHED_DEADLINE 2ms/10ms, CPUs waking within 20 µs, turbo off");
-        let told = &mut settings.in_force;
+        let told = &mut settings.thread;
         (told.policy, told.deadline_runtime_ns) = (Some("rr".to_owned()), None);
         (told.wake_latency_us, told.turbo, told.fair_server) = (Some(2_000_000_000), None, None);
-        told.bandwidth = told.bandwidth.map(|mut bandwidth| {
-            bandwidth.runtime_us = 950_000;
-            bandwidth
-        });
+        told.bandwidth = Some(RealtimeBandwidth { runtime_us: 950_000, period_us: 1_000_000 });
         assert_eq!(settings.words(None), "Not pinned, SCHED_RR, throttled to 950ms of each 1s");
     }
 
     #[test]
     fn the_settings_of_several_threads_are_told_once() {
         let (mut one, mut other) = (example(), example());
-        other.in_force.cpus = vec![0];
-        other.in_force.governors = vec!["powersave".to_owned()];
+        other.thread.cpus = vec![0];
+        other.thread.governors = vec!["powersave".to_owned()];
         one.remark = Some("a remark");
         let all = EffectiveSettings::of_several(&example(), [one, other]);
-        assert_eq!((all.in_force.cpus.as_slice(), all.refused.len()), (&[0, 1][..], 1));
-        assert_eq!(all.in_force.governors, ["performance", "powersave"]);
+        assert_eq!((all.thread.cpus.as_slice(), all.thread.refused.len()), (&[0, 1][..], 1));
+        assert_eq!(all.thread.governors, ["performance", "powersave"]);
         assert_eq!(all.notes(), ["without turbo: there is no such switch", "a remark"]);
     }
 

@@ -9,8 +9,6 @@ use std::{
 };
 
 use clap::Args;
-use serde::Serialize;
-use serde_json::Value;
 
 use super::{
     raw_samples::{Raw, RawSample, distinct},
@@ -19,14 +17,15 @@ use super::{
 };
 use crate::{
     context::Context,
-    document_head::Head,
     exit::{Failure, causes},
     output::{
         Block,
         latency_files::{LatencyFile, RunDescription, ThreadLatencies, latency_file},
+        metrics::gauge::Gauge,
         saturating_nanos,
     },
 };
+use hpt_document::head::Head;
 
 /// What is said of a run that `--break-above` ended: what the first one was, up to its time.
 pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
@@ -112,17 +111,9 @@ impl ResultFiles<'_> {
         Ok(self.counts.iter().try_for_each(|file| file.write(threads, about))?)
     }
 
-    /// Keeps the metrics of what is known while the run goes on: some of the keys of its document.
-    pub(crate) fn keep_metrics(&self, head: &Head, so_far: &Value) -> Result<(), Failure> {
-        #[derive(Serialize)]
-        struct SoFar<'a> {
-            #[serde(flatten)]
-            head: &'a Head,
-            #[serde(flatten)]
-            so_far: &'a Value,
-        }
-        let document = serde_json::to_value(SoFar { head, so_far }).expect("numbers, names and lists");
-        self.context.keep_metrics(&document)
+    /// Keeps the metrics of what is known while the run goes on.
+    pub(crate) fn keep_metrics(&self, head: &Head, so_far: Vec<Gauge>) -> Result<(), Failure> {
+        self.context.keep_metrics_so_far(head, so_far)
     }
 
     /// The last of it; what could not be kept is said, and what was measured is printed all the same.

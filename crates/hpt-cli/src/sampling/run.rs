@@ -20,9 +20,14 @@ use super::{
 };
 use crate::{
     context::Context,
-    document_head::Head,
+    document_head::head_of,
     exit::Failure,
-    output::{latency_files::ThreadLatencies, progress::Progress},
+    output::{latency_files::ThreadLatencies, progress::Progress, rounded},
+};
+use hpt_document::{
+    away::Away,
+    head::Head,
+    latency::{LatencyRunEnd, LatencyRunTime},
 };
 
 /// Interval at which the watching thread looks at Ctrl-C and at the clock.
@@ -70,7 +75,7 @@ impl<'a, S: RawSample> Run<'a, S> {
         (keeping, raw): (&'a ResultOptions, Option<Raw<S>>),
         sleepers: usize,
     ) -> Self {
-        let (head, files, shared) = (Head::of(kind, &context.host), keeping.files(context), keeping.shared(sleepers));
+        let (head, files, shared) = (head_of(kind, &context.host), keeping.files(context), keeping.shared(sleepers));
         Self { context, head, files, raw, shared }
     }
 
@@ -170,6 +175,16 @@ impl<'a, S: RawSample> Run<'a, S> {
 
     /// Writes all files for the last time, and returns what could not be written: the result is
     /// printed nevertheless.
+    /// When it began, and how long it took, for programs.
+    pub(crate) fn time(&self, elapsed: Duration) -> LatencyRunTime {
+        LatencyRunTime { began: self.files.began(), elapsed_s: rounded(elapsed.as_secs_f64()) }
+    }
+
+    /// How it ended, for programs.
+    pub(crate) fn end(&self, away: Vec<Away>) -> LatencyRunEnd {
+        LatencyRunEnd { broke_at_ns: self.shared.broke_at_ns(), interrupted: self.context.interrupted(), away }
+    }
+
     pub(crate) fn finish(&mut self, threads: &[ThreadLatencies]) -> Vec<String> {
         self.files.finish(self.raw.take(), threads)
     }

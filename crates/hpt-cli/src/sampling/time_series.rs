@@ -1,5 +1,7 @@
 //! Latency over the time of a run: the worst of each stretch of time, in bounded memory.
 
+use hpt_document::wake_latency::LatencyStretch;
+
 /// As many stretches are kept; where a run is longer, two become one.
 const MOST: usize = 400;
 /// The shortest stretch.
@@ -63,12 +65,12 @@ impl Course {
 
     /// Of each stretch with samples: when it began after the first deadline, how many, their mean and the worst.
     #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
-    pub(crate) fn rows(&self) -> Vec<(u64, u64, f64, u64)> {
+    pub(crate) fn rows(&self) -> Vec<LatencyStretch> {
         let stretches = (0_u64..).zip(&self.stretches).filter(|(_, stretch)| stretch.samples > 0);
         stretches
             .map(|(place, stretch)| {
                 let mean_ns = crate::output::rounded(stretch.sum_ns as f64 / stretch.samples as f64);
-                (place * self.every_ns, stretch.samples, mean_ns, stretch.max_ns)
+                LatencyStretch(place * self.every_ns, stretch.samples, mean_ns, stretch.max_ns)
             })
             .collect()
     }
@@ -76,6 +78,8 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
+    use hpt_document::wake_latency::LatencyStretch;
+
     use super::{Course, MOST, SHORTEST_NS};
 
     #[test]
@@ -99,7 +103,7 @@ mod tests {
         assert!(course.rows().is_empty());
         course.record(10, 1);
         course.record(5, 3);
-        assert_eq!(course.rows(), [(0, 2, 2.0, 3)]);
+        assert_eq!(course.rows(), [LatencyStretch(0, 2, 2.0, 3)]);
         course.record(u64::MAX, 7);
         assert_eq!(course.rows().iter().map(|row| row.1).sum::<u64>(), 3);
     }

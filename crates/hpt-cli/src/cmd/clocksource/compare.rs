@@ -3,12 +3,13 @@
 
 use clap::Args;
 use hpt_core::realtime::Pinned;
+use hpt_document::clocksource_cost::ClocksourceCostDocument;
 
-use super::costs::{CLOCKS, CostData, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
+use super::costs::{CLOCKS, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
     arguments::after_help,
     context::Context,
-    document_head::Head,
+    document_head::head_of,
     exit::Failure,
     kernel_clocksources::Comparison,
     output::{Answer, Document, progress::Progress},
@@ -48,8 +49,8 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
     drop(progress);
     parts.end("all of them");
     let warnings = compared.warnings;
-    let data = CostData {
-        head: Head::of("clocksource-compare", &context.host),
+    let data = ClocksourceCostDocument {
+        head: head_of("clocksource-compare", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: compared.stopwatch,
         before: comparison.before.current,
@@ -68,5 +69,5 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
         (true, true) => Answer::Yes,
     };
     let blocks = run_page(&data);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }

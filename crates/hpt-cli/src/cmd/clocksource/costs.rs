@@ -3,18 +3,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use serde::Serialize;
 
 use crate::{
     arguments::{CpuChoice, calls, cpu_choice},
-    document_head::Head,
-    kernel_clocksources::{Cost, NotTaken},
+    document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, Tone, remarks, rounded, short_time},
-    sampling::{
-        cpu_absences::{self, Away},
-        realtime_settings::pinned_to,
-    },
+    sampling::{cpu_absences, realtime_settings::pinned_to},
 };
+use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 
 /// The clocks whose readings depend on the clock source, and those that do not, beside them.
 pub(super) const CLOCKS: [&str; 7] =
@@ -39,38 +35,21 @@ pub(super) struct MeasuringArguments {
     pub(super) store: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct CostData {
-    #[serde(flatten)]
-    pub(super) head: Head,
-    pub(super) cpu: Option<usize>,
-    pub(super) stopwatch: String,
-    pub(super) before: String,
-    pub(super) after: Option<String>,
-    pub(super) wanted: Vec<String>,
-    pub(super) not_taken: Vec<NotTaken>,
-    pub(super) journal: String,
-    pub(super) interrupted: bool,
-    pub(super) away: Vec<Away>,
-    pub(super) results: Vec<Cost>,
-    pub(super) notes: Vec<String>,
-}
-
 /// Beside each clock's cost, how many times that under the first clock source it is.
-pub(super) fn with_ratios(mut results: Vec<Cost>) -> Vec<Cost> {
-    let firsts: Vec<(&'static str, String, f64)> = results
+pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
+    let firsts: Vec<(String, f64)> = results
         .iter()
         .filter(|cost| cost.clock_source == results[0].clock_source)
-        .filter_map(|cost| Some((cost.clock, cost.clock_source.clone(), cost.in_a_row.per_call_ns?)))
+        .filter_map(|cost| Some((cost.clock.clone(), cost.repeated.per_call_ns?)))
         .collect();
     for cost in &mut results {
-        let first = firsts.iter().find(|(clock, ..)| *clock == cost.clock).filter(|(.., first)| *first > 0.0);
-        cost.ratio_to_first = first.zip(cost.in_a_row.per_call_ns).map(|((.., first), own)| rounded(own / first));
+        let first = firsts.iter().find(|(clock, _)| *clock == cost.clock).filter(|(_, first)| *first > 0.0);
+        cost.ratio_to_first = first.zip(cost.repeated.per_call_ns).map(|((_, first), own)| rounded(own / first));
     }
     results
 }
 
-pub(super) fn run_page(data: &CostData) -> Vec<Block> {
+pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     let columns = [
         Column("clock", Align::Left),
         Column("path", Align::Left),
@@ -88,14 +67,14 @@ pub(super) fn run_page(data: &CostData) -> Vec<Block> {
         blocks.push(Block::Section(format!("Under {}", costs[0].clock_source), Vec::new()));
         let rows = costs.iter().map(|cost| {
             vec![
-                Cell::plain(cost.clock),
-                Cell::plain(if cost.read_path == "syscall" { "call" } else { cost.read_path }),
-                time(cost.in_a_row.per_call_ns),
+                Cell::plain(cost.clock.as_str()),
+                Cell::plain(if cost.read_path == "syscall" { "call" } else { &cost.read_path }),
+                time(cost.repeated.per_call_ns),
                 Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
-                Cell::plain(format!("{:.3}", cost.in_a_row.user_s)),
-                Cell::plain(format!("{:.3}", cost.in_a_row.system_s)),
-                time(cost.singly.single_p99_ns),
-                time(cost.singly.single_max_ns),
+                Cell::plain(format!("{:.3}", cost.repeated.user_s)),
+                Cell::plain(format!("{:.3}", cost.repeated.system_s)),
+                time(cost.single.single_p99_ns),
+                time(cost.single.single_max_ns),
                 time(cost.granularity_ns),
             ]
         });
@@ -119,13 +98,13 @@ pub(super) fn run_page(data: &CostData) -> Vec<Block> {
     } else {
         format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
     }));
-    let calls = data.results.iter().map(|cost| cost.in_a_row.calls).max().unwrap_or(0);
+    let calls = data.results.iter().map(|cost| cost.repeated.calls).max().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     blocks.push(Block::Text(format!(
         "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
          kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
         data.stopwatch,
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
@@ -133,20 +112,20 @@ pub(super) fn run_page(data: &CostData) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLOCKS, CostData, run_page, with_ratios};
-    use crate::{
-        golden,
-        kernel_clocksources::{Cost, NotTaken},
-        output::Document,
-        read_cost::{InARow, Singly},
+    use hpt_document::{
+        clocksource_cost::{ClockCost, ClocksourceCostDocument, RefusedClocksource},
+        read_cost::{RepeatedReads, SingleReads},
     };
 
-    fn cost(clock_source: &str, clock: &'static str, per_call_ns: f64) -> Cost {
-        Cost {
+    use super::{CLOCKS, run_page, with_ratios};
+    use crate::{golden, output::Document};
+
+    fn cost(clock_source: &str, clock: &str, per_call_ns: f64) -> ClockCost {
+        ClockCost {
             clock_source: clock_source.to_owned(),
-            clock,
-            read_path: if clock_source == "tsc" { "vdso" } else { "syscall" },
-            in_a_row: InARow {
+            clock: clock.to_owned(),
+            read_path: if clock_source == "tsc" { "vdso" } else { "syscall" }.to_owned(),
+            repeated: RepeatedReads {
                 calls: 20_000,
                 complete: true,
                 total_s: per_call_ns * 2e-5,
@@ -155,7 +134,7 @@ mod tests {
                 per_call_ns: Some(per_call_ns),
             },
             ratio_to_first: None,
-            singly: Singly {
+            single: SingleReads {
                 single_samples: Some(20_000),
                 single_p50_ns: Some(per_call_ns),
                 single_p99_ns: Some(per_call_ns * 1.5),
@@ -173,14 +152,14 @@ mod tests {
             (1_u8..).zip(CLOCKS).map(move |(place, clock)| cost(name, clock, factor * f64::from(place)))
         };
         let results = with_ratios(under("tsc", 10.0).chain(under("acpi_pm", 800.0)).collect());
-        let data = CostData {
+        let data = ClocksourceCostDocument {
             head: golden::head("clocksource-compare"),
             cpu: Some(1),
             stopwatch: "tsc".to_owned(),
             before: "tsc".to_owned(),
             after: Some("tsc".to_owned()),
             wanted: ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec(),
-            not_taken: vec![NotTaken {
+            not_taken: vec![RefusedClocksource {
                 clock_source: "hpet".to_owned(),
                 reason: "the kernel overrode the wish".to_owned(),
             }],
@@ -190,9 +169,15 @@ mod tests {
             results,
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("clocksource-compare", &Document::new(&data, "results", run_page(&data)));
-        let data = CostData { head: golden::head("clocksource-set"), after: Some("acpi_pm".to_owned()), ..data };
-        golden::assert("clocksource-set", &Document::new(&data, "results", run_page(&data)));
+        let blocks = run_page(&data);
+        golden::assert("clocksource-compare", &Document::new(data.clone(), "results", blocks));
+        let data = ClocksourceCostDocument {
+            head: golden::head("clocksource-set"),
+            after: Some("acpi_pm".to_owned()),
+            ..data
+        };
+        let blocks = run_page(&data);
+        golden::assert("clocksource-set", &Document::new(data, "results", blocks));
     }
 
     #[test]

@@ -4,63 +4,21 @@
 
 use hpt_core::{
     Host,
-    host::{BootParameter, KnownParameter, LogLine},
+    host::{BootParameter as SetParameter, KnownParameter, LogLine},
     knobs::{ClockSourceOutline, KnownClockSource, outline_clock_sources},
 };
-use serde::Serialize;
+use hpt_document::clocksource::{BootParameter, ClocksourceDocument, ClocksourceRow, KernelLogState};
 
 use crate::{
-    document_head::Head,
+    document_head::{head_of, machine_facts},
     output::{Answer, Block, Cell, Document, Tone},
 };
-
-/// One clock source, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct ClocksourceRow {
-    name: String,
-    available: bool,
-    current: bool,
-    what: Option<&'static str>,
-    cost: Option<&'static str>,
-    risk: Option<&'static str>,
-    known_because: &'static str,
-    log_says: Vec<String>,
-}
-
-/// Whether the kernel's log could be read, and if not, why.
-#[derive(Debug, Serialize)]
-pub(super) struct LogState {
-    readable: bool,
-    from_the_beginning: bool,
-    reason: Option<String>,
-    remedy: Option<&'static str>,
-}
-
-/// A boot parameter.
-#[derive(Debug, Serialize)]
-pub(super) struct ParameterRow {
-    parameter: String,
-    set: bool,
-    effect: Option<&'static str>,
-    helps: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ListData {
-    #[serde(flatten)]
-    head: Head,
-    sources: Vec<ClocksourceRow>,
-    log: LogState,
-    command_line_readable: bool,
-    boot_parameters: Vec<ParameterRow>,
-    notes: Vec<String>,
-}
 
 pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
     let outline = outline_clock_sources(host);
     let set = host.boot_parameters();
-    let data = ListData {
-        head: Head::of("clocksource", host),
+    let data = ClocksourceDocument {
+        head: head_of("clocksource", host),
         sources: rows(&outline),
         log: log(&outline),
         command_line_readable: set.is_some(),
@@ -69,12 +27,13 @@ pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
     };
     let answer = if data.sources.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = list_page(&data);
-    Document { answer, ..Document::new(&data, "sources", blocks) }
+    Document { answer, ..Document::new(data, "sources", blocks) }
 }
 
 pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
     let known = |known: Option<&'static KnownClockSource>| {
-        (known.map(|known| known.what), known.map(|known| known.cost), known.map(|known| known.risk))
+        let say = |said: fn(&KnownClockSource) -> &'static str| known.map(|known| said(known).to_owned());
+        (say(|known| known.what), say(|known| known.cost), say(|known| known.risk))
     };
     let listed = outline.listed.iter().map(|source| {
         let (what, cost, risk) = known(source.known);
@@ -85,7 +44,7 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
             what,
             cost,
             risk,
-            known_because: "the kernel offers it",
+            known_because: "the kernel offers it".to_owned(),
             log_says: Vec::new(),
         }
     });
@@ -98,7 +57,7 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
             what,
             cost,
             risk,
-            known_because: source.had,
+            known_because: source.had.to_owned(),
             log_says: source.said.iter().map(log_line).collect(),
         }
     });
@@ -110,42 +69,42 @@ pub(super) fn log_line(line: &LogLine) -> String {
     format!("[{:5}.{:06}] {}", line.at_us / 1_000_000, line.at_us % 1_000_000, line.text)
 }
 
-pub(super) fn log(outline: &ClockSourceOutline) -> LogState {
+pub(super) fn log(outline: &ClockSourceOutline) -> KernelLogState {
     match &outline.log {
         Ok(from_the_beginning) => {
-            LogState { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
+            KernelLogState { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
         }
-        Err(reason) => LogState {
+        Err(reason) => KernelLogState {
             readable: false,
             from_the_beginning: false,
             reason: Some(reason.to_string()),
-            remedy: reason.remedy(),
+            remedy: reason.remedy().map(str::to_owned),
         },
     }
 }
 
 /// Those that are set and bear on clock sources, and those that could be.
-pub(super) fn parameters(host: &Host, set: &[BootParameter]) -> Vec<ParameterRow> {
-    let set: Vec<&BootParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
+pub(super) fn parameters(host: &Host, set: &[SetParameter]) -> Vec<BootParameter> {
+    let set: Vec<&SetParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
     let is_set = |known: &KnownParameter| set.iter().any(|parameter| parameter.known() == Some(known));
-    let now = set.iter().map(|parameter| ParameterRow {
+    let now = set.iter().map(|parameter| BootParameter {
         parameter: parameter.text.clone(),
         set: true,
-        effect: parameter.known().map(|known| known.effect),
-        helps: parameter.known().map(|known| known.helps),
+        effect: parameter.known().map(|known| known.effect.to_owned()),
+        helps: parameter.known().map(|known| known.helps.to_owned()),
     });
     let others = KnownParameter::all(host.facts().architecture).filter(|known| !is_set(known));
-    let others = others.map(|known| ParameterRow {
+    let others = others.map(|known| BootParameter {
         parameter: known.text.to_owned(),
         set: false,
-        effect: Some(known.effect),
-        helps: Some(known.helps),
+        effect: Some(known.effect.to_owned()),
+        helps: Some(known.helps.to_owned()),
     });
     now.chain(others).collect()
 }
 
-pub(super) fn list_page(data: &ListData) -> Vec<Block> {
-    let mut blocks = vec![Block::Facts(data.head.machine.facts())];
+pub(super) fn list_page(data: &ClocksourceDocument) -> Vec<Block> {
+    let mut blocks = vec![Block::Facts(machine_facts(&data.head.machine))];
     for row in &data.sources {
         let state = match (row.available, row.current) {
             (true, true) => "in use",
@@ -153,9 +112,9 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
             (false, _) => "not on the kernel's list",
         };
         let unknown = "not known to hpt";
-        let mut lines = vec![line("is", row.what.unwrap_or(unknown), Tone::Plain)];
-        lines.extend(row.cost.map(|cost| line("costs", cost, Tone::Plain)));
-        lines.extend(row.risk.map(|risk| line("risks", risk, Tone::Plain)));
+        let mut lines = vec![line("is", row.what.as_deref().unwrap_or(unknown), Tone::Plain)];
+        lines.extend(row.cost.as_ref().map(|cost| line("costs", cost, Tone::Plain)));
+        lines.extend(row.risk.as_ref().map(|risk| line("risks", risk, Tone::Plain)));
         if !row.available {
             lines.push(line("missing", &missing(row, &data.log), Tone::Bad));
             lines.extend(row.log_says.iter().map(|said| line("log", said, Tone::Plain)));
@@ -168,7 +127,7 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
     }
     blocks.push(Block::Text(match (&data.log.reason, data.log.from_the_beginning) {
         (Some(reason), _) => {
-            let remedy = data.log.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let remedy = data.log.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
             format!("The kernel's log was not read, so what it dropped, and why, is not known: {reason}{remedy}.")
         }
         (None, true) => "The kernel's log was read from its beginning.".to_owned(),
@@ -177,7 +136,8 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
     let parameters = |set: bool| data.boot_parameters.iter().filter(move |parameter| parameter.set == set);
     let now: Vec<Vec<Cell>> = parameters(true)
         .map(|parameter| {
-            let effect = parameter.effect.unwrap_or("bears on clock sources; this value is not known to hpt");
+            let effect =
+                parameter.effect.as_deref().unwrap_or("bears on clock sources; this value is not known to hpt");
             vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(effect)]
         })
         .collect();
@@ -189,7 +149,8 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
         (true, false) => Block::Section("Boot parameters that are set".to_owned(), now),
     });
     let others = parameters(false).map(|parameter| {
-        let (effect, helps) = (parameter.effect.unwrap_or_default(), parameter.helps.unwrap_or_default());
+        let (effect, helps) =
+            (parameter.effect.as_deref().unwrap_or_default(), parameter.helps.as_deref().unwrap_or_default());
         vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(format!("{effect}. Helps {helps}"))]
     });
     blocks.push(Block::Section("Boot parameters that may help".to_owned(), others.collect()));
@@ -202,7 +163,7 @@ pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
 }
 
 /// Why a source is not on the list, as far as that is known.
-pub(super) fn missing(row: &ClocksourceRow, log: &LogState) -> String {
+pub(super) fn missing(row: &ClocksourceRow, log: &KernelLogState) -> String {
     let why = match (row.log_says.is_empty(), log.readable, log.from_the_beginning) {
         (false, ..) => "the kernel's log says why",
         (true, false, _) => "the log, which would say why, was not read",

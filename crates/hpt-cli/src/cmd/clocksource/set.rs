@@ -6,15 +6,16 @@ use hpt_core::{
     knobs::{Knob, KnobError, KnownClockSource},
     realtime::Pinned,
 };
+use hpt_document::clocksource_cost::{ClocksourceCostDocument, RefusedClocksource};
 
-use super::costs::{CostData, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
+use super::costs::{GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
     arguments::after_help,
     consent::consent,
     context::Context,
-    document_head::Head,
+    document_head::head_of,
     exit::{Failure, causes},
-    kernel_clocksources::{NotTaken, Timing, begin, did_not_stay, measure, offered, sources},
+    kernel_clocksources::{Timing, begin, did_not_stay, measure, offered, sources},
     output::{Answer, Document, progress::Progress},
     sampling::cpu_absences::Parts,
 };
@@ -102,11 +103,11 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
                 let is = knob.value()?;
                 if is != *name {
                     results.truncate(measured_before);
-                    not_taken.push(NotTaken { clock_source: name.clone(), reason: did_not_stay(&is) });
+                    not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: did_not_stay(&is) });
                 }
             }
             Err(error @ KnobError::Overridden { .. }) => {
-                not_taken.push(NotTaken { clock_source: name.clone(), reason: causes(&error) });
+                not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: causes(&error) });
                 notes.extend(given_up(change.restore())?);
             }
             Err(error) => return Err(error.into()),
@@ -124,8 +125,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         Some(_) => Answer::No,
         None => Answer::Unknown,
     };
-    let data = CostData {
-        head: Head::of("clocksource-set", &context.host),
+    let data = ClocksourceCostDocument {
+        head: head_of("clocksource-set", &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: instruments.stopwatch_name(),
         before: sources.current,
@@ -139,7 +140,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         notes,
     };
     let blocks = run_page(&data);
-    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, "results", blocks) })
 }
 
 /// Returns a note if another process changed the clock source while hpt restored one that the

@@ -11,7 +11,7 @@ use hpt_core::{
     realtime::{AwakeCpus, Fifo, Pinned},
     source::{ReadPath, self_test},
 };
-use serde::Serialize;
+use hpt_document::doctor::DoctorMeasurement;
 
 use crate::{
     context::Context,
@@ -29,12 +29,10 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// Before ordinary threads, and behind the kernel's own.
 const PRIORITY: u8 = 40;
 
-/// What was measured, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct Measured {
-    pub(super) what: &'static str,
-    pub(super) rules: &'static [&'static str],
-    pub(super) result: String,
+/// One result, for programs.
+pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeasurement {
+    let rules = rules.iter().map(|&rule| rule.to_owned()).collect();
+    DoctorMeasurement { what: what.to_owned(), rules, result }
 }
 
 /// Measures, for some seconds, on the CPU of `pinned`, and makes certain what that proves.
@@ -44,14 +42,14 @@ pub(super) fn measure(
     examined: &mut [Examined],
     pinned: &Pinned,
     context: &Context,
-) -> Vec<Measured> {
+) -> Vec<DoctorMeasurement> {
     let cpu = pinned.cpu();
-    let mut measured = Vec::new();
+    let mut found = Vec::new();
     let wakes = PERIOD * WAKES;
     let expected = LOOK + 2 * wakes;
     let progress = Progress::new(1, expected);
     progress.name("looking");
-    measured.extend(reading(host));
+    found.extend(reading(host));
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Found(_)))
     };
@@ -65,36 +63,36 @@ pub(super) fn measure(
     }
     let longest = holes.holes.iter().map(|hole| hole.length).max();
     let longest = longest.map_or_else(String::new, |longest| format!(", the longest of {}", time(longest)));
-    measured.push(Measured {
-        what: "times in which a thread that never waits did not run",
-        rules: &["throttling", "fair-server", "stolen-time", "isolated-cpus"],
-        result: format!(
+    found.push(measured(
+        "times in which a thread that never waits did not run",
+        &["throttling", "fair-server", "stolen-time", "isolated-cpus"],
+        format!(
             "{} of {} and more in {} on CPU {cpu} {by}{longest}",
             holes.holes.len(),
             time(HOLE),
             time(holes.window)
         ),
-    });
+    ));
     drop(fifo);
     progress.name("waking up");
     progress.at_fraction(LOOK.div_duration_f64(expected));
     // One that waits is in nobody's way.
     let fifo = Fifo::at(PRIORITY).ok();
     let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
-    measured.extend(woken(context).map(|late| Measured {
-        what: "how late a thread was woken",
-        rules: &["preemption", "governor", "idle-states", "interrupts", "kernel-threads"],
-        result: format!("{late} on CPU {cpu} {by}"),
+    found.extend(woken(context).map(|late| {
+        measured(
+            "how late a thread was woken",
+            &["preemption", "governor", "idle-states", "interrupts", "kernel-threads"],
+            format!("{late} on CPU {cpu} {by}"),
+        )
     }));
     progress.at_fraction((LOOK + wakes).div_duration_f64(expected));
     if let Ok(_awake) = AwakeCpus::hold() {
-        measured.extend(woken(context).map(|late| Measured {
-            what: "the same with all CPUs kept awake",
-            rules: &["idle-states"],
-            result: format!("{late} on CPU {cpu} {by}"),
+        found.extend(woken(context).map(|late| {
+            measured("the same with all CPUs kept awake", &["idle-states"], format!("{late} on CPU {cpu} {by}"))
         }));
     }
-    measured
+    found
 }
 
 fn time(duration: Duration) -> String {
@@ -102,16 +100,16 @@ fn time(duration: Duration) -> String {
 }
 
 /// What a reading of the kernel's clock costs, and what it passes through.
-fn reading(host: &Host) -> Option<Measured> {
+fn reading(host: &Host) -> Option<DoctorMeasurement> {
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;
     let cost = self_test(&clock, &reference).ok()?.read_cost_ns;
     let path = if clock.info().read_path == ReadPath::Vdso { "by the vDSO" } else { "by system call" };
-    Some(Measured {
-        what: "what a reading of CLOCK_MONOTONIC costs",
-        rules: &["clock-source", "clock-by-system-call"],
-        result: format!("{}, {path}", short_time(cost)),
-    })
+    Some(measured(
+        "what a reading of CLOCK_MONOTONIC costs",
+        &["clock-source", "clock-by-system-call"],
+        format!("{}, {path}", short_time(cost)),
+    ))
 }
 
 /// How long this thread has waited for a CPU since it began; `None` where the kernel does not count that.

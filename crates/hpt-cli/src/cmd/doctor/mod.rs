@@ -9,13 +9,15 @@ use hpt_core::{
     Host,
     diagnose::{Examined, Finding, MachineFacts, Severity, Verdict, examine},
 };
-use serde::Serialize;
+use hpt_document::doctor::{
+    DoctorDocument, DoctorMeasurement, DoctorRemedy, DoctorRule, DoctorSeverity, DoctorVerdict,
+};
 
-use self::measure::{Measured, measure};
+use self::measure::measure;
 use crate::{
     arguments::{CpuChoice, after_help},
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_facts},
     exit::Failure,
     output::{Answer, Block, Cell, Document, Tone, remarks},
     sampling::cpu_absences::Parts,
@@ -46,48 +48,9 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-/// What one rule says, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    rule: &'static str,
-    theme: &'static str,
-    about: &'static str,
-    verdict: &'static str,
-    severity: Option<&'static str>,
-    certain: Option<bool>,
-    seen: String,
-    why: &'static str,
-    bites: &'static str,
-    remedies: Vec<Help>,
-    references: &'static [&'static str],
-}
-
-/// What helps.
-#[derive(Debug, Serialize)]
-struct Help {
-    text: String,
-    commands: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    cpu: Option<usize>,
-    in_the_way: Option<bool>,
-    major: usize,
-    minor: usize,
-    to_know: usize,
-    rules: Vec<Row>,
-    measured: Option<Vec<Measured>>,
-    interrupted: bool,
-    root_would_be_told: Vec<&'static str>,
-    notes: Vec<String>,
-}
-
 /// What is said beside the rules' verdicts.
 struct Said {
-    measured: Option<Vec<Measured>>,
+    measured: Option<Vec<DoctorMeasurement>>,
     interrupted: bool,
     notes: Vec<String>,
 }
@@ -119,10 +82,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 }
 
 fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[Examined], said: Said) -> Document {
-    let count = |severity: Severity| findings(examined).filter(|finding| finding.severity == severity).count();
+    let count = |severity: Severity| findings(examined).filter(|finding| finding.severity == severity).count() as u64;
     let answer = answer(examined);
-    let data = Data {
-        head: Head::of("doctor", host),
+    let data = DoctorDocument {
+        head: head_of("doctor", host),
         cpu,
         in_the_way: match answer {
             Answer::Yes => Some(false),
@@ -135,11 +98,11 @@ fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[E
         rules: examined.iter().map(row).collect(),
         measured: said.measured,
         interrupted: said.interrupted,
-        root_would_be_told: facts.root_would_be_told(),
+        root_would_be_told: facts.root_would_be_told().into_iter().map(str::to_owned).collect(),
         notes: said.notes,
     };
     let blocks = page(&data);
-    Document { answer, ..Document::new(&data, "rules", blocks) }
+    Document { answer, ..Document::new(data, "rules", blocks) }
 }
 
 fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
@@ -167,35 +130,43 @@ fn answer(examined: &[Examined]) -> Answer {
     }
 }
 
-fn row(examined: &Examined) -> Row {
+fn row(examined: &Examined) -> DoctorRule {
     let rule = examined.rule;
     let (verdict, seen, finding) = match &examined.verdict {
-        Verdict::Found(finding) => ("found", finding.seen.clone(), Some(finding)),
-        Verdict::Fine(seen) => ("fine", seen.clone(), None),
-        Verdict::NotHere(why) => ("not-here", why.clone(), None),
-        Verdict::Untold { why, .. } => ("untold", why.clone(), None),
+        Verdict::Found(finding) => (DoctorVerdict::Found, finding.seen.clone(), Some(finding)),
+        Verdict::Fine(seen) => (DoctorVerdict::Fine, seen.clone(), None),
+        Verdict::NotHere(why) => (DoctorVerdict::NotHere, why.clone(), None),
+        Verdict::Untold { why, .. } => (DoctorVerdict::Untold, why.clone(), None),
     };
     let remedies = finding.map(|finding| finding.remedies.as_slice()).unwrap_or_default();
-    Row {
-        rule: rule.id,
-        theme: examined.theme,
-        about: rule.about,
+    DoctorRule {
+        rule: rule.id.to_owned(),
+        theme: examined.theme.to_owned(),
+        about: rule.about.to_owned(),
         verdict,
-        severity: finding.map(|finding| finding.severity.name()),
+        severity: finding.map(|finding| severity(finding.severity)),
         certain: finding.map(|finding| finding.certain),
         seen,
-        why: rule.why,
-        bites: rule.bites,
+        why: rule.why.to_owned(),
+        bites: rule.bites.to_owned(),
         remedies: remedies
             .iter()
-            .map(|remedy| Help { text: remedy.text.clone(), commands: remedy.commands.clone() })
+            .map(|remedy| DoctorRemedy { text: remedy.text.clone(), commands: remedy.commands.clone() })
             .collect(),
-        references: rule.references,
+        references: rule.references.iter().map(|&text| text.to_owned()).collect(),
     }
 }
 
-fn page(data: &Data) -> Vec<Block> {
-    let mut facts = data.head.machine.facts();
+const fn severity(severity: Severity) -> DoctorSeverity {
+    match severity {
+        Severity::Major => DoctorSeverity::Major,
+        Severity::Minor => DoctorSeverity::Minor,
+        Severity::ToKnow => DoctorSeverity::ToKnow,
+    }
+}
+
+fn page(data: &DoctorDocument) -> Vec<Block> {
+    let mut facts = machine_facts(&data.head.machine);
     facts.extend(data.cpu.map(|cpu| ("for", format!("a thread that is to have CPU {cpu}"))));
     let word = match data.in_the_way {
         Some(true) => "something is in the way",
@@ -210,24 +181,26 @@ fn page(data: &Data) -> Vec<Block> {
         ),
     ));
     let mut blocks = vec![Block::Facts(facts)];
-    for severity in [Severity::Major, Severity::Minor, Severity::ToKnow] {
-        let of_this = data.rules.iter().filter(|row| row.severity == Some(severity.name()));
-        blocks.extend(of_this.map(finding_block));
+    for severity in [DoctorSeverity::Major, DoctorSeverity::Minor, DoctorSeverity::ToKnow] {
+        let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
+        blocks.extend(of_this.map(|row| finding_block(row, severity)));
     }
-    for (verdict, title) in
-        [("fine", "As it should be"), ("untold", "Not to be told"), ("not-here", "Nothing of the kind here")]
-    {
+    for (verdict, title) in [
+        (DoctorVerdict::Fine, "As it should be"),
+        (DoctorVerdict::Untold, "Not to be told"),
+        (DoctorVerdict::NotHere, "Nothing of the kind here"),
+    ] {
         let rows = rows_of(data, verdict);
         if !rows.is_empty() {
             blocks.push(Block::Section(title.to_owned(), rows));
         }
     }
     if !data.root_would_be_told.is_empty() {
-        let rows = data.root_would_be_told.iter().map(|what| vec![Cell::plain(*what)]);
+        let rows = data.root_would_be_told.iter().map(|what| vec![Cell::plain(what)]);
         blocks.push(Block::Section("As root, hpt would be told besides".to_owned(), rows.collect()));
     }
     if let Some(measured) = &data.measured {
-        let rows = measured.iter().map(|measured| vec![Cell::plain(measured.what), Cell::plain(&measured.result)]);
+        let rows = measured.iter().map(|measured| vec![Cell::plain(&measured.what), Cell::plain(&measured.result)]);
         blocks.push(Block::Section("Measured".to_owned(), rows.collect()));
     }
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -235,37 +208,36 @@ fn page(data: &Data) -> Vec<Block> {
 }
 
 /// The rules that say so, those with the same words together.
-fn rows_of(data: &Data, verdict: &str) -> Vec<Vec<Cell>> {
+fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
     let mut by_words: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in data.rules.iter().filter(|row| row.verdict == verdict) {
-        let alike = by_words.iter_mut().find(|(seen, _)| *seen == row.seen && verdict != "fine");
+        let alike = by_words.iter_mut().find(|(seen, _)| *seen == row.seen && verdict != DoctorVerdict::Fine);
         match alike {
-            Some((_, rules)) => rules.push(row.rule),
-            None => by_words.push((&row.seen, vec![row.rule])),
+            Some((_, rules)) => rules.push(&row.rule),
+            None => by_words.push((&row.seen, vec![&row.rule])),
         }
     }
     by_words.into_iter().map(|(seen, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(seen)]).collect()
 }
 
-fn finding_block(row: &Row) -> Block {
-    let severity = row.severity.unwrap_or_default();
-    let tone = if severity == Severity::ToKnow.name() { Tone::Plain } else { Tone::Bad };
+fn finding_block(row: &DoctorRule, severity: DoctorSeverity) -> Block {
+    let tone = if severity == DoctorSeverity::ToKnow { Tone::Plain } else { Tone::Bad };
     let seen = match row.certain {
         Some(false) => format!("{} (not seen, but likely)", row.seen),
         _ => row.seen.clone(),
     };
     let mut lines = vec![
-        line("about", row.about, Tone::Plain),
+        line("about", &row.about, Tone::Plain),
         line("seen", &seen, tone),
-        line("why", row.why, Tone::Plain),
-        line("bites", row.bites, Tone::Plain),
+        line("why", &row.why, Tone::Plain),
+        line("bites", &row.bites, Tone::Plain),
     ];
     for help in &row.remedies {
         lines.push(line("helps", &help.text, Tone::Plain));
         lines.extend(help.commands.iter().map(|command| line("", &format!("$ {command}"), Tone::Good)));
     }
     lines.push(line("see", &row.references.join(" · "), Tone::Faint));
-    Block::Section(format!("{severity}: {}", row.rule), lines)
+    Block::Section(format!("{}: {}", severity.name(), row.rule), lines)
 }
 
 fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
@@ -278,7 +250,7 @@ mod tests {
 
     use hpt_core::diagnose::{Hole, Holes, MachineFacts, Verdict, examine, prove};
 
-    use super::{Measured, Said, answer, document};
+    use super::{Said, answer, document, measure::measured};
     use crate::{golden, output::Answer};
 
     /// Three of this length, a second between.
@@ -295,9 +267,8 @@ mod tests {
         let mut examined = examine(&facts, Some(1));
         let holes = holes(52);
         prove(&mut examined, &facts, 1, &holes);
-        let measured =
-            Measured { what: "how late a thread was woken", rules: &["idle-states"], result: "p50 7 µs".to_owned() };
-        let said = Said { measured: Some(vec![measured]), interrupted: true, notes: vec!["a note".to_owned()] };
+        let woken = measured("how late a thread was woken", &["idle-states"], "p50 7 µs".to_owned());
+        let said = Said { measured: Some(vec![woken]), interrupted: true, notes: vec!["a note".to_owned()] };
         golden::assert("doctor-measured", &document(&host, &facts, Some(1), &examined, said));
     }
 

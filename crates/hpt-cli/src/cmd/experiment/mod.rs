@@ -12,17 +12,18 @@ use std::{
 
 use clap::{Args, builder::PossibleValuesParser};
 use hpt_core::realtime::{Conduct, allowed_cpus};
+use hpt_document::experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState};
 
 use self::{
     page::page,
-    rows::{ExperimentData, PartRow, beside, data, of},
+    rows::{beside, data, of},
     saved_parts::{Planned, SavedParts, expected},
 };
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::{Failure, say},
-    experiments::{EXPERIMENTS, Experiment, Outlook, Part, Run, Standing, Ways, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, Outlook, Part, Run, Ways, in_one_line},
     kernel_clocksources::Comparison,
     output::{Align, Answer, Block, Cell, Column, Document, Table, progress::Progress, rounded},
     sampling::{
@@ -114,6 +115,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
+    // How many samples of each part its figures have.
+    let mut reached = Vec::new();
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
     for (experiment, plan) in plans {
         progress.name(experiment.name);
@@ -131,10 +134,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             let first = figures.len();
             let state = if planned.left() == 0 {
                 figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                "taken up"
+                ExperimentPartState::TakenUp
             } else if context.interrupted() {
                 figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                "not begun"
+                ExperimentPartState::NotBegun
             } else {
                 let keep = |made, figures| {
                     kept.keep(experiment, &planned, made, figures);
@@ -156,27 +159,27 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     Ok(found) => {
                         figures.extend(found.iter().cloned());
                         if context.interrupted() {
-                            "interrupted"
+                            ExperimentPartState::Interrupted
                         } else {
                             keep(planned.count, found);
-                            "measured"
+                            ExperimentPartState::Measured
                         }
                     }
                     // What others measured is not lost for it.
                     Err(failure) => {
                         failed = Some(in_one_line(&failure));
                         figures.extend_from_slice(before);
-                        "failed"
+                        ExperimentPartState::Failed
                     }
                 }
             };
             passed += planned.expected();
-            parts.push(PartRow {
-                name: planned.part.name,
+            reached.push(figures[first..].iter().map(|figure| figure.samples).max().unwrap_or(0));
+            parts.push(ExperimentPartRow {
+                name: planned.part.name.to_owned(),
                 full_count: planned.part.count,
                 count: planned.count,
                 taken_up,
-                reached: figures[first..].iter().map(|figure| figure.samples).max().unwrap_or(0),
                 expected_s: rounded(self::expected(planned.part, planned.count).as_secs_f64()),
                 state,
             });
@@ -188,16 +191,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut warnings = warnings.into_inner();
     warnings.extend(held.end());
     let notes = [context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
-    let data = data(context, (ways.cpu, Some(thread)), made, rows, notes);
+    let data = data(context, (ways.cpu, Some(thread.thread)), made, rows, notes);
     let answer = answer(&data, &warnings);
-    let blocks = page(&data);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    let blocks = page(&data, &reached);
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 /// No, where this machine does not show all that was published of such machines.
-fn answer(data: &ExperimentData, warnings: &[String]) -> Answer {
-    let measured = data.results.iter().any(|row| row.state == Standing::Measured);
-    let missing = data.results.iter().any(|row| row.state == Standing::Missing);
+fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
+    let measured = data.results.iter().any(|row| row.state == FigureState::Measured);
+    let missing = data.results.iter().any(|row| row.state == FigureState::Missing);
     match (measured && warnings.is_empty(), missing) {
         (false, _) => Answer::Unknown,
         (true, true) => Answer::No,
@@ -281,14 +284,13 @@ impl Arguments {
 
 /// What there is, with the published figures.
 fn list(arguments: &Arguments, context: &Context) -> Document {
-    let part = |part: &'static Part| PartRow {
-        name: part.name,
+    let part = |part: &'static Part| ExperimentPartRow {
+        name: part.name.to_owned(),
         full_count: part.count,
         count: arguments.count(part),
         taken_up: 0,
-        reached: 0,
         expected_s: rounded(expected(part, arguments.count(part)).as_secs_f64()),
-        state: "not begun",
+        state: ExperimentPartState::NotBegun,
     };
     let made =
         EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
@@ -314,5 +316,5 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
     });
     let how = "`hpt experiment NAME...` makes them, `hpt experiment all` all of them; --short in seconds. Ctrl-C prints what is there, and --resume goes on.";
     let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
-    Document::new(&data, "results", blocks)
+    Document::new(data, "results", blocks)
 }

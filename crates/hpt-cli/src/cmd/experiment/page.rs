@@ -1,10 +1,15 @@
 //! What `hpt experiment` found, for people.
 //! Measures nothing.
 
-use super::rows::{ExperimentData, FigureRow, PartRow};
+use hpt_document::experiment::{
+    ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, LengthCount,
+};
+
 use crate::{
+    document_head::machine_line,
     experiments::decimals,
     output::{Align, Block, Cell, Column, Table, chart, remarks, rounded},
+    sampling::realtime_settings::words,
 };
 
 /// About three figures, and more of a large one where the published one beside it has more.
@@ -24,9 +29,9 @@ pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
 }
 
 /// How many samples are below each of 1, 2, 3, 5, 7, 10, 20, …, and not below the one before; first those below a whole unit.
-pub(super) fn classes(distribution: &[(f64, u64)]) -> String {
+pub(super) fn classes(distribution: &[LengthCount]) -> String {
     let mut classes: Vec<(f64, u64)> = Vec::new();
-    for &(length, samples) in distribution {
+    for &LengthCount(length, samples) in distribution {
         let power = 10_f64.powf(length.max(1.0).log10().floor());
         let ends = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0].map(|digit| rounded(digit * power));
         let end = ends.into_iter().find(|&end| end > length).unwrap_or(f64::INFINITY);
@@ -48,15 +53,17 @@ pub(super) fn letter(place: usize) -> String {
     }
 }
 
-pub(super) fn page(data: &ExperimentData) -> Vec<Block> {
+/// `reached` has for each part, in their order, how many samples its figures have.
+pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     let mut blocks = Vec::new();
+    let mut left = reached;
     for made in &data.experiments {
         let title = vec![Cell::plain(format!("{} ({}; {})", made.title, made.published_in, made.hardware))];
-        blocks.push(Block::Section(made.name.to_owned(), vec![title]));
+        blocks.push(Block::Section(made.name.clone(), vec![title]));
         let columns = ["", "unit", "published", "here", "p50", "p99", "max", "by"];
         let mut columns: Vec<_> = columns.map(|name| Column(name, Align::Right)).to_vec();
         columns[0] = Column("", Align::Left);
-        let rows: Vec<&FigureRow> = data.results.iter().filter(|row| row.experiment == made.name).collect();
+        let rows: Vec<&ExperimentFigureRow> = data.results.iter().filter(|row| row.experiment == made.name).collect();
         let mut hows: Vec<&str> = Vec::new();
         for row in &rows {
             if !hows.contains(&row.how.as_str()) {
@@ -86,9 +93,11 @@ pub(super) fn page(data: &ExperimentData) -> Vec<Block> {
         if !spread.is_empty() {
             blocks.push(Block::Section("How many were that long".to_owned(), spread));
         }
+        let (reached, others) = left.split_at(made.parts.len().min(left.len()));
+        left = others;
         blocks.push(Block::Text(format!(
             "Samples: {}. What differs: {}. Here: {}.",
-            samples(&made.parts),
+            samples(&made.parts, reached),
             made.differs,
             here(data)
         )));
@@ -98,8 +107,8 @@ pub(super) fn page(data: &ExperimentData) -> Vec<Block> {
 }
 
 /// How many were asked for, and what came of it.
-pub(super) fn samples(parts: &[PartRow]) -> String {
-    let parts = parts.iter().map(|part| {
+pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
+    let parts = parts.iter().zip(reached).map(|(part, reached)| {
         let fewer =
             if part.count == part.full_count { String::new() } else { format!(" in place of {}", part.full_count) };
         let before = if part.taken_up > 0 && part.taken_up < part.count {
@@ -107,29 +116,37 @@ pub(super) fn samples(parts: &[PartRow]) -> String {
         } else {
             String::new()
         };
-        let reached = if part.state == "interrupted" { format!(" at {}", part.reached) } else { String::new() };
-        format!("{}: {}{fewer}, {}{reached}{before}", part.name, part.count, part.state)
+        let reached =
+            if part.state == ExperimentPartState::Interrupted { format!(" at {reached}") } else { String::new() };
+        format!("{}: {}{fewer}, {}{reached}{before}", part.name, part.count, part.state.name())
     });
     parts.collect::<Vec<_>>().join("; ")
 }
 
 /// What it was measured on.
-pub(super) fn here(data: &ExperimentData) -> String {
-    let thread = data.thread.as_ref().map(|thread| format!("{}; ", thread.words(data.cpu))).unwrap_or_default();
+pub(super) fn here(data: &ExperimentDocument) -> String {
+    let thread = data.thread.as_ref().map(|thread| format!("{}; ", words(thread, data.cpu))).unwrap_or_default();
     let machine = &data.head.machine;
     // What emulates it is in its line.
-    let runs_it =
-        if machine.emulator().is_some() { None } else { chart::runs_it(None, machine.hypervisor(), machine.board()) };
+    let runs_it = if machine.emulated_by.is_some() {
+        None
+    } else {
+        chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())
+    };
     let runs_it = runs_it.map(|runs_it| format!(", {runs_it}")).unwrap_or_default();
-    format!("{thread}{}{runs_it}", machine.line())
+    format!("{thread}{}{runs_it}", machine_line(machine))
 }
 
 #[cfg(test)]
 mod tests {
+    use hpt_document::experiment::{
+        ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState, LengthCount,
+    };
+
     use super::{classes, figure, letter, page};
     use crate::{
-        cmd::experiment::rows::{ExperimentData, PartRow, beside, of},
-        experiments::{EXPERIMENTS, Measured, Standing},
+        cmd::experiment::rows::{beside, of},
+        experiments::{EXPERIMENTS, Measured},
         golden,
         output::Document,
         sampling::realtime_settings::tests::example,
@@ -151,44 +168,50 @@ mod tests {
             ),
             Measured::figure("something else", 1_234.5, "ns", 200, "by itself"),
         ];
-        let part = |name, count, state| PartRow {
-            name,
+        let part = |name: &str, count, state| ExperimentPartRow {
+            name: name.to_owned(),
             full_count: 1_000,
             count,
-            taken_up: if state == "taken up" { count } else { 0 },
-            reached: if state == "interrupted" { 70 } else { 0 },
+            taken_up: if state == ExperimentPartState::TakenUp { count } else { 0 },
             expected_s: 0.04,
             state,
         };
-        let data = ExperimentData {
+        let data = ExperimentDocument {
             head: golden::head("experiment"),
             cpu: Some(1),
-            thread: Some(example()),
+            thread: Some(example().thread),
             interrupted: true,
             experiments: vec![of(
                 experiment,
-                vec![part("100 µs", 200, "taken up"), part("1 ms", 1_000, "interrupted")],
+                vec![
+                    part("100 µs", 200, ExperimentPartState::TakenUp),
+                    part("1 ms", 1_000, ExperimentPartState::Interrupted),
+                ],
             )],
             results: beside(experiment, measured, None),
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("experiment", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data, &[0, 70]);
+        golden::assert("experiment", &Document::new(data, "results", blocks));
     }
 
     #[test]
     fn what_was_not_measured_says_why() {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
         let failed = beside(experiment, Vec::new(), Some("it takes root"));
-        assert!(failed.iter().all(|row| row.state == Standing::Missing && row.how == "it takes root"));
+        assert!(failed.iter().all(|row| row.state == FigureState::Missing && row.how == "it takes root"));
         let not_made = beside(experiment, Vec::new(), None);
-        assert!(not_made.iter().all(|row| row.state == Standing::NotMade && !row.how.is_empty()));
+        assert!(not_made.iter().all(|row| row.state == FigureState::NotMade && !row.how.is_empty()));
     }
 
     #[test]
     fn samples_are_in_classes_of_one_digit() {
         assert_eq!(classes(&[]), "");
         assert_eq!(
-            classes(&[(0.0, 1), (0.043, 2), (1.0, 3), (1.999, 4), (2.0, 5), (9.9, 6), (5_000.0, 7)]),
+            classes(
+                &[(0.0, 1), (0.043, 2), (1.0, 3), (1.999, 4), (2.0, 5), (9.9, 6), (5_000.0, 7)]
+                    .map(|(length, samples)| LengthCount(length, samples))
+            ),
             "< 1: 3, < 2: 7, < 3: 5, < 10: 6, < 7000: 7"
         );
         assert_eq!([0, 25, 26].map(letter), ["a", "z", "a1"]);

@@ -7,20 +7,20 @@ use hpt_core::{
     Frequency, Opened, Sleeper, SourceId, Spread, TimeSource, measure::read_pairs, realtime::Pinned, sleep::Strategy,
     source, stats::Histogram,
 };
-use serde::Serialize;
+use hpt_document::pairs::{PairsDocument, PairsRow};
 
 use crate::{
     arguments::{CpuChoice, after_help, cpu_choice, duration_in, without_metrics},
     context::Context,
     cycle_counters::counts_cycles,
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::Failure,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, progress::Progress, remarks,
         rounded, saturating_nanos, short_time,
     },
     sampling::{
-        cpu_absences::{self, Away, Parts},
+        cpu_absences::{self, Parts},
         realtime_settings::pinned_to,
     },
     signals::Signals,
@@ -75,6 +75,10 @@ fn waits(text: &str) -> Result<Waits, String> {
 }
 
 impl Waits {
+    fn of(nanoseconds: &[u64]) -> Self {
+        Self(nanoseconds.iter().copied().map(Duration::from_nanos).collect())
+    }
+
     fn name(&self) -> String {
         if self.0.iter().all(Duration::is_zero) {
             return "in a row".to_owned();
@@ -87,34 +91,6 @@ impl Waits {
         let turn: Duration = self.0.iter().sum();
         turn.saturating_mul(count) / u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX)
     }
-}
-
-/// One source after one kind of wait, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    id: SourceId,
-    waits_ns: Vec<u64>,
-    samples: u64,
-    mean_ticks: f64,
-    ns_per_tick: Option<f64>,
-    mean_ns: Option<f64>,
-    min_ns: Option<f64>,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    max_ns: Option<f64>,
-    #[serde(skip)]
-    wait: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    #[serde(flatten)]
-    head: Head,
-    cpu: Option<usize>,
-    interrupted: bool,
-    away: Vec<Away>,
-    results: Vec<Row>,
-    notes: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -162,8 +138,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         );
     }
     notes.extend(parts.notes());
-    let data = Data {
-        head: Head::of(KIND, &context.host),
+    let data = PairsDocument {
+        head: head_of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
         away: parts.away(),
@@ -172,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, "results", blocks) })
 }
 
 /// The sources asked for; without any, those that a program could time its work by.
@@ -196,12 +172,12 @@ fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
     !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
 }
 
-fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Histogram) -> Option<Row> {
+fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Histogram) -> Option<PairsRow> {
     let ticks = differences.spread(1.0)?;
     let spread = rate.and_then(|rate| differences.spread(rate.tick_ns_f64()));
     let time = |figure: fn(&Spread) -> f64| spread.as_ref().map(figure).map(rounded);
-    Some(Row {
-        id: id.clone(),
+    Some(PairsRow {
+        id: id.to_string(),
         waits_ns: waits.0.iter().copied().map(saturating_nanos).collect(),
         samples: ticks.samples,
         mean_ticks: rounded(ticks.mean_ns),
@@ -211,11 +187,10 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
         p50_ns: time(|spread| spread.p50_ns),
         p99_ns: time(|spread| spread.p99_ns),
         max_ns: time(|spread| spread.max_ns),
-        wait: waits.name(),
     })
 }
 
-fn page(data: &Data) -> Vec<Block> {
+fn page(data: &PairsDocument) -> Vec<Block> {
     let columns = [
         Column("before a pair", Align::Left),
         Column("source", Align::Left),
@@ -231,8 +206,8 @@ fn page(data: &Data) -> Vec<Block> {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let first = before.replace(&row.waits_ns) != Some(&row.waits_ns);
         vec![
-            Cell::plain(if first { row.wait.clone() } else { String::new() }),
-            Cell::plain(row.id.to_string()),
+            Cell::plain(if first { Waits::of(&row.waits_ns).name() } else { String::new() }),
+            Cell::plain(row.id.as_str()),
             time(row.mean_ns),
             time(row.min_ns),
             time(row.p50_ns),
@@ -246,7 +221,7 @@ fn page(data: &Data) -> Vec<Block> {
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
     let summary = format!(
         "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     );
     let mut blocks = vec![table, Block::Text(summary)];
     blocks.extend(remarks(data.interrupted, &data.notes));
@@ -259,7 +234,9 @@ mod tests {
 
     use hpt_core::{Frequency, SourceId, stats::Histogram};
 
-    use super::{Data, Waits, page, row, waits};
+    use hpt_document::pairs::PairsDocument;
+
+    use super::{Waits, page, row, waits};
     use crate::{golden, output::Document};
 
     #[test]
@@ -270,7 +247,7 @@ mod tests {
             row(&SourceId::new(name), frequency, &waits(wait).expect("a wait"), &histogram).expect("there are some")
         };
         let gigahertz = Some(Frequency::GIGAHERTZ);
-        let data = Data {
+        let data = PairsDocument {
             head: golden::head("latency-pairs"),
             cpu: Some(1),
             interrupted: true,
@@ -283,7 +260,8 @@ mod tests {
             ],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("latency-pairs", &Document::new(&data, "results", page(&data)));
+        let blocks = page(&data);
+        golden::assert("latency-pairs", &Document::new(data, "results", blocks));
     }
 
     #[test]

@@ -2,8 +2,18 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::Value;
+use hpt_document::{
+    Document as AnyDocument,
+    bench::BenchDocument,
+    doctor::{DoctorDocument, DoctorRule, DoctorSeverity, DoctorVerdict},
+    experiment::ExperimentDocument,
+    report_compare::{CompareVerdict, ComparedFigureRow, ComparedReport, ComparedRuleRow, ReportCompareDocument},
+    sleep::SleepDocument,
+    stall::StallDocument,
+    wake_latency::WakeLatencyDocument,
+    watch::WatchSummaryDocument,
+    words::REPORT_PARTS,
+};
 
 use super::{
     data_file::Report,
@@ -15,7 +25,7 @@ use crate::{
     exit::{Failure, causes},
     output::{
         Align, Block, Cell, Column, Document, Table, Tone,
-        chart::{self, Figures, Pair, Unreadable},
+        chart::{self, Figures, Origin, Pair, Unreadable},
         html::{self, Page, Piece, Section},
         rounded, short_time,
     },
@@ -36,66 +46,19 @@ struct One {
     earlier: usize,
 }
 
-/// The same figure of both.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    part: &'static str,
-    what: String,
-    unit: String,
-    first: Option<f64>,
-    first_low: Option<f64>,
-    first_high: Option<f64>,
-    first_samples: Option<u64>,
-    second: Option<f64>,
-    second_low: Option<f64>,
-    second_high: Option<f64>,
-    second_samples: Option<u64>,
-    ratio: Option<f64>,
-    verdict: &'static str,
+/// A figure, the range that most samples lie in, and how many there are.
+type Spread = (Option<f64>, Option<(f64, f64)>, u64);
+
+impl One {
+    /// `None` of what was not measured. From p50 to p99: what lies below is for a read or a wake-up the same on every run.
+    fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Spread) -> Option<Self> {
+        let value = value.filter(|value| value.is_finite())?;
+        Some(Self { part, what, unit: unit.to_owned(), value, range, samples, against: None, earlier: 0 })
+    }
 }
 
-/// A rule of `hpt doctor` that says something else.
-#[derive(Clone, Debug, Serialize)]
-struct Changed {
-    rule: String,
-    about: String,
-    first: Option<String>,
-    second: Option<String>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Side {
-    name: String,
-    title: String,
-    made: String,
-    hpt: String,
-    interrupted: bool,
-    emulated_by: Option<String>,
-    machine: Value,
-}
-
-#[derive(Debug, Serialize)]
-struct Data {
-    schema: u32,
-    kind: &'static str,
-    hpt: &'static str,
-    first: Side,
-    second: Side,
-    differing: usize,
-    results: Vec<Row>,
-    rules: Vec<Changed>,
-    notes: Vec<String>,
-}
-
-/// The words of a verdict; the first is the one that is marked.
-const DIFFERS: &str = "differs";
-const WITHIN: &str = "within the spread";
-const NO_SPREAD: &str = "no spread to judge by";
-const NOT_ALIKE: &str = "held against other rates";
 /// A name that is longer would be cut off beside a curve, and two that begin alike would be one.
 const LONGEST_NAME: usize = 24;
-const ONLY_FIRST: &str = "only in the first";
-const ONLY_SECOND: &str = "only in the second";
 
 pub(super) fn run(
     (one, other): (&Path, &Path),
@@ -107,17 +70,18 @@ pub(super) fn run(
     if keeping.page.is_none() && keeping.pictures.is_some() {
         return Err(Failure::Usage("pictures of a comparison are those of its page; --out names it"));
     }
-    let data = data(&first, &second, context);
-    let (page, files) = page(&first, &second, &data).map_err(|why| Failure::NotAReport {
+    let unreadable = |why: Unreadable| Failure::NotAReport {
         path: format!("{} or {}", one.display(), other.display()).into(),
         why: causes(&why),
-    })?;
+    };
+    let data = data(&first, &second, context).map_err(unreadable)?;
+    let (page, files) = page(&first, &second, &data).map_err(unreadable)?;
     let written = keeping.page.is_some().then(|| keeping.keep(&html::page(&page), "", &files)).transpose()?;
     let mut blocks = blocks(&data);
     if let Some(path) = written.and_then(|kept| kept.page) {
         blocks.insert(0, Block::Facts(vec![("page", path.display().to_string())]));
     }
-    Ok(Document::new(&data, "results", blocks))
+    Ok(Document::new(data, "results", blocks))
 }
 
 /// A report that a page could be made of: figures of others would be missing without a word.
@@ -128,18 +92,19 @@ fn sound(path: &Path) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn data(first: &Report, second: &Report, context: &Context) -> Data {
-    let (of_first, of_second) = (figures(first), figures(second));
+fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportCompareDocument, Unreadable> {
+    let (of_first, of_second) = (figures(first)?, figures(second)?);
+    let rules = rules(first.document("doctor")?, second.document("doctor")?);
     let results = rows(&of_first, &of_second);
-    let names = match (&first.name, &second.name) {
+    let names = match (&first.0.name, &second.0.name) {
         (Some(one), Some(other)) if one != other => (one.clone(), other.clone()),
         _ => ("A".to_owned(), "B".to_owned()),
     };
     let mut notes = context.notes();
-    if first.hpt != second.hpt {
-        notes.push(format!("hpt {} made the one and hpt {} the other", first.hpt, second.hpt));
+    if first.0.hpt != second.0.hpt {
+        notes.push(format!("hpt {} made the one and hpt {} the other", first.0.hpt, second.0.hpt));
     }
-    if first.machine.get("cpu") != second.machine.get("cpu") {
+    if first.0.machine.cpu != second.0.machine.cpu {
         notes.push("the machines are of different kinds".to_owned());
     }
     notes.extend(other_commands(first, second));
@@ -157,126 +122,103 @@ fn data(first: &Report, second: &Report, context: &Context) -> Data {
             against(other)
         ))
     }));
-    Data {
+    Ok(ReportCompareDocument {
         schema: 1,
-        kind: "report-compare",
-        hpt: env!("CARGO_PKG_VERSION"),
+        kind: "report-compare".to_owned(),
+        hpt: env!("CARGO_PKG_VERSION").to_owned(),
         first: side(first, names.0),
         second: side(second, names.1),
-        differing: results.iter().filter(|row| row.verdict == DIFFERS).count(),
+        differing: results.iter().filter(|row| row.verdict == CompareVerdict::Differs).count(),
         results,
-        rules: rules(first, second),
+        rules,
         notes,
-    }
+    })
 }
 
 /// Parts that were not measured by the same command line.
 fn other_commands(first: &Report, second: &Report) -> Vec<String> {
-    let both = first.parts.iter().map(|part| (part.command.as_str(), second.command(&part.name)));
+    let both = first.0.parts.iter().map(|part| (part.command.as_str(), second.command(&part.name)));
     both.filter(|(one, other)| !other.is_empty() && one != other)
         .map(|(one, other)| format!("the first was measured by `{one}`, the second by `{other}`"))
         .collect()
 }
 
-fn side(report: &Report, name: String) -> Side {
-    Side {
+fn side(report: &Report, name: String) -> ComparedReport {
+    ComparedReport {
         name,
         title: report.title(),
-        made: report.began.clone(),
-        hpt: report.hpt.clone(),
-        interrupted: report.interrupted,
-        emulated_by: report.emulated_by.clone(),
-        machine: report.machine.clone(),
+        made: report.0.began.clone(),
+        hpt: report.0.hpt.clone(),
+        interrupted: report.0.interrupted,
+        emulated_by: report.0.emulated_by.clone(),
+        machine: report.0.machine.clone(),
     }
 }
 
 /// All figures of a report that can be compared.
-fn figures(report: &Report) -> Vec<One> {
+fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
     let mut found = Vec::new();
-    let rows = |part: &str, key: &str| -> Vec<&Value> {
-        report.document(part).and_then(|document| document.get(key)?.as_array()).into_iter().flatten().collect()
-    };
-    let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_f64);
-    let whole = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64);
-    // From p50 to p99: what lies below is for a read or a wake-up the same on every run.
-    let spread = |row: &Value, keys: (&str, &str)| Some((number(row, keys.0)?, number(row, keys.1)?));
-    let mut add = |part, what: String, unit: &str, value: Option<f64>, range, samples: Option<u64>| {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            let unit = unit.to_owned();
-            found.push(One {
-                part,
-                what,
-                unit,
-                value,
-                range,
-                samples: samples.unwrap_or(0),
-                against: None,
-                earlier: 0,
-            });
-        }
-    };
-    for row in rows("bench", "results") {
-        let by_call = row["read_path"] == "syscall" && ["monotonic", "perf-cycles"].contains(&text(row, "id").as_str());
-        let name = format!("{}{}", text(row, "id"), if by_call { " (syscall)" } else { "" });
-        let range = spread(row, ("single_p50_ns", "single_p99_ns"));
-        add(
-            "bench",
-            format!("{name}, single read"),
-            "ns",
-            number(row, "single_p50_ns"),
-            range,
-            whole(row, "single_samples"),
-        );
-        add("bench", format!("{name}, in a row"), "ns", number(row, "per_call_ns"), None, whole(row, "calls"));
-    }
-    for part in ["timer", "timer-hpt", "poll", "stall"] {
-        let all = rows(part, "results");
-        for row in &all {
-            let cpu =
-                whole(row, "cpu").filter(|_| all.len() > 1).map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
-            let what = match part {
-                "timer" => "kernel's timer",
-                "timer-hpt" => "hpt's Sleeper",
-                "poll" => "looking",
-                _ => "stalls",
-            };
-            let samples = whole(row, "samples").or_else(|| whole(row, "stalls"));
-            add(part, format!("{what}{cpu}"), "ns", number(row, "p50_ns"), spread(row, ("p50_ns", "p99_ns")), samples);
+    if let Some(bench) = report.document::<BenchDocument>("bench")? {
+        for row in bench.results {
+            let by_call = row.read_path == "syscall" && ["monotonic", "perf-cycles"].contains(&row.id.as_str());
+            let name = format!("{}{}", row.id, if by_call { " (syscall)" } else { "" });
+            let (p50, samples) = (row.single.single_p50_ns, row.single.single_samples.unwrap_or(0));
+            let range = p50.zip(row.single.single_p99_ns);
+            found.extend(One::of("bench", format!("{name}, single read"), "ns", (p50, range, samples)));
+            let mean = (row.repeated.per_call_ns, None, row.repeated.calls);
+            found.extend(One::of("bench", format!("{name}, in a row"), "ns", mean));
         }
     }
-    for row in rows("sleep", "results") {
-        let what = format!("{}, {}", short_time(number(row, "duration_ns").unwrap_or(0.0)), text(row, "method"));
-        add("sleep", what, "ns", number(row, "p50_ns"), spread(row, ("p50_ns", "p99_ns")), whole(row, "samples"));
+    let of_cpu = |what: &str, cpu: Option<usize>, threads: usize| {
+        let cpu = cpu.filter(|_| threads > 1).map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+        format!("{what}{cpu}")
+    };
+    for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "looking")] {
+        let Some(document) = report.document::<WakeLatencyDocument>(part)? else { continue };
+        found.extend(document.results.iter().filter_map(|row| {
+            let p50 = whole(row.figures.p50_ns);
+            let range = row.figures.p99_ns.map(|p99| (p50, whole(p99)));
+            let what = of_cpu(what, row.cpu, document.results.len());
+            One::of(part, what, "ns", (Some(p50), range, row.figures.samples))
+        }));
     }
-    let reference = report.document("watch").map_or_else(String::new, |document| text(document, "reference"));
-    for row in rows("watch", "sources") {
-        let end = |ppm: &str, bound: &str, sign: f64| Some(number(row, ppm)? + sign * number(row, bound)?);
-        let range = end("lowest_ppm", "lowest_bound_ppm", -1.0).zip(end("highest_ppm", "highest_bound_ppm", 1.0));
-        let middle = range.map(|(low, high)| rounded(f64::midpoint(low, high)));
-        add(
-            "watch",
-            format!("{}, rate beside {reference}", text(row, "source")),
-            "ppm",
-            middle,
-            range,
-            whole(row, "bursts"),
-        );
+    if let Some(document) = report.document::<StallDocument>("stall")? {
+        found.extend(document.results.iter().filter_map(|row| {
+            let (p50, p99) = (row.p50_ns.map(whole), row.p99_ns.map(whole));
+            let what = of_cpu("stalls", row.cpu, document.results.len());
+            One::of("stall", what, "ns", (p50, p50.zip(p99), row.stalls))
+        }));
     }
-    for row in rows("experiment", "results") {
-        let what = format!("{}: {}", text(row, "experiment"), text(row, "what"));
-        let middle = number(row, "p50").or_else(|| number(row, "measured"));
-        add("experiment", what, &text(row, "unit"), middle, spread(row, ("p50", "p99")), whole(row, "samples"));
+    if let Some(document) = report.document::<SleepDocument>("sleep")? {
+        found.extend(document.results.iter().filter_map(|row| {
+            let what = format!("{}, {}", short_time(whole(row.duration_ns)), row.method);
+            One::of("sleep", what, "ns", (row.p50_ns, row.p50_ns.zip(row.p99_ns), row.samples))
+        }));
     }
-    for row in rows("watch", "sources") {
-        let begin = format!("{}, rate beside", text(row, "source"));
-        let against = number(row, "expected_hz").map(|hz| (text(row, "expected_by"), hz));
-        found
-            .iter_mut()
-            .filter(|one| one.part == "watch" && one.what.starts_with(&begin))
-            .for_each(|one| one.against.clone_from(&against));
+    if let Some(watch) = report.document::<WatchSummaryDocument>("watch")? {
+        found.extend(watch.sources.iter().filter_map(|row| {
+            let low = row.lowest_ppm.zip(row.lowest_bound_ppm).map(|(ppm, bound)| ppm - bound);
+            let high = row.highest_ppm.zip(row.highest_bound_ppm).map(|(ppm, bound)| ppm + bound);
+            let range = low.zip(high);
+            let middle = range.map(|(low, high)| rounded(f64::midpoint(low, high)));
+            let what = format!("{}, rate beside {}", row.source, watch.reference);
+            let one = One::of("watch", what, "ppm", (middle, range, row.offset.bursts))?;
+            Some(One { against: row.expected_by.clone().zip(row.expected_hz), ..one })
+        }));
     }
-    numbered(found)
+    if let Some(experiment) = report.document::<ExperimentDocument>("experiment")? {
+        found.extend(experiment.results.iter().filter_map(|row| {
+            let what = format!("{}: {}", row.experiment, row.what);
+            let middle = row.p50.or(row.measured);
+            One::of("experiment", what, &row.unit, (middle, row.p50.zip(row.p99), row.samples))
+        }));
+    }
+    Ok(numbered(found))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for comparing")]
+fn whole(ns: u64) -> f64 {
+    ns as f64
 }
 
 /// Numbers the figures that have one name.
@@ -303,8 +245,8 @@ fn is_alike(one: &One, other: &One) -> bool {
     by(one) == by(other)
 }
 
-fn rows(first: &[One], second: &[One]) -> Vec<Row> {
-    let mut rows: Vec<Row> =
+fn rows(first: &[One], second: &[One]) -> Vec<ComparedFigureRow> {
+    let mut rows: Vec<ComparedFigureRow> =
         first.iter().map(|one| row(Some(one), second.iter().find(|other| is_same(one, other)))).collect();
     rows.extend(
         second.iter().filter(|other| !first.iter().any(|one| is_same(one, other))).map(|other| row(None, Some(other))),
@@ -312,13 +254,13 @@ fn rows(first: &[One], second: &[One]) -> Vec<Row> {
     rows
 }
 
-fn row(first: Option<&One>, second: Option<&One>) -> Row {
+fn row(first: Option<&One>, second: Option<&One>) -> ComparedFigureRow {
     let either = first.or(second).expect("a row is of one of them at least");
     let ratio = first.zip(second).filter(|(one, _)| either.unit != "ppm" && one.value > 0.0);
     let low = |one: Option<&One>| one.and_then(|one| one.range).map(|range| range.0);
     let high = |one: Option<&One>| one.and_then(|one| one.range).map(|range| range.1);
-    Row {
-        part: either.part,
+    ComparedFigureRow {
+        part: either.part.to_owned(),
         what: either.what.clone(),
         unit: either.unit.clone(),
         first: first.map(|one| one.value),
@@ -335,28 +277,29 @@ fn row(first: Option<&One>, second: Option<&One>) -> Row {
 }
 
 /// They differ where the ranges have nothing in common.
-fn verdict(first: Option<&One>, second: Option<&One>) -> &'static str {
+fn verdict(first: Option<&One>, second: Option<&One>) -> CompareVerdict {
     match (first, second) {
-        (Some(one), Some(other)) if !is_alike(one, other) => NOT_ALIKE,
+        (Some(one), Some(other)) if !is_alike(one, other) => CompareVerdict::OtherRates,
         (Some(one), Some(other)) => match (one.range, other.range) {
-            (Some(one), Some(other)) if one.1 < other.0 || other.1 < one.0 => DIFFERS,
-            (Some(_), Some(_)) => WITHIN,
-            _ => NO_SPREAD,
+            (Some(one), Some(other)) if one.1 < other.0 || other.1 < one.0 => CompareVerdict::Differs,
+            (Some(_), Some(_)) => CompareVerdict::WithinSpread,
+            _ => CompareVerdict::NoSpread,
         },
-        (Some(_), None) => ONLY_FIRST,
-        (None, _) => ONLY_SECOND,
+        (Some(_), None) => CompareVerdict::OnlyFirst,
+        (None, _) => CompareVerdict::OnlySecond,
     }
 }
 
-fn rules(first: &Report, second: &Report) -> Vec<Changed> {
-    let of = |report: &Report| -> Vec<(String, String, String)> {
-        let rules = report.document("doctor").and_then(|document| document["rules"].as_array());
-        let text = |rule: &Value, key: &str| rule[key].as_str().unwrap_or_default().to_owned();
-        let said = |rule: &Value| match rule["verdict"].as_str() {
-            Some("found") => format!("{}: {}", text(rule, "severity"), text(rule, "seen")),
-            _ => text(rule, "verdict"),
+fn rules(first: Option<DoctorDocument>, second: Option<DoctorDocument>) -> Vec<ComparedRuleRow> {
+    let of = |doctor: Option<DoctorDocument>| -> Vec<(String, String, String)> {
+        let said = |rule: &DoctorRule| match (rule.verdict, rule.severity) {
+            (DoctorVerdict::Found, severity) => {
+                format!("{}: {}", severity.map_or("", DoctorSeverity::name), rule.seen)
+            }
+            (verdict, _) => verdict.name().to_owned(),
         };
-        rules.into_iter().flatten().map(|rule| (text(rule, "rule"), text(rule, "about"), said(rule))).collect()
+        let rules = doctor.into_iter().flat_map(|doctor| doctor.rules);
+        rules.map(|rule| (rule.rule.clone(), rule.about.clone(), said(&rule))).collect()
     };
     let (first, second) = (of(first), of(second));
     let find = |rules: &[(String, String, String)], name: &str| {
@@ -370,7 +313,7 @@ fn rules(first: &Report, second: &Report) -> Vec<Changed> {
         is_new
     });
     let both = !first.is_empty() && !second.is_empty();
-    let changed = names.into_iter().map(|(rule, about)| Changed {
+    let changed = names.into_iter().map(|(rule, about)| ComparedRuleRow {
         first: find(&first, &rule),
         second: find(&second, &rule),
         rule,
@@ -387,7 +330,7 @@ fn shown(value: Option<f64>, unit: &str) -> String {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &ComparedFigureRow) -> Vec<String> {
     let with_range = |value, high, unit| match high {
         Some(high) => format!("{} to {}", shown(value, unit), shown(Some(high), unit)),
         None => shown(value, unit),
@@ -398,13 +341,13 @@ fn cells(row: &Row) -> Vec<String> {
         with_range(middle(row.first, row.first_low), row.first_high, &row.unit),
         with_range(middle(row.second, row.second_low), row.second_high, &row.unit),
         row.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("× {ratio:.2}")),
-        row.verdict.to_owned(),
+        row.verdict.name().to_owned(),
     ]
 }
 
 const RULE: &str = "A figure counts as different where the ranges of the two have nothing in common: for times from p50 to p99, for rates all that their bounds allow. Rates are compared where the same one states what they are held against.";
 
-fn blocks(data: &Data) -> Vec<Block> {
+fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     let columns = vec![
         Column("part", Align::Left),
         Column("figure", Align::Left),
@@ -415,8 +358,8 @@ fn blocks(data: &Data) -> Vec<Block> {
     ];
     let mut before = "";
     let rows = data.results.iter().map(|row| {
-        let tone = if row.verdict == DIFFERS { Tone::Strong } else { Tone::Plain };
-        let part = if std::mem::replace(&mut before, row.part) == row.part { "" } else { row.part };
+        let tone = if row.verdict == CompareVerdict::Differs { Tone::Strong } else { Tone::Plain };
+        let part = if std::mem::replace(&mut before, &row.part) == row.part { "" } else { &row.part };
         let cells = cells(row).into_iter().map(|text| Cell(text, tone));
         std::iter::once(Cell::plain(part)).chain(cells).collect()
     });
@@ -429,7 +372,7 @@ fn blocks(data: &Data) -> Vec<Block> {
         ];
         blocks.push(Block::Section(format!("{} ({})", changed.about, changed.rule), rows));
     }
-    let side = |side: &Side| format!("{}, {}, hpt {}", side.title, side.made, side.hpt);
+    let side = |side: &ComparedReport| format!("{}, {}, hpt {}", side.title, side.made, side.hpt);
     blocks.push(Block::Text(format!(
         "{} of {} figures differ. {RULE} first: {}. second: {}.",
         data.differing,
@@ -441,7 +384,11 @@ fn blocks(data: &Data) -> Vec<Block> {
     blocks
 }
 
-fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(String, String)>), Unreadable> {
+fn page(
+    first: &Report,
+    second: &Report,
+    data: &ReportCompareDocument,
+) -> Result<(Page, Vec<(String, String)>), Unreadable> {
     let mut gallery = Gallery::default();
     let names = (data.first.name.as_str(), data.second.name.as_str());
     let is_long = |name: &str| name.chars().count() > LONGEST_NAME;
@@ -476,17 +423,17 @@ fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(Stri
             pieces: vec![Piece::Table(table)],
         });
     }
-    let mut of_parts: Vec<(&'static str, Vec<&Row>)> = Vec::new();
+    let mut of_parts: Vec<(&str, Vec<&ComparedFigureRow>)> = Vec::new();
     for row in &data.results {
         match of_parts.last_mut() {
             Some((part, rows)) if *part == row.part => rows.push(row),
-            _ => of_parts.push((row.part, vec![row])),
+            _ => of_parts.push((&row.part, vec![row])),
         }
     }
     for (part, rows) in of_parts {
         let head = ["", names.0, names.1, "ratio", ""].map(str::to_owned).to_vec();
         let table = Figures { head: head.clone(), rows: rows.iter().map(|row| cells(row)).collect() };
-        let differing = rows.iter().filter(|row| row.verdict == DIFFERS).count();
+        let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
         let says = format!("{differing} of {} figures differ by more than their spread.", rows.len());
         let mut pieces = Vec::new();
         let times: Vec<_> =
@@ -497,19 +444,30 @@ fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(Stri
                 what: row.what.clone(),
                 first: row.first,
                 second: row.second,
-                words: if row.verdict == DIFFERS { DIFFERS.to_owned() } else { String::new() },
+                words: if row.verdict == CompareVerdict::Differs {
+                    row.verdict.name().to_owned()
+                } else {
+                    String::new()
+                },
             })
             .collect();
-        let provenance = both.iter().filter_map(|(name, report, _)| {
-            Some((format!("{name}: {}", report.command(part)), report.document(part)?))
+        let mut documents = Vec::new();
+        for (name, report, _) in both {
+            documents.extend(report.any_document(part)?.map(|document| (name, report, document)));
+        }
+        let provenance = documents.iter().filter_map(|(name, report, document)| {
+            Some((format!("{name}: {}", report.command(part)), Origin::of_any(document)?))
         });
         let provenance = chart::about_all(&provenance.collect::<Vec<_>>());
         if let Some((_, name)) = WAKES.iter().find(|(wake, _)| *wake == part) {
-            let labels = (format!("{}, {name}", names.0), format!("{}, {name}", names.1));
-            let documents = [(labels.0.as_str(), first.document(part)), (labels.1.as_str(), second.document(part))];
-            let documents: Vec<_> =
-                documents.into_iter().filter_map(|(label, document)| Some((label, document?))).collect();
-            pieces.extend(gallery.show(chart::distribution(&documents))?);
+            let labelled = documents.iter().filter_map(|(side, _, document)| match document {
+                AnyDocument::WakeLatency(document) => Some((format!("{side}, {name}"), document)),
+                _ => None,
+            });
+            let labelled: Vec<_> = labelled.collect();
+            let latencies: Vec<_> =
+                labelled.iter().map(|(label, document)| (label.as_str(), (*document).into())).collect();
+            pieces.extend(gallery.show(chart::distribution(&latencies))?);
         } else if !pairs.is_empty() {
             pieces.extend(gallery.show(Ok(chart::pairs_of(names, &pairs, table.clone(), says.clone(), provenance)))?);
         } else {
@@ -518,10 +476,11 @@ fn page(first: &Report, second: &Report, data: &Data) -> Result<(Page, Vec<(Stri
         pieces.push(Piece::Table(html::Table {
             caption: format!("{}: {says}", title(part)),
             head,
-            marked: rows.iter().map(|row| row.verdict == DIFFERS).collect(),
+            marked: rows.iter().map(|row| row.verdict == CompareVerdict::Differs).collect(),
             rows: table.rows,
         }));
-        sections.push(Section { id: part, title: title(part).to_owned(), pieces });
+        let id = REPORT_PARTS.iter().find(|(name, _)| *name == part).map_or("part", |(name, _)| name);
+        sections.push(Section { id, title: title(part).to_owned(), pieces });
     }
     let page = Page {
         title: format!("{} beside {}", data.first.name, data.second.name),
@@ -549,7 +508,9 @@ fn title(part: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{DIFFERS, NO_SPREAD, NOT_ALIKE, ONLY_FIRST, ONLY_SECOND, One, WITHIN, numbered, rows};
+    use hpt_document::report_compare::CompareVerdict;
+
+    use super::{One, numbered, rows};
 
     fn one(what: &str, value: f64, range: Option<(f64, f64)>) -> One {
         let (what, unit) = (what.to_owned(), "ns".to_owned());
@@ -564,10 +525,10 @@ mod tests {
         };
         let kernel = rate("kernel", 2.4e9, 0.0);
         for (other, verdict) in [
-            (rate("kernel", 2.2e9, 5.0), DIFFERS),
-            (rate("kernel", 2.4e9, 0.1), WITHIN),
-            (rate("cpuid", 2.4e9, 5.0), NOT_ALIKE),
-            (One { against: None, ..kernel.clone() }, NOT_ALIKE),
+            (rate("kernel", 2.2e9, 5.0), CompareVerdict::Differs),
+            (rate("kernel", 2.4e9, 0.1), CompareVerdict::WithinSpread),
+            (rate("cpuid", 2.4e9, 5.0), CompareVerdict::OtherRates),
+            (One { against: None, ..kernel.clone() }, CompareVerdict::OtherRates),
         ] {
             assert_eq!(rows(std::slice::from_ref(&kernel), &[other])[0].verdict, verdict);
         }
@@ -582,7 +543,14 @@ mod tests {
         ]);
         let rows = rows(&figures, &figures[..2]);
         let verdicts: Vec<_> = rows.iter().map(|row| (row.ratio, row.verdict)).collect();
-        assert_eq!(verdicts, [(Some(1.0), WITHIN), (Some(1.0), WITHIN), (None, ONLY_FIRST)]);
+        assert_eq!(
+            verdicts,
+            [
+                (Some(1.0), CompareVerdict::WithinSpread),
+                (Some(1.0), CompareVerdict::WithinSpread),
+                (None, CompareVerdict::OnlyFirst)
+            ]
+        );
     }
 
     #[test]
@@ -608,13 +576,13 @@ mod tests {
         assert_eq!(
             verdicts,
             [
-                ("apart", DIFFERS),
-                ("below", DIFFERS),
-                ("touching", WITHIN),
-                ("wide", WITHIN),
-                ("unjudged", NO_SPREAD),
-                ("gone", ONLY_FIRST),
-                ("new", ONLY_SECOND)
+                ("apart", CompareVerdict::Differs),
+                ("below", CompareVerdict::Differs),
+                ("touching", CompareVerdict::WithinSpread),
+                ("wide", CompareVerdict::WithinSpread),
+                ("unjudged", CompareVerdict::NoSpread),
+                ("gone", CompareVerdict::OnlyFirst),
+                ("new", CompareVerdict::OnlySecond)
             ]
         );
         assert_eq!((rows[0].ratio, rows[5].ratio), (Some(1.3), None));

@@ -3,73 +3,52 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use hpt_document::{
+    Document, ReadError,
+    head::Head,
+    report::{ReportDocument, ReportPartState},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::plan::PLANS;
-use crate::{
-    exit::{Failure, causes},
-    output::chart,
-};
+use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
 pub(super) const SCHEMA: u32 = 1;
 /// A larger file is no report: one of a hundred CPUs has a hundredth of it.
 const LARGEST: u64 = 256 << 20;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Report {
-    pub(super) schema: u32,
-    pub(super) kind: String,
-    pub(super) hpt: String,
-    /// What the user called it; nothing else tells whose it is.
-    pub(super) name: Option<String>,
-    pub(super) machine: Value,
-    /// What emulates the machine, where that shows.
-    pub(super) emulated_by: Option<String>,
-    pub(super) began: String,
-    pub(super) elapsed_s: f64,
-    pub(super) interrupted: bool,
-    pub(super) parts: Vec<Part>,
-    /// Each part's own document, by its name.
-    pub(super) documents: Map<String, Value>,
-    pub(super) notes: Vec<String>,
-}
+/// A report, and what reads its documents.
+#[derive(Clone, Debug)]
+pub(super) struct Report(pub(super) ReportDocument);
 
-/// One measurement.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Part {
-    pub(super) name: String,
-    pub(super) command: String,
-    pub(super) state: State,
-    /// Why there is nothing of it.
-    pub(super) why: Option<String>,
-    pub(super) elapsed_s: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum State {
-    Measured,
-    Interrupted,
-    NotBegun,
-    Failed,
-}
-
-impl State {
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Interrupted => "ended early",
-            Self::NotBegun => "not begun",
-            Self::Failed => "failed",
-        }
+/// What became of a part, for people.
+pub(super) const fn words(state: ReportPartState) -> &'static str {
+    match state {
+        ReportPartState::Measured => "measured",
+        ReportPartState::Interrupted => "ended early",
+        ReportPartState::NotBegun => "not begun",
+        ReportPartState::Failed => "failed",
     }
 }
 
 impl Report {
-    pub(super) fn document(&self, part: &str) -> Option<&Value> {
-        self.documents.get(part)
+    /// The document of a part, if it was measured.
+    pub(super) fn document<T: DeserializeOwned>(&self, part: &str) -> Result<Option<T>, Unreadable> {
+        let Some(value) = self.0.documents.get(part) else { return Ok(None) };
+        let kind = || value.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        T::deserialize(value).map(Some).map_err(|cause| Unreadable::Shape { kind: kind(), cause })
+    }
+
+    /// The document of a part of any kind, if it was measured.
+    pub(super) fn any_document(&self, part: &str) -> Result<Option<Document>, Unreadable> {
+        let Some(value) = self.0.documents.get(part) else { return Ok(None) };
+        match Document::read(value) {
+            Ok(document) => Ok(Some(document)),
+            Err(ReadError::Shape { kind, source }) => Err(Unreadable::Shape { kind, cause: source }),
+            Err(_) => Err(Unreadable::Kind),
+        }
     }
 
     /// Reads a report that was kept, or says what is wrong with it.
@@ -97,7 +76,7 @@ impl Report {
             }
             _ => return Err("it does not say which layout it has".to_owned()),
         }
-        let report: Self =
+        let report: ReportDocument =
             serde_json::from_value(value).map_err(|cause| format!("it is a report of another shape: {cause}"))?;
         for (part, document) in &report.documents {
             let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -105,11 +84,10 @@ impl Report {
             if !is_known || document.get("schema").and_then(Value::as_u64) != Some(1) {
                 return Err(format!("its part {part:?} holds no document that this hpt knows"));
             }
-            chart::says_where(document).map_err(|why| {
-                format!("its part {part:?} does not say on what machine it was measured: {}", causes(&why))
-            })?;
+            Head::deserialize(document)
+                .map_err(|why| format!("its part {part:?} does not say on what machine it was measured: {why}"))?;
         }
-        Ok(report)
+        Ok(Self(report))
     }
 }
 

@@ -13,18 +13,19 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
+use hpt_document::report::{ReportDocument, ReportPart, ReportPartState};
 use serde_json::{Map, Value};
 
 pub(crate) use self::plan::PLANS;
 use self::{
-    data_file::{KIND, Part, Report, SCHEMA, State},
+    data_file::{KIND, Report, SCHEMA, words},
     files::ReportFiles,
     plan::Plan,
 };
 use crate::{
     arguments::{CpuChoice, after_help_with, cpu_choice, without_metrics},
     context::Context,
-    document_head::Machine,
+    document_head::machine_of,
     exit::{Failure, causes},
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::say_on_a_terminal, remarks, rounded,
@@ -118,10 +119,10 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
     let (mut parts, mut documents, mut notes) = (Vec::new(), Map::new(), context.notes());
     for (number, plan) in (1..).zip(&plans) {
         let line = plan.line(arguments.short, arguments.cpu);
-        let mut part = Part {
+        let mut part = ReportPart {
             name: plan.name.to_owned(),
             command: line.join(" "),
-            state: State::NotBegun,
+            state: ReportPartState::NotBegun,
             why: None,
             elapsed_s: 0.0,
         };
@@ -133,33 +134,34 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         let begun = Instant::now();
         match runs(&line, &context.of_a_part()) {
             Ok(document) => {
-                part.state = if context.interrupted() { State::Interrupted } else { State::Measured };
+                part.state =
+                    if context.interrupted() { ReportPartState::Interrupted } else { ReportPartState::Measured };
                 notes.extend(document.warnings.iter().map(|warning| format!("{}: {warning}", part.command)));
-                documents.insert(part.name.clone(), document.data);
+                documents.insert(part.name.clone(), document.value());
             }
             Err(failure) => {
-                part.state = State::Failed;
+                part.state = ReportPartState::Failed;
                 part.why = Some(causes(&failure));
             }
         }
         part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
         parts.push(part);
     }
-    let machine = Machine::of(&context.host);
-    let mut report = Report {
+    let machine = machine_of(&context.host);
+    let mut report = Report(ReportDocument {
         schema: SCHEMA,
         kind: KIND.to_owned(),
         hpt: env!("CARGO_PKG_VERSION").to_owned(),
         name: arguments.name.clone(),
-        emulated_by: machine.emulator().map(str::to_owned),
-        machine: serde_json::to_value(machine).expect("names and lists have a JSON form"),
+        emulated_by: machine.emulated_by.clone(),
+        machine,
         began: humantime::format_rfc3339_seconds(began).to_string(),
         elapsed_s: rounded(start.elapsed().as_secs_f64()),
         interrupted: context.interrupted(),
         parts,
         documents,
         notes,
-    };
+    });
     report.hide(std::env::var("HOME").ok().as_deref());
     report
 }
@@ -168,9 +170,10 @@ impl Report {
     /// Folders of users become `~`: their names are in them.
     fn hide(&mut self, home: Option<&str>) {
         let hide = |text: &mut String| *text = without_homes(text, home);
-        self.notes.iter_mut().for_each(hide);
-        self.parts.iter_mut().filter_map(|part| part.why.as_mut()).for_each(hide);
-        self.documents.iter_mut().for_each(|(_, document)| in_texts(document, &hide));
+        let report = &mut self.0;
+        report.notes.iter_mut().for_each(hide);
+        report.parts.iter_mut().filter_map(|part| part.why.as_mut()).for_each(hide);
+        report.documents.iter_mut().for_each(|(_, document)| in_texts(document, &hide));
     }
 }
 
@@ -205,7 +208,8 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
         let path = from.unwrap_or(Path::new("the report")).to_owned();
         Failure::NotAReport { path, why: causes(&why) }
     })?;
-    let data = serde_json::to_string_pretty(report).expect("numbers, names and lists have a JSON form") + "\n";
+    let data = serde_json::to_string_pretty(&report.0).expect("numbers, names and lists have a JSON form") + "\n";
+    let report = &report.0;
     let kept = keeping.keep(&html::page(&made.page), &data, &made.pictures)?;
 
     let mut facts: Vec<(&'static str, String)> = Vec::new();
@@ -220,12 +224,12 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     ];
     let rows = report.parts.iter().map(|part| {
         let tone = match part.state {
-            State::Measured => Tone::Plain,
-            State::Interrupted | State::NotBegun => Tone::Faint,
-            State::Failed => Tone::Bad,
+            ReportPartState::Measured => Tone::Plain,
+            ReportPartState::Interrupted | ReportPartState::NotBegun => Tone::Faint,
+            ReportPartState::Failed => Tone::Bad,
         };
         let why = part.why.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
-        let state = Cell(part.state.words().to_owned(), tone);
+        let state = Cell(words(part.state).to_owned(), tone);
         vec![Cell::plain(&part.name), state, Cell::plain(format!("{:.1}", part.elapsed_s)), Cell::plain(why)]
     });
     let mut blocks = vec![Block::Facts(facts), Block::Table(Table { columns, rows: rows.collect() })];
@@ -233,12 +237,13 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     if report.interrupted {
         blocks.push(Block::Text("Interrupted: what was measured until then is in the report.".to_owned()));
     }
-    let answer = match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == State::Failed)) {
-        (true, _) => Answer::Unknown,
-        (false, true) => Answer::No,
-        (false, false) => Answer::Yes,
-    };
-    Ok(Document { answer, ..Document::new(report, "parts", blocks) })
+    let answer =
+        match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == ReportPartState::Failed)) {
+            (true, _) => Answer::Unknown,
+            (false, true) => Answer::No,
+            (false, false) => Answer::Yes,
+        };
+    Ok(Document { answer, ..Document::new(report.clone(), "parts", blocks) })
 }
 
 #[cfg(test)]

@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use hpt_core::host::Cpu;
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::{
+    Document,
+    doctor::{DoctorDocument, DoctorSeverity, DoctorVerdict},
+    probe::ProbeDocument,
+    report::{ReportDocument, ReportPartState},
+    stall::StallDocument,
+    wake_latency::WakeLatencyDocument,
+};
 
-use super::data_file::{Report, State};
+use super::data_file::{Report, words};
 use crate::output::{
     chart::{self, Picture, Unreadable, Width},
     html::{Figure, Finding, Page, Piece, Section, Table},
@@ -25,41 +31,41 @@ pub(super) const WAKES: [(&str, &str); 3] =
 
 pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     let mut gallery = Gallery::default();
-    let mut sections = vec![machine(report)?];
-    sections.extend(report.document("doctor").map(findings).transpose()?);
-    sections.extend(report.document("probe").map(sources).transpose()?);
-    if let Some(document) = report.document("bench") {
-        let pieces = gallery.show(chart::of(document))?;
+    let mut sections = vec![machine(&report.0)];
+    sections.extend(report.document("doctor")?.map(findings));
+    sections.extend(report.document("probe")?.as_ref().map(sources));
+    if let Some(document) = report.document("bench")? {
+        let pieces = gallery.show(chart::cost(&document))?;
         sections.push(Section { id: "cost", title: "Cost of a read".to_owned(), pieces });
     }
     sections.extend(wakes(report, &mut gallery)?);
-    if let Some(document) = report.document("stall") {
-        let mut pieces = gallery.show(chart::of(document))?;
+    if let Some(document) = report.document::<StallDocument>("stall")? {
+        let mut pieces = gallery.show(chart::distribution(&[("", (&document).into())]))?;
         if pieces.is_empty() {
             pieces.push(Piece::Text("The thread was never kept from its CPU for longer than the limit.".to_owned()));
-            pieces.push(Piece::Provenance(chart::about(document, &report.command("stall"))));
+            pieces.push(Piece::Provenance(chart::about(&(&document).into(), &report.command("stall"))));
         }
         sections.push(Section { id: "stalls", title: "What takes the CPU away".to_owned(), pieces });
     }
-    if let Some(document) = report.document("sleep") {
-        let pieces = gallery.show(chart::of(document))?;
+    if let Some(document) = report.document("sleep")? {
+        let pieces = gallery.show(chart::sleeps(&document))?;
         sections.push(Section { id: "sleeps", title: "Sleeps".to_owned(), pieces });
     }
-    if let Some(document) = report.document("watch") {
-        let pieces = gallery.show(chart::of(document))?;
+    if let Some(document) = report.document("watch")? {
+        let pieces = gallery.show(chart::offsets(&document))?;
         sections.push(Section { id: "offsets", title: "Clocks in the course of time".to_owned(), pieces });
     }
-    if let Some(document) = report.document("experiment") {
+    if let Some(document) = report.document("experiment")? {
         let mut pieces = Vec::new();
-        for one in chart::of_experiments(document)? {
+        for one in chart::experiments(&document) {
             pieces.extend(gallery.show(Ok(one))?);
         }
         sections.push(Section { id: "published", title: "Published beside measured".to_owned(), pieces });
     }
-    sections.push(made(report));
+    sections.push(made(&report.0));
     sections.retain(|section| !section.pieces.is_empty());
     let page =
-        Page { title: report.title(), lead: report.lead(), first: first(report), sections, style: chart::style() };
+        Page { title: report.title(), lead: report.lead(), first: first(report)?, sections, style: chart::style() };
     Ok(Made { page, pictures: gallery.files })
 }
 
@@ -94,48 +100,26 @@ impl Gallery {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct MachineRead {
-    architecture: String,
-    cpu: Option<String>,
-    board: Option<String>,
-    hypervisor: Option<String>,
-    kernel_release: String,
-    kernel_version: String,
-    clock_source: Option<String>,
-    clock_sources_available: Option<Vec<String>>,
-    vdso: Option<bool>,
-}
-
-fn shape(kind: &str) -> impl Fn(serde_json::Error) -> Unreadable {
-    let kind = kind.to_owned();
-    move |cause| Unreadable::Shape { kind: kind.clone(), cause }
-}
-
 impl Report {
-    fn machine(&self) -> Result<MachineRead, Unreadable> {
-        MachineRead::deserialize(&self.machine).map_err(shape("report"))
-    }
-
     /// What its user called it, else what it is.
     pub(super) fn title(&self) -> String {
-        let of = |key: &str| self.machine.get(key).and_then(Value::as_str);
-        let what = of("board").or_else(|| of("cpu")).or_else(|| of("architecture")).unwrap_or("a machine");
-        format!("Time on {}", self.name.as_deref().unwrap_or(what))
+        let machine = &self.0.machine;
+        let what = machine.board.as_ref().or(machine.cpu.as_ref()).unwrap_or(&machine.architecture);
+        format!("Time on {}", self.0.name.as_ref().unwrap_or(what))
     }
 
     /// The machine, the day and the version, in a line.
     pub(super) fn lead(&self) -> String {
-        let of = |key: &str| self.machine.get(key).and_then(Value::as_str);
-        let mut parts = vec![of("cpu").or_else(|| of("architecture")).unwrap_or("unnamed CPU").to_owned()];
-        parts.extend(of("kernel_release").map(|release| format!("Linux {release}")));
-        match &self.emulated_by {
+        let machine = &self.0.machine;
+        let mut parts = vec![machine.cpu.as_ref().unwrap_or(&machine.architecture).clone()];
+        parts.push(format!("Linux {}", machine.kernel_release));
+        match &self.0.emulated_by {
             Some(emulator) => parts.push(format!("emulated by {emulator}: its figures are the emulator's")),
-            None => parts.extend(chart::runs_it(None, of("hypervisor"), of("board"))),
+            None => parts.extend(chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())),
         }
-        parts.push(self.began.clone());
-        parts.push(format!("hpt {}", self.hpt));
-        if self.interrupted {
+        parts.push(self.0.began.clone());
+        parts.push(format!("hpt {}", self.0.hpt));
+        if self.0.interrupted {
             parts.push("ended early".to_owned());
         }
         parts.join(" · ")
@@ -143,45 +127,46 @@ impl Report {
 
     /// The command line of a part.
     pub(super) fn command(&self, name: &str) -> String {
-        self.parts.iter().find(|part| part.name == name).map_or_else(String::new, |part| part.command.clone())
+        self.0.parts.iter().find(|part| part.name == name).map_or_else(String::new, |part| part.command.clone())
     }
 }
 
 /// The figures that say the most, each with where it is from.
-fn first(report: &Report) -> Vec<(String, String, String)> {
+fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     let mut first = Vec::new();
-    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    if let Some(probe) = report.document("probe")
-        && let Some(source) = probe["choice"]["source"].as_str()
-        && let Some(cost) = probe["sources"].as_array().and_then(|sources| {
-            sources.iter().find(|row| row["id"] == source).and_then(|row| number(row.get("read_cost_ns")))
-        })
+    if let Some(probe) = report.document::<ProbeDocument>("probe")?
+        && let Some(source) = probe.choice.source
+        && let Some(cost) = probe.sources.iter().find(|row| row.id == source).and_then(|row| row.read_cost_ns)
     {
         first.push(("Cheapest fit source".to_owned(), short_time(cost), format!("a read of {source}")));
     }
     for (part, name) in [("timer", "Kernel wakes a thread"), ("timer-hpt", "hpt's Sleeper is there")] {
-        if let Some(row) = report.document(part).and_then(|document| document["results"].get(0))
-            && let (Some(p50), Some(p99), Some(max)) =
-                (number(row.get("p50_ns")), number(row.get("p99_ns")), number(row.get("max_ns")))
+        let document = report.document::<WakeLatencyDocument>(part)?;
+        if let Some(figures) = document.as_ref().and_then(|document| document.results.first()).map(|row| &row.figures)
+            && let Some(p99_ns) = figures.p99_ns
         {
-            let said = format!("late (p50); p99 {}, worst {}", short_time(p99), short_time(max));
-            first.push((name.to_owned(), short_time(p50), said));
+            let [p50, p99, max] = [figures.p50_ns, p99_ns, figures.max_ns].map(time);
+            first.push((name.to_owned(), p50, format!("late (p50); p99 {p99}, worst {max}")));
         }
     }
-    if let Some(doctor) = report.document("doctor") {
-        let count = |key: &str| doctor[key].as_u64().unwrap_or(0);
-        let found = count("major").saturating_add(count("minor"));
+    if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
+        let found = doctor.major.saturating_add(doctor.minor);
         first.push((
             "In the way of good time".to_owned(),
             found.to_string(),
-            format!("{} major, {} minor", count("major"), count("minor")),
+            format!("{} major, {} minor", doctor.major, doctor.minor),
         ));
     }
-    first
+    Ok(first)
 }
 
-fn machine(report: &Report) -> Result<Section, Unreadable> {
-    let machine = report.machine()?;
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn time(ns: u64) -> String {
+    short_time(ns as f64)
+}
+
+fn machine(report: &ReportDocument) -> Section {
+    let machine = report.machine.clone();
     let mut facts =
         vec![("CPU".to_owned(), format!("{} ({})", machine.cpu.as_deref().unwrap_or("unnamed"), machine.architecture))];
     if report.emulated_by.is_none() && machine.hypervisor.is_none() {
@@ -199,81 +184,47 @@ fn machine(report: &Report) -> Result<Section, Unreadable> {
     let available = machine.clock_sources_available.unwrap_or_default();
     let others = if available.is_empty() { String::new() } else { format!(" (available: {})", available.join(", ")) };
     facts.extend(machine.clock_source.map(|source| ("Clock source".to_owned(), format!("{source}{others}"))));
-    facts.extend(machine.vdso.map(|there| ("vDSO".to_owned(), if there { "yes" } else { "no" }.to_owned())));
-    Ok(Section { id: "machine", title: "The machine".to_owned(), pieces: vec![Piece::Facts(facts)] })
+    facts.push(("vDSO".to_owned(), if machine.vdso { "yes" } else { "no" }.to_owned()));
+    Section { id: "machine", title: "The machine".to_owned(), pieces: vec![Piece::Facts(facts)] }
 }
 
-#[derive(Debug, Deserialize)]
-struct Doctor {
-    rules: Vec<Rule>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Rule {
-    about: String,
-    verdict: String,
-    severity: Option<String>,
-    certain: Option<bool>,
-    seen: String,
-    why: String,
-    remedies: Vec<Remedy>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Remedy {
-    text: String,
-    commands: Vec<String>,
-}
-
-fn findings(document: &Value) -> Result<Section, Unreadable> {
-    let doctor = Doctor::deserialize(document).map_err(shape("doctor"))?;
+fn findings(doctor: DoctorDocument) -> Section {
+    let provenance = chart::about(&(&doctor).into(), "hpt doctor, from the kernel's files; nothing was changed");
     let all = doctor.rules.len();
-    let rank = |severity: &str| ["major", "minor", "to-know"].iter().position(|name| *name == severity).unwrap_or(3);
-    let count = |verdict: &str| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
-    let counts =
-        [("found something", "found"), ("found all well", "fine"), ("had nothing of the kind to look at", "not-here")];
-    let mut said: Vec<_> = counts.iter().map(|(words, verdict)| format!("{} {words}", count(verdict))).collect();
-    let told: usize = counts.iter().map(|(_, verdict)| count(verdict)).sum();
+    let rank = |severity: Option<DoctorSeverity>| match severity {
+        Some(DoctorSeverity::Major) => 0,
+        Some(DoctorSeverity::Minor) => 1,
+        Some(DoctorSeverity::ToKnow) => 2,
+        None => 3,
+    };
+    let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
+    let counts = [
+        ("found something", DoctorVerdict::Found),
+        ("found all well", DoctorVerdict::Fine),
+        ("had nothing of the kind to look at", DoctorVerdict::NotHere),
+    ];
+    let mut said: Vec<_> = counts.iter().map(|(words, verdict)| format!("{} {words}", count(*verdict))).collect();
+    let told: usize = counts.iter().map(|(_, verdict)| count(*verdict)).sum();
     said.extend((told < all).then(|| format!("{} could not tell", all - told)));
     let said = format!("Of {all} rules, {}.", said.join(", "));
-    let mut found: Vec<_> = doctor.rules.into_iter().filter(|rule| rule.verdict == "found").collect();
-    found.sort_by_key(|rule| rank(rule.severity.as_deref().unwrap_or_default()));
+    let mut found: Vec<_> = doctor.rules.into_iter().filter(|rule| rule.verdict == DoctorVerdict::Found).collect();
+    found.sort_by_key(|rule| rank(rule.severity));
     let mut pieces = vec![Piece::Text(said)];
     pieces.extend(found.into_iter().map(|rule| {
         let likely = if rule.certain == Some(false) { "Likely, not seen: " } else { "" };
         Piece::Finding(Finding {
-            severity: rule.severity.unwrap_or_default(),
+            severity: rule.severity.map_or("", DoctorSeverity::name).to_owned(),
             about: rule.about,
             seen: format!("{likely}{}.", rule.seen),
             why: rule.why,
             remedies: rule.remedies.into_iter().map(|remedy| (remedy.text, remedy.commands)).collect(),
         })
     }));
-    pieces.push(Piece::Provenance(chart::about(document, "hpt doctor, from the kernel's files; nothing was changed")));
-    Ok(Section { id: "findings", title: "What is in the way".to_owned(), pieces })
+    pieces.push(Piece::Provenance(provenance));
+    Section { id: "findings", title: "What is in the way".to_owned(), pieces }
 }
 
-#[derive(Debug, Deserialize)]
-struct Probe {
-    sources: Vec<Source>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Source {
-    id: String,
-    description: String,
-    available: bool,
-    reason: Option<String>,
-    remedy: Option<String>,
-    resolution_ns: Option<f64>,
-    granularity_ns: Option<f64>,
-    read_cost_ns: Option<f64>,
-    read_path: Option<String>,
-    fitness: Option<String>,
-}
-
-fn sources(document: &Value) -> Result<Section, Unreadable> {
-    let probe = Probe::deserialize(document).map_err(shape("probe"))?;
+fn sources(probe: &ProbeDocument) -> Section {
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), short_time);
     let table = |caption: &str, head: &[&str], rows: Vec<Vec<String>>| {
         let head = head.iter().map(|&name| name.to_owned()).collect();
@@ -286,7 +237,7 @@ fn sources(document: &Value) -> Result<Section, Unreadable> {
             time(source.read_cost_ns),
             time(source.resolution_ns),
             time(source.granularity_ns),
-            source.fitness.clone().unwrap_or_default(),
+            source.fitness.clone(),
         ]
     });
     let shut = probe.sources.iter().filter(|source| !source.available).map(|source| {
@@ -310,30 +261,34 @@ fn sources(document: &Value) -> Result<Section, Unreadable> {
         )));
     }
     pieces.push(Piece::Provenance(chart::about(
-        document,
+        &probe.into(),
         "hpt probe, 64 timed reads of each; cost and steps are the medians and the smallest of those",
     )));
-    Ok(Section { id: "sources", title: "Time sources".to_owned(), pieces })
+    Section { id: "sources", title: "Time sources".to_owned(), pieces }
 }
 
 fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unreadable> {
-    let there = WAKES.iter().filter_map(|(part, name)| Some((*name, report.document(part)?)));
-    let there: Vec<(&str, &Value)> = there.collect();
+    let mut there: Vec<(&str, WakeLatencyDocument)> = Vec::new();
+    for (part, name) in WAKES {
+        there.extend(report.document(part)?.map(|document| (name, document)));
+    }
     if there.is_empty() {
         return Ok(None);
     }
-    let mut pieces = gallery.show(chart::distribution(&there))?;
-    pieces.extend(gallery.show(chart::course(&there))?);
+    let latencies: Vec<_> = there.iter().map(|(name, document)| (*name, document.into())).collect();
+    let mut pieces = gallery.show(chart::distribution(&latencies))?;
+    let courses: Vec<_> = there.iter().map(|(name, document)| (*name, document)).collect();
+    pieces.extend(gallery.show(chart::course(&courses))?);
     Ok(Some(Section { id: "latency", title: "Latency".to_owned(), pieces }))
 }
 
 /// How the report was made.
-fn made(report: &Report) -> Section {
+fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
-        let note = part.why.clone().unwrap_or_else(|| part.state.words().to_owned());
+        let note = part.why.clone().unwrap_or_else(|| words(part.state).to_owned());
         vec![part.name.clone(), part.command.clone(), format!("{:.1} s", part.elapsed_s), note]
     });
-    let marked = report.parts.iter().map(|part| part.state == State::Failed).collect();
+    let marked = report.parts.iter().map(|part| part.state == ReportPartState::Failed).collect();
     let head = ["part", "command", "took", ""].map(str::to_owned).to_vec();
     let mut pieces = vec![
         Piece::Text(format!(
@@ -344,11 +299,13 @@ fn made(report: &Report) -> Section {
         Piece::Table(Table { caption: "The parts of this report".to_owned(), head, rows: rows.collect(), marked }),
     ];
     pieces.extend(report.notes.iter().map(|note| Piece::Text(format!("Note: {note}"))));
-    let own = report.documents.iter().flat_map(|(part, document)| {
-        let notes = document.get("notes").and_then(Value::as_array).into_iter().flatten();
-        notes.filter_map(Value::as_str).map(move |note| (part.clone(), note.to_owned()))
-    });
-    let own: Vec<_> = own.collect();
+    let documents = report.documents.iter().filter_map(|(part, value)| Some((part, Document::read(value).ok()?)));
+    let own: Vec<(String, String)> = documents
+        .flat_map(|(part, document)| {
+            let notes = document.notes().to_vec();
+            notes.into_iter().map(move |note| (part.clone(), note))
+        })
+        .collect();
     if !own.is_empty() {
         pieces.push(Piece::Text("What else is to be known of the parts:".to_owned()));
         pieces.push(Piece::Facts(own));
@@ -366,46 +323,66 @@ fn took(elapsed_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Map, Value, json};
+    use hpt_document::{
+        Document,
+        latency::MicrosecondCount,
+        report::{ReportDocument, ReportPart, ReportPartState},
+        wake_latency::{LatencyStretch, WakeLatencyRow},
+    };
+    use serde_json::{Map, Value};
 
     use super::page;
     use crate::{
-        cmd::report::data_file::{Part, Report, State},
-        output::html,
+        cmd::report::data_file::Report,
+        golden,
+        output::{html, latency_files::counts::tests::threads},
+        sampling::distribution::figures,
     };
 
     /// Wake-ups on so many CPUs: each of ten thousand whole microseconds was counted, more often the earlier it was.
     fn wakes(cpus: u64, samples: u64, kind: &str) -> Value {
         let row = |cpu: u64| {
-            let counts: Vec<_> = (0..10_000_u64).map(|us| (us, (samples / cpus / (us + 10)).max(1))).collect();
-            let course: Vec<_> =
-                (0..400_u64).map(|at| (at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000)).collect();
-            json!({"cpu": cpu, "samples": counts.iter().map(|count| count.1).sum::<u64>(), "min_ns": 200, "mean_ns": 900.0,
-                "p50_ns": 800, "p99_ns": 90_000, "p999_ns": 900_000, "p9999_ns": 5_000_000, "p99999_ns": 9_000_000,
-                "max_ns": 9_999_999, "microseconds": counts, "course": course, "course_every_ns": 1_000_000_000})
+            let counts = (0..10_000_u64).map(|us| MicrosecondCount(us, (samples / cpus / (us + 10)).max(1)));
+            let counts: Vec<_> = counts.collect();
+            let course =
+                (0..400_u64).map(|at| LatencyStretch(at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000));
+            let mut figures = figures(&threads()[0].lateness).expect("it has samples");
+            figures.samples = counts.iter().map(|count| count.1).sum::<u64>();
+            (figures.min_ns, figures.mean_ns, figures.p50_ns) = (200, 900.0, 800);
+            (figures.p99_ns, figures.p999_ns) = (Some(90_000), Some(900_000));
+            (figures.p9999_ns, figures.p99999_ns, figures.max_ns) = (Some(5_000_000), Some(9_000_000), 9_999_999);
+            figures.microseconds = counts;
+            WakeLatencyRow {
+                cpu: usize::try_from(cpu).ok(),
+                figures,
+                clock_was_set: 0,
+                course_every_ns: 1_000_000_000,
+                course: course.collect(),
+            }
         };
-        json!({"schema": 1, "kind": kind, "source": "tsc", "by": "kernel", "interval_ns": 100_000,
-            "results": (0..cpus).map(row).collect::<Vec<_>>()})
+        let Document::WakeLatency(mut document) = golden::empty(kind) else { panic!("it is another one") };
+        document.measuring.source = "tsc".to_owned();
+        document.interval_ns = 100_000;
+        document.results = (0..cpus).map(row).collect();
+        serde_json::to_value(document).expect("numbers and names")
     }
 
     fn report(cpus: u64, samples: u64) -> Report {
-        let machine = json!({"architecture": "x86-64", "cpu": "a CPU", "board": null, "hypervisor": null,
-            "kernel_release": "6.1.0", "kernel_version": "#1", "clock_source": "tsc", "clock_sources_available": ["tsc"], "vdso": true});
         let parts = [("timer", "latency-timer"), ("timer-hpt", "latency-timer"), ("poll", "latency-poll")];
-        Report {
+        Report(ReportDocument {
             schema: 1,
             kind: "report".to_owned(),
             hpt: "0.0.0".to_owned(),
             name: None,
-            machine,
+            machine: golden::head("report").machine,
             emulated_by: None,
             began: "2001-09-09T01:46:40Z".to_owned(),
             elapsed_s: 1.0,
             interrupted: false,
-            parts: vec![Part {
+            parts: vec![ReportPart {
                 name: "stall".to_owned(),
                 command: "hpt <stall>".to_owned(),
-                state: State::Failed,
+                state: ReportPartState::Failed,
                 why: Some("a & b".to_owned()),
                 elapsed_s: 0.0,
             }],
@@ -414,7 +391,7 @@ mod tests {
                 .map(|(part, kind)| ((*part).to_owned(), wakes(cpus, samples, kind)))
                 .collect::<Map<_, _>>(),
             notes: vec!["a <note>".to_owned()],
-        }
+        })
     }
 
     #[test]

@@ -14,8 +14,8 @@ use hpt_core::{
     knobs::Knob,
     source::counter_of_clock_source,
 };
+use hpt_document::watch::{CpuOffline, MachineEvent};
 
-use super::rows::{MachineEvent, Offline};
 use crate::{context::Context, exit::Failure, output::rounded};
 
 /// The CPUs that run, and when others did not.
@@ -23,7 +23,7 @@ use crate::{context::Context, exit::Failure, output::rounded};
 pub(super) struct Cpus {
     /// `None` where neither sysfs nor /proc tells.
     pub(super) running: Option<CpuList>,
-    pub(super) offline: Vec<Offline>,
+    pub(super) offline: Vec<CpuOffline>,
 }
 
 impl Cpus {
@@ -40,11 +40,11 @@ impl Cpus {
         if was == now {
             return Vec::new();
         }
-        let event = |kind, said| MachineEvent { kind, at_s, suspended_ns: None, said };
+        let event = |kind: &str, said| MachineEvent { kind: kind.to_owned(), at_s, suspended_ns: None, said };
         let mut events = Vec::new();
         for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
             events.push(event("cpu-offline", format!("CPU {cpu} went offline")));
-            self.offline.push(Offline { cpu, from_s: at_s, to_s: None });
+            self.offline.push(CpuOffline { cpu, from_s: at_s, to_s: None });
         }
         for cpu in now.iter().filter(|&cpu| !was.contains(cpu)) {
             events.push(event("cpu-online", format!("CPU {cpu} came online")));
@@ -184,7 +184,8 @@ const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 /// What happened between two looks. What the later one does not tell is taken from the earlier one.
 pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
-    let mut tell = |kind, suspended_ns, said| events.push(MachineEvent { kind, at_s, suspended_ns, said });
+    let mut tell =
+        |kind: &str, suspended_ns, said| events.push(MachineEvent { kind: kind.to_owned(), at_s, suspended_ns, said });
     if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
         let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
         tell("suspend", Some(suspended_ns), said);
@@ -225,7 +226,12 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
     let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
     if forgot && !later.log_is_read && events.is_empty() {
         let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
-        events.push(MachineEvent { kind: "desynchronised", at_s, suspended_ns: None, said: said.to_owned() });
+        events.push(MachineEvent {
+            kind: "desynchronised".to_owned(),
+            at_s,
+            suspended_ns: None,
+            said: said.to_owned(),
+        });
     }
     events
 }
@@ -237,7 +243,7 @@ mod tests {
     use hpt_core::{diagnose::Suspends, host::CpuList};
 
     use super::{Cpus, Snapshot, between};
-    use crate::cmd::watch::rows::{MachineEvent, Offline};
+    use hpt_document::watch::{CpuOffline, MachineEvent};
 
     fn list(text: &str) -> CpuList {
         CpuList::parse(text).expect("a list")
@@ -249,13 +255,13 @@ mod tests {
         let kinds =
             |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
         assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
-        let went = ("cpu-offline", "CPU 1 went offline".to_owned());
+        let went = ("cpu-offline".to_owned(), "CPU 1 went offline".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
         assert!(!cpus.is_running(1) && cpus.is_running(0));
-        let came = ("cpu-online", "CPU 1 came online".to_owned());
+        let came = ("cpu-online".to_owned(), "CPU 1 came online".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0-3")), 4.5)), [came]);
         cpus.follow(Some(list("1-3")), 5.0);
-        let off = |cpu, from_s, to_s| Offline { cpu, from_s, to_s };
+        let off = |cpu, from_s, to_s| CpuOffline { cpu, from_s, to_s };
         assert_eq!(cpus.offline, [off(1, 2.0, Some(4.5)), off(0, 5.0, None)]);
     }
 
@@ -273,9 +279,9 @@ mod tests {
         }
     }
 
-    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<&'static str>, Option<String>) {
+    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<String>, Option<String>) {
         let events = between(earlier, &mut later, 1.0);
-        (events.iter().map(|event| event.kind).collect(), later.clock_source)
+        (events.into_iter().map(|event| event.kind).collect(), later.clock_source)
     }
 
     #[test]
@@ -309,7 +315,7 @@ mod tests {
     fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
         let hpet = || Some("hpet".to_owned());
         let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), by_sysfs), (vec!["clock-source"], hpet()));
+        assert_eq!(told(&snapshot(1), by_sysfs), (vec!["clock-source".to_owned()], hpet()));
         // The file was read before the change, and the log after it.
         let mut by_log = Snapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
         let events = between(&snapshot(1), &mut by_log, 1.0);
@@ -320,7 +326,7 @@ mod tests {
     #[test]
     fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
         let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), turned), (vec!["clock-source"], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), turned), (vec!["clock-source".to_owned()], Some("tsc".to_owned())));
     }
 
     #[test]
@@ -330,7 +336,7 @@ mod tests {
             log_is_read,
             ..snapshot(2)
         };
-        assert_eq!(told(&snapshot(1), set(false)), (vec!["clock-source"], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), set(false)), (vec!["clock-source".to_owned()], Some("tsc".to_owned())));
         // The log would tell if the kernel had turned to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
         // It is told once, also where the kernel forgot its synchronisation by it.

@@ -2,7 +2,6 @@
 
 mod machine_events;
 mod page;
-mod rows;
 mod sources;
 mod totals;
 
@@ -16,10 +15,11 @@ use hpt_core::{
     realtime::{PinWatch, Pinned, allowed_cpus},
 };
 
+use hpt_document::watch::MachineEvent;
+
 use self::{
     machine_events::MachineWatch,
     page::{print_interval, summary_page},
-    rows::MachineEvent,
     sources::{
         Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
     },
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 context,
             );
             // The last one tells of it where it cannot be kept.
-            let _ = context.keep_metrics(&serde_json::to_value(&so_far).expect("numbers, names and lists"));
+            let _ = context.keep_metrics(&so_far.into());
         }
         let now_s = machine.now_s();
         if !is_read || is_one_round || context.interrupted() || over_s.is_some_and(|over_s| now_s >= over_s) {
@@ -179,14 +179,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
-    let answer = match (data.misbehaved, data.was_compared()) {
+    let answer = match (data.misbehaved, page::was_compared(&data)) {
         (true, _) => Answer::No,
         (false, false) => Answer::Unknown,
         (false, true) => Answer::Yes,
     };
     let blocks = summary_page(&data);
     // CSV has the rows of the intervals, and no other ones.
-    Ok(Document { answer, one_of_several: true, ..Document::new(&data, "", blocks) })
+    Ok(Document { answer, one_of_several: true, ..Document::new(data, "", blocks) })
 }
 
 /// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went

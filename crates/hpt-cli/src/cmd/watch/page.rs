@@ -1,22 +1,24 @@
 //! What `hpt watch` found, for people: a line for each source and interval, and the summary.
 //! Measures nothing.
 
-use super::rows::{IntervalData, SummaryData, Synchronisation};
+use hpt_document::watch::{Synchronisation, WatchDocument, WatchSummaryDocument};
+
 use crate::{
     context::Context,
+    document_head::machine_line,
     exit::Failure,
     output::{Align, Block, Cell, Column, Document, Table, Tone, print_one_of_several, remarks, short_time},
     sampling::{cpu_absences, realtime_settings::pinned_to},
 };
 
-pub(super) fn print_interval(data: &IntervalData, context: &Context) -> Result<bool, Failure> {
+pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
     let blocks = vec![Block::Text(lines(data))];
-    let document = Document { one_of_several: true, ..Document::new(data, "sources", blocks) };
+    let document = Document { one_of_several: true, ..Document::new(data.clone(), "sources", blocks) };
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
 /// A line for each source, and one for everything that happened.
-pub(super) fn lines(data: &IntervalData) -> String {
+pub(super) fn lines(data: &WatchDocument) -> String {
     let mut lines = Vec::new();
     if data.interval == 1 {
         lines.push(format!(
@@ -29,12 +31,12 @@ pub(super) fn lines(data: &IntervalData) -> String {
     let ppm = |ppm: Option<f64>| ppm.map_or_else(|| "-".to_owned(), |ppm| format!("{ppm:.3}"));
     for row in &data.sources {
         #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
-        let bracket = row.bracket_ns.map(|ns| ns as f64);
+        let bracket = row.offset.bracket_ns.map(|ns| ns as f64);
         lines.push(format!(
             "{after:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
             row.source.as_str(),
-            time(row.offset_ns),
-            time(row.offset_bound_ns),
+            time(row.offset.offset_ns),
+            time(row.offset.offset_bound_ns),
             ppm(row.frequency_error_ppm),
             ppm(row.frequency_bound_ppm),
             time(bracket)
@@ -57,7 +59,12 @@ pub(super) fn signed_time(ns: f64) -> String {
     format!("{sign}{}", short_time(ns.abs()))
 }
 
-pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
+/// Whether at least the rate of one source was seen.
+pub(super) fn was_compared(data: &WatchSummaryDocument) -> bool {
+    data.sources.iter().any(|source| source.lowest_ppm.is_some())
+}
+
+pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     let columns = [
         Column("source", Align::Left),
         Column("offset", Align::Right),
@@ -75,15 +82,15 @@ pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
     let rows = data.sources.iter().map(|row| {
         vec![
             Cell::plain(row.source.as_str()),
-            Cell::or_dash(row.offset_ns.map(signed_time)),
-            Cell::or_dash(row.offset_bound_ns.map(signed_time)),
+            Cell::or_dash(row.offset.offset_ns.map(signed_time)),
+            Cell::or_dash(row.offset.offset_bound_ns.map(signed_time)),
             Cell::or_dash(row.lowest_ppm.map(ppm)),
             Cell::or_dash(row.lowest_bound_ppm.map(ppm)),
             Cell::or_dash(row.highest_ppm.map(ppm)),
             Cell::or_dash(row.highest_bound_ppm.map(ppm)),
-            Cell::plain(row.steps.to_string()),
-            Cell::plain(row.backwards.to_string()),
-            Cell::plain(row.set.to_string()),
+            Cell::plain(row.steps.steps.to_string()),
+            Cell::plain(row.steps.backwards.to_string()),
+            Cell::plain(row.steps.set.to_string()),
             Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }),
         ]
     });
@@ -92,10 +99,10 @@ pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
         Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }),
     ];
     let first = data.sources.iter().filter_map(|row| {
-        row.first_fault.as_ref().map(|fault| vec![Cell(row.source.to_string(), Tone::Bad), Cell::plain(fault)])
+        row.first_fault.as_ref().map(|fault| vec![Cell(row.source.clone(), Tone::Bad), Cell::plain(fault)])
     });
     let of_cores = data.cores.iter().filter_map(|cores| {
-        cores.fault.as_ref().map(|fault| vec![Cell(cores.source.to_string(), Tone::Bad), Cell::plain(fault)])
+        cores.fault.as_ref().map(|fault| vec![Cell(cores.source.clone(), Tone::Bad), Cell::plain(fault)])
     });
     let shared = data.shared_faults.first().map(|fault| vec![Cell("all".to_owned(), Tone::Bad), Cell::plain(fault)]);
     let faults: Vec<Vec<Cell>> = first.chain(of_cores).chain(shared).collect();
@@ -119,7 +126,7 @@ pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
         blocks.push(Block::Section("What happened to the machine".to_owned(), lines.collect()));
     }
     blocks.push(Block::Text(synchronised(&data.synchronisation)));
-    let verdict = match (data.misbehaved, data.was_compared()) {
+    let verdict = match (data.misbehaved, was_compared(data)) {
         (true, _) => "Misbehaviour was seen.",
         (false, true) => "No misbehaviour was seen.",
         (false, false) => "Nothing can be told: there was too little to compare; watch for longer.",
@@ -136,7 +143,7 @@ pub(super) fn summary_page(data: &SummaryData) -> Vec<Block> {
         data.watched_s,
         data.reference,
         data.limits.rate_ppm,
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
@@ -164,17 +171,17 @@ pub(super) fn synchronised(is: &Synchronisation) -> String {
 #[cfg(test)]
 mod tests {
     use hpt_core::{
-        SourceId,
         diagnose::{Fault, Interval, Limits, SourceEvent},
         measure::CoreOffset,
     };
 
+    use hpt_document::watch::{
+        CpuOffline, MachineEvent, Synchronisation, WatchDocument, WatchLimits, WatchSummaryDocument,
+    };
+
     use super::{lines, signed_time, summary_page};
     use crate::{
-        cmd::watch::{
-            rows::{AcceptedLimits, IntervalData, MachineEvent, Offline, SummaryData, SummaryRow, Synchronisation},
-            totals::{cores, row},
-        },
+        cmd::watch::totals::{SourceTotal, cores, row},
         golden,
         output::{Block, Document},
         sampling::cpu_absences,
@@ -203,33 +210,36 @@ mod tests {
             tick_ppm: Some(0.0),
             maximum_error_ns: Some(1_500_000),
             estimated_error_ns: Some(20_000),
-            daemons: Some(vec!["chronyd"]),
+            daemons: Some(vec!["chronyd".to_owned()]),
         }
     }
 
-    fn seen() -> (IntervalData, SummaryData) {
-        let (tsc, monotonic) = (SourceId::new("tsc"), SourceId::new("monotonic"));
+    fn seen() -> (WatchDocument, WatchSummaryDocument) {
         let stepped = Fault::Stepped { least_ns: -20_100.0, most_ns: -20_300.0 };
         let intervals =
             [interval(-1_481.5, (1.426, 1.552), vec![stepped]), interval(11.0, (-0.075, 0.073), Vec::new())];
-        let rows: Vec<_> =
-            [&tsc, &monotonic].into_iter().zip(&intervals).map(|(id, interval)| row(1, 1.006, id, interval)).collect();
+        let rows: Vec<_> = ["tsc", "monotonic"]
+            .into_iter()
+            .zip(&intervals)
+            .map(|(id, interval)| row(1, 1.006, id, interval))
+            .collect();
         let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
-        let apart = vec![cores(tsc.clone(), &offset(4_900.0, 5_100.0), &Limits::default())];
+        let apart = vec![cores("tsc", &offset(4_900.0, 5_100.0), &Limits::default())];
         let said = "the machine was suspended for 5.999 s".to_owned();
-        let events = vec![MachineEvent { kind: "suspend", at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
-        let mut summary: Vec<SummaryRow> =
-            rows.iter().map(|row| SummaryRow::beginning(row.source.clone(), 1e9, "definition")).collect();
+        let events =
+            vec![MachineEvent { kind: "suspend".to_owned(), at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+        let mut summary: Vec<SourceTotal> =
+            rows.iter().map(|row| SourceTotal::beginning(&row.source, 1e9, "definition")).collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
             sum.add(row, interval);
         }
-        let interval = IntervalData {
+        let interval = WatchDocument {
             schema: 1,
-            kind: "watch",
-            hpt: "0.0.0",
+            kind: "watch".to_owned(),
+            hpt: "0.0.0".to_owned(),
             interval: 1,
             at_s: 1.006,
-            reference: SourceId::new("monotonic-raw"),
+            reference: "monotonic-raw".to_owned(),
             clock_source: Some("tsc".to_owned()),
             rounds_elsewhere: 0,
             sources: rows,
@@ -238,11 +248,11 @@ mod tests {
             shared_faults: Vec::new(),
             synchronisation: synchronisation(),
         };
-        let all = SummaryData {
+        let all = WatchSummaryDocument {
             head: golden::head("watch-summary"),
             cpu: Some(1),
-            reference: SourceId::new("monotonic-raw"),
-            limits: AcceptedLimits {
+            reference: "monotonic-raw".to_owned(),
+            limits: WatchLimits {
                 rate_ppm: 50.0,
                 statements_may_be_wrong: true,
                 step_ns: 5_000,
@@ -253,10 +263,10 @@ mod tests {
             rounds: 97,
             away: vec![cpu_absences::tests::example()],
             misbehaved: true,
-            sources: summary,
+            sources: summary.into_iter().map(|total| total.row).collect(),
             cores: apart,
             events,
-            offline: vec![Offline { cpu: 3, from_s: 0.25, to_s: None }],
+            offline: vec![CpuOffline { cpu: 3, from_s: 0.25, to_s: None }],
             shared_faults: Vec::new(),
             synchronisation: synchronisation(),
             interrupted: true,
@@ -268,7 +278,7 @@ mod tests {
     #[test]
     fn an_interval_is_printed_to_the_letter() {
         let (data, _) = seen();
-        let document = Document::new(&data, "sources", vec![Block::Text(lines(&data))]);
+        let document = Document::new(data.clone(), "sources", vec![Block::Text(lines(&data))]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
         assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
     }
@@ -276,10 +286,8 @@ mod tests {
     #[test]
     fn a_summary_is_printed_to_the_letter() {
         let (_, data) = seen();
-        golden::assert(
-            "watch-summary",
-            &Document { one_of_several: true, ..Document::new(&data, "", summary_page(&data)) },
-        );
+        let blocks = summary_page(&data);
+        golden::assert("watch-summary", &Document { one_of_several: true, ..Document::new(data, "", blocks) });
     }
 
     #[test]

@@ -9,19 +9,20 @@ use hpt_core::{
     measure::CoreOffset,
     realtime::PinWatch,
 };
-
-use super::{
-    machine_events::{Cpus, MachineWatch},
-    rows::{
-        AcceptedLimits, Cores, IntervalData, IntervalRow, MachineEvent, Offline, SummaryData, SummaryRow,
-        Synchronisation,
+use hpt_document::{
+    away::Away,
+    watch::{
+        CpuOffline, CpuOffset, MachineEvent, OffsetPoint, Synchronisation, WatchDocument, WatchLimits, WatchOffset,
+        WatchRow, WatchSteps, WatchSummaryDocument, WatchSummaryRow,
     },
 };
+
+use super::machine_events::{Cpus, MachineWatch};
 use crate::{
     context::Context,
-    document_head::Head,
+    document_head::head_of,
     output::{rounded, saturating_nanos},
-    sampling::cpu_absences::{self, Away},
+    sampling::cpu_absences,
 };
 
 /// The course of a source has so many points at most, however long the watch is.
@@ -31,14 +32,14 @@ const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
 pub(super) struct Totals {
     pub(super) watch: Watch,
-    pub(super) rows: Vec<SummaryRow>,
-    pub(super) worst_cores: Vec<Cores>,
+    pub(super) rows: Vec<SourceTotal>,
+    pub(super) worst_cores: Vec<CpuOffset>,
     pub(super) events: Vec<MachineEvent>,
     pub(super) away: Vec<Away>,
-    pub(super) offline: Vec<Offline>,
+    pub(super) offline: Vec<CpuOffline>,
     pub(super) refusals: Vec<Refusal>,
     pub(super) shared_faults: Vec<String>,
-    pub(super) daemons: Option<Vec<&'static str>>,
+    pub(super) daemons: Option<Vec<String>>,
     pub(super) intervals: u64,
     pub(super) synchronisation: Option<Synchronisation>,
 }
@@ -57,7 +58,7 @@ impl Totals {
     pub(super) fn beginning(expected: &[Expected], watch: Watch) -> Self {
         let row = |expected: &Expected| {
             let by = if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" };
-            SummaryRow::beginning(expected.id.clone(), expected.nominal().frequency.hertz_f64(), by)
+            SourceTotal::beginning(expected.id.as_str(), expected.nominal().frequency.hertz_f64(), by)
         };
         Self {
             watch,
@@ -75,12 +76,12 @@ impl Totals {
     }
 
     pub(super) fn has_seen_a_step(&self) -> bool {
-        !self.shared_faults.is_empty() || self.rows.iter().any(|row| row.steps > 0)
+        !self.shared_faults.is_empty() || self.rows.iter().any(|total| total.row.steps.steps > 0)
     }
 
     /// Takes where the thread and the other CPUs were until now.
     pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
-        self.away = presence.map_or_else(Vec::new, Away::all_of);
+        self.away = presence.map_or_else(Vec::new, cpu_absences::all_of);
         self.offline.clone_from(&cpus.offline);
     }
 
@@ -100,7 +101,7 @@ impl Totals {
         let away = cpu_absences::notes(&self.away, "rounds of readings were made there");
         let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
         // That the thread's own CPU was offline has been said.
-        let is_new = |offline: &&Offline| !self.away.iter().any(|away| away.is_of_offline(offline.cpu));
+        let is_new = |offline: &&CpuOffline| !self.away.iter().any(|away| away.offline && away.cpu == offline.cpu);
         let offline = self.offline.iter().filter(is_new).map(|offline| {
             format!("CPU {} was offline {}{then}", offline.cpu, cpu_absences::span(offline.from_s, offline.to_s))
         });
@@ -118,7 +119,8 @@ impl Totals {
 
     pub(super) fn synchronisation(&mut self, context: &Context) -> Synchronisation {
         if self.intervals.is_multiple_of(INTERVALS_TO_LOOK_FOR_DAEMONS) {
-            self.daemons = context.host.time_daemons();
+            let daemons = context.host.time_daemons();
+            self.daemons = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect());
         }
         let is = clock::discipline().ok();
         Synchronisation {
@@ -141,23 +143,24 @@ impl Totals {
         synchronisation: Synchronisation,
         limits: &Limits,
         context: &Context,
-    ) -> IntervalData {
+    ) -> WatchDocument {
         let (intervals, all) = self.watch.end_interval();
         self.intervals += 1;
         let at_s = machine.at_s();
-        let rows: Vec<IntervalRow> = self
+        let rows: Vec<WatchRow> = self
             .rows
             .iter()
             .zip(&intervals)
-            .map(|(sum, interval)| row(self.intervals, at_s, &sum.source, interval))
+            .map(|(sum, interval)| row(self.intervals, at_s, &sum.row.source, interval))
             .collect();
         for ((sum, row), interval) in self.rows.iter_mut().zip(&rows).zip(&intervals) {
             sum.add(row, interval);
         }
-        let cores: Vec<Cores> = offsets.into_iter().map(|(source, offset)| cores(source, &offset, limits)).collect();
+        let cores: Vec<CpuOffset> =
+            offsets.into_iter().map(|(source, offset)| cores(source.as_str(), &offset, limits)).collect();
         for found in &cores {
             let is_of_both =
-                |kept: &&mut Cores| (kept.first_cpu, kept.second_cpu) == (found.first_cpu, found.second_cpu);
+                |kept: &&mut CpuOffset| (kept.first_cpu, kept.second_cpu) == (found.first_cpu, found.second_cpu);
             match self.worst_cores.iter_mut().find(is_of_both) {
                 Some(kept) if is_worse(found, kept) => kept.clone_from(found),
                 Some(_) => {}
@@ -168,13 +171,13 @@ impl Totals {
         self.shared_faults.extend_from_slice(&shared_faults);
         self.events.extend_from_slice(&events);
         self.synchronisation = Some(synchronisation.clone());
-        IntervalData {
+        WatchDocument {
             schema: 1,
-            kind: "watch",
-            hpt: env!("CARGO_PKG_VERSION"),
+            kind: "watch".to_owned(),
+            hpt: env!("CARGO_PKG_VERSION").to_owned(),
             interval: self.intervals,
             at_s,
-            reference: reference.info().id.clone(),
+            reference: reference.info().id.to_string(),
             clock_source: context.host.clock_sources().current,
             rounds_elsewhere,
             sources: rows,
@@ -193,16 +196,16 @@ impl Totals {
         limits: &Limits,
         notes: Vec<String>,
         context: &Context,
-    ) -> SummaryData {
+    ) -> WatchSummaryDocument {
         let synchronisation = self.synchronisation(context);
-        let misbehaved = self.rows.iter().any(|row| row.faults > 0)
+        let misbehaved = self.rows.iter().any(|total| total.row.faults > 0)
             || !self.shared_faults.is_empty()
             || self.worst_cores.iter().any(|cores| cores.fault.is_some());
-        SummaryData {
-            head: Head::of("watch-summary", &context.host),
+        WatchSummaryDocument {
+            head: head_of("watch-summary", &context.host),
             cpu,
-            reference: reference.info().id.clone(),
-            limits: AcceptedLimits {
+            reference: reference.info().id.to_string(),
+            limits: WatchLimits {
                 rate_ppm: limits.rate_ppm,
                 statements_may_be_wrong: limits.statements_may_be_wrong,
                 step_ns: saturating_nanos(limits.step),
@@ -213,7 +216,7 @@ impl Totals {
             rounds: self.watch.summary().rounds,
             away: self.away.clone(),
             misbehaved,
-            sources: self.rows.clone(),
+            sources: self.rows.iter().map(|total| total.row.clone()).collect(),
             cores: self.worst_cores.clone(),
             events: self.events.clone(),
             offline: self.offline.clone(),
@@ -225,60 +228,66 @@ impl Totals {
     }
 }
 
-impl SummaryRow {
+/// One source over all intervals.
+#[derive(Clone, Debug)]
+pub(super) struct SourceTotal {
+    pub(super) row: WatchSummaryRow,
+    /// So many intervals are one further in its course.
+    course_every: u64,
+}
+
+impl SourceTotal {
     /// Of a source of which nothing was seen yet.
-    pub(super) fn beginning(source: SourceId, expected_hz: f64, expected_by: &'static str) -> Self {
-        Self {
-            source,
-            expected_hz,
-            expected_by,
-            bursts: 0,
-            bracket_ns: None,
-            offset_ns: None,
-            offset_bound_ns: None,
+    pub(super) fn beginning(source: &str, expected_hz: f64, expected_by: &str) -> Self {
+        let row = WatchSummaryRow {
+            source: source.to_owned(),
+            expected_hz: Some(expected_hz),
+            expected_by: Some(expected_by.to_owned()),
+            offset: WatchOffset { bursts: 0, bracket_ns: None, offset_ns: None, offset_bound_ns: None },
             lowest_ppm: None,
             lowest_bound_ppm: None,
             highest_ppm: None,
             highest_bound_ppm: None,
-            steps: 0,
-            backwards: 0,
-            set: 0,
+            steps: WatchSteps { steps: 0, backwards: 0, set: 0 },
             faults: 0,
             first_fault: None,
             course: Vec::new(),
-            course_every: 1,
-        }
+        };
+        Self { row, course_every: 1 }
     }
 
-    pub(super) fn add(&mut self, row: &IntervalRow, interval: &Interval) {
-        self.bursts += interval.bursts;
-        self.bracket_ns = self.bracket_ns.into_iter().chain(interval.bracket_ns).min();
-        (self.offset_ns, self.offset_bound_ns) =
-            (row.offset_ns.or(self.offset_ns), row.offset_bound_ns.or(self.offset_bound_ns));
+    pub(super) fn add(&mut self, row: &WatchRow, interval: &Interval) {
+        let sum = &mut self.row;
+        sum.offset = WatchOffset {
+            bursts: sum.offset.bursts + interval.bursts,
+            bracket_ns: sum.offset.bracket_ns.into_iter().chain(interval.bracket_ns).min(),
+            offset_ns: row.offset.offset_ns.or(sum.offset.offset_ns),
+            offset_bound_ns: row.offset.offset_bound_ns.or(sum.offset.offset_bound_ns),
+        };
         if let Some((off_ppm, bound_ppm)) = row.frequency_error_ppm.zip(row.frequency_bound_ppm) {
-            if self.lowest_ppm.is_none_or(|lowest| off_ppm < lowest) {
-                (self.lowest_ppm, self.lowest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            if sum.lowest_ppm.is_none_or(|lowest| off_ppm < lowest) {
+                (sum.lowest_ppm, sum.lowest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
             }
-            if self.highest_ppm.is_none_or(|highest| off_ppm > highest) {
-                (self.highest_ppm, self.highest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
+            if sum.highest_ppm.is_none_or(|highest| off_ppm > highest) {
+                (sum.highest_ppm, sum.highest_bound_ppm) = (Some(off_ppm), Some(bound_ppm));
             }
         }
-        self.steps += interval.steps;
-        self.backwards += interval.backwards;
-        self.set += interval.set;
-        self.faults += interval.faults.len() as u64;
-        if self.first_fault.is_none() {
-            self.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
+        sum.steps.steps += interval.steps;
+        sum.steps.backwards += interval.backwards;
+        sum.steps.set += interval.set;
+        sum.faults += interval.faults.len() as u64;
+        if sum.first_fault.is_none() {
+            sum.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
         }
         if (row.interval - 1).is_multiple_of(self.course_every)
-            && let Some((offset_ns, bound_ns)) = row.offset_ns.zip(row.offset_bound_ns)
+            && let Some((offset_ns, bound_ns)) = row.offset.offset_ns.zip(row.offset.offset_bound_ns)
         {
-            self.course.push((row.at_s, offset_ns, bound_ns));
+            sum.course.push(OffsetPoint(row.at_s, offset_ns, bound_ns));
         }
-        if self.course.len() > LONGEST_COURSE {
+        if sum.course.len() > LONGEST_COURSE {
             self.course_every *= 2;
             let mut place = 0_usize;
-            self.course.retain(|_| {
+            sum.course.retain(|_| {
                 place += 1;
                 place % 2 == 1
             });
@@ -286,22 +295,22 @@ impl SummaryRow {
     }
 }
 
-pub(super) fn row(number: u64, at_s: f64, source: &SourceId, interval: &Interval) -> IntervalRow {
+pub(super) fn row(number: u64, at_s: f64, source: &str, interval: &Interval) -> WatchRow {
     let said = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
-    IntervalRow {
+    WatchRow {
         interval: number,
         at_s,
-        source: source.clone(),
-        bursts: interval.bursts,
-        bracket_ns: interval.bracket_ns,
-        offset_ns: interval.offset_ns.map(|(offset_ns, _)| rounded(offset_ns)),
-        offset_bound_ns: interval.offset_ns.map(|(_, bound_ns)| rounded(bound_ns)),
+        source: source.to_owned(),
+        offset: WatchOffset {
+            bursts: interval.bursts,
+            bracket_ns: interval.bracket_ns,
+            offset_ns: interval.offset_ns.map(|(offset_ns, _)| rounded(offset_ns)),
+            offset_bound_ns: interval.offset_ns.map(|(_, bound_ns)| rounded(bound_ns)),
+        },
         frequency_error_ppm: interval.rate_ppm.map(|(low, high)| rounded(f64::midpoint(low, high))),
         frequency_bound_ppm: interval.rate_ppm.map(|(low, high)| rounded((high - low) / 2.0)),
-        steps: interval.steps,
-        backwards: interval.backwards,
-        set: interval.set,
-        faults: interval.faults.iter().map(Fault::name).collect(),
+        steps: WatchSteps { steps: interval.steps, backwards: interval.backwards, set: interval.set },
+        faults: interval.faults.iter().map(|fault| fault.name().to_owned()).collect(),
         said: said.collect(),
     }
 }
@@ -319,9 +328,9 @@ pub(super) fn happening(event: &SourceEvent) -> String {
     }
 }
 
-pub(super) fn cores(source: SourceId, offset: &CoreOffset, limits: &Limits) -> Cores {
-    Cores {
-        source,
+pub(super) fn cores(source: &str, offset: &CoreOffset, limits: &Limits) -> CpuOffset {
+    CpuOffset {
+        source: source.to_owned(),
         first_cpu: offset.cpus.0,
         second_cpu: offset.cpus.1,
         least_ns: rounded(offset.least_ns),
@@ -332,8 +341,8 @@ pub(super) fn cores(source: SourceId, offset: &CoreOffset, limits: &Limits) -> C
 }
 
 /// A fault is worse than none; else the tighter one tells more.
-pub(super) fn is_worse(one: &Cores, other: &Cores) -> bool {
-    let width = |cores: &Cores| cores.most_ns - cores.least_ns;
+pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
+    let width = |cores: &CpuOffset| cores.most_ns - cores.least_ns;
     match (one.fault.is_some(), other.fault.is_some()) {
         (true, false) => true,
         (false, true) => false,
@@ -343,18 +352,14 @@ pub(super) fn is_worse(one: &Cores, other: &Cores) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hpt_core::{SourceId, diagnose::Limits, measure::CoreOffset};
+    use hpt_core::{diagnose::Limits, measure::CoreOffset};
 
     use super::{cores, is_worse};
 
     #[test]
     fn a_fault_of_two_cores_is_kept_before_the_tightest_limits() {
         let found = |least_ns, most_ns| {
-            cores(
-                SourceId::new("tsc"),
-                &CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 1 },
-                &Limits::default(),
-            )
+            cores("tsc", &CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 1 }, &Limits::default())
         };
         let (tight, wide, apart) = (found(-10.0, 10.0), found(-1e6, 1e6), found(2_000.0, 9_000.0));
         assert!(is_worse(&tight, &wide) && is_worse(&apart, &tight) && !is_worse(&tight, &apart));

@@ -1,43 +1,13 @@
 //! Two figures of the same thing side by side: published and measured, or of two reports.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::experiment::{ExperimentDocument, ExperimentFigureRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, read},
+    picture::{Figures, Picture, count},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
 };
-
-#[derive(Debug, Deserialize)]
-struct Experiment {
-    experiments: Vec<Made>,
-    results: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Made {
-    name: String,
-    title: String,
-    published_in: String,
-    hardware: String,
-    differs: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    experiment: String,
-    what: String,
-    unit: String,
-    published: Option<f64>,
-    measured: Option<f64>,
-    samples: u64,
-    p50: Option<f64>,
-    p99: Option<f64>,
-    max: Option<f64>,
-    how: String,
-}
 
 /// One thing with two figures.
 #[derive(Clone, Debug)]
@@ -114,12 +84,12 @@ fn ns_in(unit: &str) -> Option<f64> {
     }
 }
 
-/// One picture for each experiment, with a panel for each unit.
-pub(super) fn experiments(document: &Value) -> Result<Vec<Picture>, Unreadable> {
-    let read: Experiment = read(document)?;
+/// The pictures of published measurements beside those made here: one picture for each experiment, with a panel for each unit.
+pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<Picture> {
     let mut pictures = Vec::new();
-    for made in &read.experiments {
-        let rows: Vec<&Row> = read.results.iter().filter(|row| row.experiment == made.name).collect();
+    for made in &document.experiments {
+        let rows: Vec<&ExperimentFigureRow> =
+            document.results.iter().filter(|row| row.experiment == made.name).collect();
         let mut units: Vec<&str> = Vec::new();
         for row in &rows {
             let is_drawn = row.published.or(row.measured).is_some_and(|value| value > 0.0);
@@ -170,8 +140,8 @@ pub(super) fn experiments(document: &Value) -> Result<Vec<Picture>, Unreadable> 
                     .to_vec(),
                 rows: figures.collect(),
             },
-            provenance: about(document, &format!("up to {} samples of each", count(samples))),
+            provenance: about(&document.into(), &format!("up to {} samples of each", count(samples))),
         });
     }
-    Ok(pictures)
+    pictures
 }

@@ -1,12 +1,17 @@
 //! How often something was how late, or how long: as a histogram, and as the share that was later, both on a scale of powers of ten.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::{
+    gpio_latency::GpioLatencyDocument,
+    latency::{LatencyFigures, MicrosecondCount},
+    pairs::{PairsDocument, PairsRow},
+    stall::{StallDocument, StallThreadRow},
+    wake_latency::{WaitMethod, WakeLatencyDocument},
+};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, kind, read},
-    provenance::{about, about_all},
+    picture::{Figures, Picture, Unreadable, count, whole},
+    provenance::{Origin, about, about_all},
     svg::{Chart, Mark, Panel, Series},
 };
 
@@ -17,36 +22,111 @@ const LEAST_RATIO: f64 = 1.008;
 /// Ends of classes in each power of ten, in nanoseconds from a microsecond on: whole microseconds, as they are counted.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
-#[derive(Debug, Deserialize)]
-struct Document {
-    source: String,
-    #[serde(default)]
-    by: Option<String>,
-    #[serde(default)]
+/// What a document has of latencies.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies<'a> {
+    kind: &'a str,
+    origin: Origin<'a>,
+    source: &'a str,
+    by: Option<WaitMethod>,
     interval_ns: Option<u64>,
-    results: Vec<Row>,
+    rows: Vec<Row>,
 }
 
 /// What rows of wake-ups, edges and stalls have in common.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 struct Row {
-    #[serde(default)]
     cpu: Option<usize>,
-    #[serde(default)]
     figure: Option<String>,
-    #[serde(alias = "stalls")]
     samples: u64,
     min_ns: Option<f64>,
     mean_ns: Option<f64>,
     p50_ns: Option<f64>,
     p99_ns: Option<f64>,
     p999_ns: Option<f64>,
-    #[serde(default)]
     p9999_ns: Option<f64>,
-    #[serde(default)]
     p99999_ns: Option<f64>,
     max_ns: Option<f64>,
-    microseconds: Vec<(u64, u64)>,
+    microseconds: Vec<MicrosecondCount>,
+}
+
+impl From<&LatencyFigures> for Row {
+    fn from(figures: &LatencyFigures) -> Self {
+        Self {
+            cpu: None,
+            figure: None,
+            samples: figures.samples,
+            min_ns: Some(whole(figures.min_ns)),
+            mean_ns: Some(figures.mean_ns),
+            p50_ns: Some(whole(figures.p50_ns)),
+            p99_ns: figures.p99_ns.map(whole),
+            p999_ns: figures.p999_ns.map(whole),
+            p9999_ns: figures.p9999_ns.map(whole),
+            p99999_ns: figures.p99999_ns.map(whole),
+            max_ns: Some(whole(figures.max_ns)),
+            microseconds: figures.microseconds.clone(),
+        }
+    }
+}
+
+impl From<&StallThreadRow> for Row {
+    fn from(row: &StallThreadRow) -> Self {
+        Self {
+            cpu: row.cpu,
+            figure: None,
+            samples: row.stalls,
+            min_ns: row.min_ns.map(whole),
+            mean_ns: row.mean_ns,
+            p50_ns: row.p50_ns.map(whole),
+            p99_ns: row.p99_ns.map(whole),
+            p999_ns: row.p999_ns.map(whole),
+            p9999_ns: None,
+            p99999_ns: None,
+            max_ns: row.max_ns.map(whole),
+            microseconds: row.microseconds.clone(),
+        }
+    }
+}
+
+impl<'a> From<&'a WakeLatencyDocument> for Latencies<'a> {
+    fn from(document: &'a WakeLatencyDocument) -> Self {
+        Self {
+            kind: &document.head.kind,
+            origin: document.into(),
+            source: &document.measuring.source,
+            by: Some(document.by),
+            interval_ns: Some(document.interval_ns),
+            rows: document.results.iter().map(|row| Row { cpu: row.cpu, ..Row::from(&row.figures) }).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a StallDocument> for Latencies<'a> {
+    fn from(document: &'a StallDocument) -> Self {
+        Self {
+            kind: &document.head.kind,
+            origin: document.into(),
+            source: &document.measuring.source,
+            by: None,
+            interval_ns: None,
+            rows: document.results.iter().map(Row::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a GpioLatencyDocument> for Latencies<'a> {
+    fn from(document: &'a GpioLatencyDocument) -> Self {
+        let rows = document.results.iter();
+        let rows = rows.map(|row| Row { figure: Some(row.figure.clone()), ..Row::from(&row.figures) });
+        Self {
+            kind: &document.head.kind,
+            origin: document.into(),
+            source: &document.measuring.source,
+            by: None,
+            interval_ns: Some(document.interval_ns),
+            rows: rows.collect(),
+        }
+    }
 }
 
 /// A curve's row, and its name.
@@ -56,22 +136,20 @@ struct Curve {
 }
 
 /// Of one document or several of the same quantity, each with a name; a document that is alone needs none.
-pub(crate) fn distribution(documents: &[(&str, &Value)]) -> Result<Picture, Unreadable> {
+pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Picture, Unreadable> {
     let mut curves = Vec::new();
     let mut provenances = Vec::new();
     for (label, document) in documents {
-        let read: Document = read(document)?;
-        let samples = read.results.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
-        let every = read.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
+        let samples = document.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+        let every = document.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
         let colon = if label.is_empty() { "" } else { ": " };
-        let first = format!("{label}{colon}{} samples{every}, timed by {}", count(samples), read.source);
-        provenances.push((first, *document));
-        curves.extend(of_document(label, read));
+        let first = format!("{label}{colon}{} samples{every}, timed by {}", count(samples), document.source);
+        provenances.push((first, document.origin.clone()));
+        curves.extend(of_document(label, document));
     }
     curves.retain(|curve| curve.row.samples > 0);
-    let Some((first, kind)) = documents.first().map(|(_, document)| (document, kind(document))) else {
-        return Err(Unreadable::Nothing);
-    };
+    let Some((_, first)) = documents.first() else { return Err(Unreadable::Nothing) };
+    let kind = first.kind;
     if curves.is_empty() {
         return Err(Unreadable::Nothing);
     }
@@ -79,7 +157,9 @@ pub(crate) fn distribution(documents: &[(&str, &Value)]) -> Result<Picture, Unre
         "latency-stall" => ("long", "How long a running thread was kept from its CPU"),
         "latency-gpio" => ("late", "How long an edge took until a program knew"),
         "latency-poll" if documents.len() == 1 => ("late", "How late a thread that only looks knew of a moment"),
-        _ if documents.len() == 1 && first["by"] == "hpt" => ("late", "How late a thread was there, by hpt's Sleeper"),
+        _ if documents.len() == 1 && first.by == Some(WaitMethod::Hpt) => {
+            ("late", "How late a thread was there, by hpt's Sleeper")
+        }
         _ if documents.len() == 1 => ("late", "How late the kernel woke a thread"),
         _ => ("late", "How late a thread knew that a moment had come"),
     };
@@ -152,11 +232,6 @@ pub(crate) fn distribution(documents: &[(&str, &Value)]) -> Result<Picture, Unre
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
-fn whole(count: u64) -> f64 {
-    count as f64
-}
-
 /// `0.01 %`, or a power of ten where that would be long.
 fn short_percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -170,14 +245,14 @@ fn short_percent(share: f64) -> String {
 
 const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
 
-fn of_document(label: &str, read: Document) -> Vec<Curve> {
-    let several = read.results.len() > 1;
-    if read.results.len() > MOST_CURVES {
-        let name = format!("{label}{}all {} CPUs", if label.is_empty() { "" } else { ", " }, read.results.len());
-        return vec![Curve { name, row: together(&read.results) }];
+fn of_document(label: &str, document: &Latencies<'_>) -> Vec<Curve> {
+    let several = document.rows.len() > 1;
+    if document.rows.len() > MOST_CURVES {
+        let name = format!("{label}{}all {} CPUs", if label.is_empty() { "" } else { ", " }, document.rows.len());
+        return vec![Curve { name, row: together(&document.rows) }];
     }
-    let by = read.by.unwrap_or_default();
-    let of_row = |row: Row| {
+    let by = document.by.map_or("", WaitMethod::name);
+    let of_row = |row: &Row| {
         let own = match (&row.figure, row.cpu) {
             (Some(figure), _) => figure.clone(),
             (None, Some(cpu)) if several || label.is_empty() => format!("CPU {cpu}"),
@@ -185,15 +260,15 @@ fn of_document(label: &str, read: Document) -> Vec<Curve> {
         };
         let parts = [label.to_owned(), own];
         let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-        Curve { name: if name.is_empty() { by.clone() } else { name }, row }
+        Curve { name: if name.is_empty() { by.to_owned() } else { name }, row: row.clone() }
     };
-    read.results.into_iter().map(of_row).collect()
+    document.rows.iter().map(of_row).collect()
 }
 
 /// All rows as one: counts add up, quantiles do not.
 fn together(rows: &[Row]) -> Row {
     let mut counts = std::collections::BTreeMap::<u64, u64>::new();
-    rows.iter().flat_map(|row| &row.microseconds).for_each(|(us, count)| {
+    rows.iter().flat_map(|row| &row.microseconds).for_each(|MicrosecondCount(us, count)| {
         let sum = counts.entry(*us).or_default();
         *sum = sum.saturating_add(*count);
     });
@@ -213,16 +288,16 @@ fn together(rows: &[Row]) -> Row {
         p9999_ns: None,
         p99999_ns: None,
         max_ns: end(|row| row.max_ns, f64::max),
-        microseconds: counts.into_iter().collect(),
+        microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
     };
     // By whole microseconds, from above.
     let quantile = |part: f64| {
         let mut passed = 0.0;
-        let found = all.microseconds.iter().find(|(_, count)| {
+        let found = all.microseconds.iter().find(|MicrosecondCount(_, count)| {
             passed += whole(*count);
             passed >= part * whole(samples)
         });
-        found.map_or(all.max_ns, |(us, _)| Some(whole(us.saturating_add(1)) * 1e3))
+        found.map_or(all.max_ns, |MicrosecondCount(us, _)| Some(whole(us.saturating_add(1)) * 1e3))
     };
     (all.p50_ns, all.p99_ns, all.p999_ns, all.p9999_ns) =
         (quantile(0.5), quantile(0.99), quantile(0.999), quantile(0.9999));
@@ -232,7 +307,8 @@ fn together(rows: &[Row]) -> Row {
 /// Where a curve begins: at the least, but far below the middle only where something was counted there: the least of a clock that steps is no time.
 fn least(row: &Row) -> f64 {
     let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
-    let is_below = |&(us, count): &(u64, u64)| count > 0 && whole(us.saturating_add(1)) * 1e3 <= far_below;
+    let is_below =
+        |&MicrosecondCount(us, count): &MicrosecondCount| count > 0 && whole(us.saturating_add(1)) * 1e3 <= far_below;
     let begin = if row.microseconds.iter().any(is_below) { least } else { least.max(far_below) };
     begin.max(1.0)
 }
@@ -244,7 +320,7 @@ fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
     ends.push(10_000);
     let mut counts = vec![0_u64; ends.len()];
     let mut counted = 0_u64;
-    for &(us, count) in &row.microseconds {
+    for &MicrosecondCount(us, count) in &row.microseconds {
         let class = ends.partition_point(|end| *end <= us);
         if let Some(sum) = counts.get_mut(class) {
             *sum = sum.saturating_add(count);
@@ -298,7 +374,7 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
         quantiles.into_iter().filter(|(_, share)| share * all >= 1.0).filter_map(|(ns, share)| Some((ns?, share))),
     );
     let mut left = row.samples;
-    for &(us, count) in &row.microseconds {
+    for &MicrosecondCount(us, count) in &row.microseconds {
         left = left.saturating_sub(count);
         if left > 0 {
             points.push((whole(us.saturating_add(1)) * 1e3, whole(left) / all));
@@ -326,32 +402,15 @@ fn cells(name: &str, row: &Row) -> Vec<String> {
     [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::picture::time)).collect()
 }
 
-#[derive(Debug, Deserialize)]
-struct Pairs {
-    results: Vec<Pair>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Pair {
-    id: String,
-    waits_ns: Vec<f64>,
-    samples: u64,
-    mean_ns: Option<f64>,
-    min_ns: Option<f64>,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    max_ns: Option<f64>,
-}
-
 /// What two reads in a row differ by: from the least to p99, with p50.
-pub(super) fn ranges(document: &Value) -> Result<Picture, Unreadable> {
-    let read: Pairs = read(document)?;
-    let rows: Vec<&Pair> = read.results.iter().filter(|row| row.p50_ns.is_some()).collect();
+pub(super) fn ranges(document: &PairsDocument) -> Result<Picture, Unreadable> {
+    let rows: Vec<&PairsRow> = document.results.iter().filter(|row| row.p50_ns.is_some()).collect();
     if rows.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let name = |row: &Pair| {
-        let waits: Vec<_> = row.waits_ns.iter().map(|ns| if *ns > 0.0 { time(*ns) } else { "0".to_owned() }).collect();
+    let name = |row: &PairsRow| {
+        let waits: Vec<_> =
+            row.waits_ns.iter().map(|ns| if *ns > 0 { time(whole(*ns)) } else { "0".to_owned() }).collect();
         if waits.iter().all(|wait| wait == "0") {
             row.id.clone()
         } else {
@@ -386,12 +445,14 @@ pub(super) fn ranges(document: &Value) -> Result<Picture, Unreadable> {
             head: ["source, pause", "samples", "mean", "min", "p50", "p99", "max"].map(str::to_owned).to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(document, &format!("up to {} pairs of each", count(samples))),
+        provenance: about(&document.into(), &format!("up to {} pairs of each", count(samples))),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use hpt_document::latency::MicrosecondCount;
+
     use super::{Row, classes, later, least, short_percent, together};
 
     fn row(counts: &[(u64, u64)], samples: u64) -> Row {
@@ -407,7 +468,7 @@ mod tests {
             p9999_ns: None,
             p99999_ns: None,
             max_ns: Some(3e7),
-            microseconds: counts.to_vec(),
+            microseconds: counts.iter().map(|&(us, count)| MicrosecondCount(us, count)).collect(),
         }
     }
 
@@ -433,7 +494,8 @@ mod tests {
     #[test]
     fn rows_together_have_all_samples() {
         let all = together(&[row(&[(0, 1), (1, 5)], 6), row(&[(1, 4), (70, 1)], 5)]);
-        assert_eq!((all.samples, all.microseconds.as_slice()), (11, &[(0, 1), (1, 9), (70, 1)][..]));
+        let counts = [(0, 1), (1, 9), (70, 1)].map(|(us, count)| MicrosecondCount(us, count));
+        assert_eq!((all.samples, all.microseconds.as_slice()), (11, &counts[..]));
         assert_eq!((all.p50_ns, all.p99_ns), (Some(2e3), Some(71e3)));
     }
 

@@ -1,5 +1,5 @@
 //! Charts of documents: one kind of chart per file.
-//! Reads documents in the form that they are printed in, measures nothing and writes no file.
+//! Reads the documents that are printed, measures nothing and writes no file.
 
 mod axis;
 mod comparison;
@@ -12,30 +12,30 @@ mod sleeps;
 mod svg;
 mod time_series;
 
-use serde_json::Value;
+use hpt_document::Document;
 
 pub(crate) use self::{
-    comparison::{Pair, pairs_of},
+    comparison::{Pair, experiments, pairs_of},
     distribution::distribution,
-    picture::{Figures, MARK, Picture, Unreadable, kind, style},
-    provenance::{about, about_all, runs_it, says_where},
+    offsets::offsets,
+    picture::{Figures, MARK, Picture, Unreadable, style},
+    provenance::{Origin, about, about_all, runs_it},
+    read_cost::cost,
+    sleeps::sleeps,
     svg::Width,
     time_series::course,
 };
 
 /// The picture of a document: of an experiment, the first of several.
-pub(crate) fn of(document: &Value) -> Result<Picture, Unreadable> {
-    match kind(document) {
-        "bench" => read_cost::cost(document),
-        "sleep" => sleeps::sleeps(document),
-        "watch-summary" => offsets::offsets(document),
-        "latency-pairs" => distribution::ranges(document),
-        "latency-timer" | "latency-poll" | "latency-stall" | "latency-gpio" => distribution(&[("", document)]),
-        other => Err(Unreadable::Kind(other.to_owned())),
+pub(crate) fn of(document: &Document) -> Result<Picture, Unreadable> {
+    match document {
+        Document::Bench(document) => cost(document),
+        Document::Sleep(document) => sleeps(document),
+        Document::WatchSummary(document) => offsets(document),
+        Document::Pairs(document) => distribution::ranges(document),
+        Document::WakeLatency(document) => distribution(&[("", document.into())]),
+        Document::Stall(document) => distribution(&[("", document.into())]),
+        Document::GpioLatency(document) => distribution(&[("", document.into())]),
+        _ => Err(Unreadable::Kind),
     }
-}
-
-/// The pictures of published measurements beside those made here, one for each unit of each experiment.
-pub(crate) fn of_experiments(document: &Value) -> Result<Vec<Picture>, Unreadable> {
-    comparison::experiments(document)
 }

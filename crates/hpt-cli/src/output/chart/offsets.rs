@@ -1,55 +1,29 @@
 //! How far each source is ahead of the reference in the course of a watch.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::watch::{OffsetPoint, WatchSummaryDocument};
 
 use super::{
     axis::Axis,
-    picture::{Figures, Picture, Unreadable, count, read},
+    picture::{Figures, Picture, Unreadable, count, whole},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
 };
 use crate::output::text::rounded;
 
-#[derive(Debug, Deserialize)]
-struct Watch {
-    reference: String,
-    watched_s: f64,
-    intervals: u64,
-    sources: Vec<Source>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Source {
-    source: String,
-    /// Reports that were kept by an older hpt do not have it.
-    expected_hz: Option<f64>,
-    expected_by: Option<String>,
-    bursts: u64,
-    bracket_ns: Option<f64>,
-    offset_ns: Option<f64>,
-    offset_bound_ns: Option<f64>,
-    lowest_ppm: Option<f64>,
-    highest_ppm: Option<f64>,
-    faults: u64,
-    course: Vec<(f64, f64, f64)>,
-}
-
-pub(super) fn offsets(document: &Value) -> Result<Picture, Unreadable> {
-    let watch: Watch = read(document)?;
+pub(crate) fn offsets(watch: &WatchSummaryDocument) -> Result<Picture, Unreadable> {
     let shown = || watch.sources.iter().filter(|source| !source.course.is_empty());
     let points = || shown().flat_map(|source| &source.course);
     if points().next().is_none() {
         return Err(Unreadable::Nothing);
     }
     let x = Axis::run("seconds", points().map(|point| point.0));
-    let ends = points().flat_map(|&(_, offset, bound)| [offset - bound, offset + bound]);
+    let ends = points().flat_map(|&OffsetPoint(_, offset, bound)| [offset - bound, offset + bound]);
     let y = Axis::linear(&format!("ahead of {}; bars: within these limits", watch.reference), ends, true, signed);
     let series = shown().enumerate().map(|(look, source)| {
         let mut marks = vec![Mark::Curve(source.course.iter().map(|point| (point.0, point.1)).collect())];
         // As many as can be told apart.
         let every = source.course.len().div_ceil(60).max(1);
-        marks.extend(source.course.iter().step_by(every).map(|&(x, offset, bound)| Mark::Within {
+        marks.extend(source.course.iter().step_by(every).map(|&OffsetPoint(x, offset, bound)| Mark::Within {
             x,
             from: offset - bound,
             to: offset + bound,
@@ -64,12 +38,12 @@ pub(super) fn offsets(document: &Value) -> Result<Picture, Unreadable> {
         vec![
             source.source.clone(),
             expected.map_or_else(|| "-".to_owned(), |(hz, by)| format!("{} MHz, {by}", rounded(hz / 1e6))),
-            count(source.bursts),
-            source.offset_ns.map_or_else(|| "-".to_owned(), signed),
-            super::picture::time(source.offset_bound_ns),
+            count(source.offset.bursts),
+            source.offset.offset_ns.map_or_else(|| "-".to_owned(), signed),
+            super::picture::time(source.offset.offset_bound_ns),
             ppm(source.lowest_ppm),
             ppm(source.highest_ppm),
-            super::picture::time(source.bracket_ns),
+            super::picture::time(source.offset.bracket_ns.map(whole)),
             count(source.faults),
         ]
     });
@@ -97,7 +71,7 @@ pub(super) fn offsets(document: &Value) -> Result<Picture, Unreadable> {
             .to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(document, &format!("{} intervals in {:.1} s", count(watch.intervals), watch.watched_s)),
+        provenance: about(&watch.into(), &format!("{} intervals in {:.1} s", count(watch.intervals), watch.watched_s)),
     })
 }
 

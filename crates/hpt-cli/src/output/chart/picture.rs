@@ -4,8 +4,6 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::{
     axis,
@@ -37,8 +35,8 @@ pub(crate) struct Figures {
 /// A document whose shape is not the one that its kind has.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    #[error("a document of kind {0:?} has no picture")]
-    Kind(String),
+    #[error("a document of this kind has no picture")]
+    Kind,
     #[error("a document of kind {kind:?} cannot be read")]
     Shape {
         kind: String,
@@ -51,16 +49,6 @@ pub(crate) enum Unreadable {
 
 /// What only files of pictures that hpt drew begin with.
 pub(crate) const MARK: &str = r#"aria-labelledby="chart-title" aria-describedby="chart-desc""#;
-
-/// What kind of a document it is.
-pub(crate) fn kind(document: &Value) -> &str {
-    document.get("kind").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Reads what is needed of a document.
-pub(super) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, Unreadable> {
-    T::deserialize(document).map_err(|cause| Unreadable::Shape { kind: kind(document).to_owned(), cause })
-}
 
 impl Picture {
     /// The drawing for a page that has [`style`]. `id` is different for each drawing of a page.
@@ -112,6 +100,12 @@ pub(crate) fn style() -> String {
 /// A time for people, and `-` where there is none.
 pub(super) fn time(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), axis::time)
+}
+
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
+pub(super) fn whole(count: u64) -> f64 {
+    count as f64
 }
 
 /// A count with its thousands apart.

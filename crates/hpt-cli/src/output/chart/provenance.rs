@@ -1,42 +1,116 @@
 //! How a document's figures were measured, in one line.
 
 use hpt_core::host::Cpu;
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::{
+    Document, bench::BenchDocument, doctor::DoctorDocument, experiment::ExperimentDocument,
+    gpio_latency::GpioLatencyDocument, head::Head, pairs::PairsDocument, probe::ProbeDocument, sleep::SleepDocument,
+    stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument, watch::WatchSummaryDocument,
+};
 
-use super::picture::Unreadable;
-
-/// What most documents say of themselves.
-#[derive(Debug, Deserialize)]
-struct About {
-    hpt: String,
-    machine: Machine,
+/// What documents say of how they were measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin<'a> {
+    head: &'a Head,
+    /// The CPU of a thread whose other settings are not stated.
     cpu: Option<usize>,
-    thread: Option<Thread>,
-    #[serde(default)]
+    thread: Option<&'a Thread>,
+    /// The CPUs of several threads.
+    cpus_of_rows: Vec<usize>,
     interrupted: bool,
-    results: Option<Vec<Value>>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Machine {
-    architecture: String,
-    cpu: Option<String>,
-    board: Option<String>,
-    hypervisor: Option<String>,
-    emulated_by: Option<String>,
-    kernel_release: String,
-    clock_source: Option<String>,
+impl<'a> Origin<'a> {
+    /// Of a document of any kind that is drawn.
+    pub(crate) fn of_any(document: &'a Document) -> Option<Self> {
+        Some(match document {
+            Document::Bench(document) => document.into(),
+            Document::Doctor(document) => document.into(),
+            Document::Experiment(document) => document.into(),
+            Document::GpioLatency(document) => document.into(),
+            Document::Pairs(document) => document.into(),
+            Document::Probe(document) => document.into(),
+            Document::Sleep(document) => document.into(),
+            Document::Stall(document) => document.into(),
+            Document::WakeLatency(document) => document.into(),
+            Document::WatchSummary(document) => document.into(),
+            _ => return None,
+        })
+    }
+
+    fn of(head: &'a Head, cpu: Option<usize>, interrupted: bool) -> Self {
+        Self { head, cpu, thread: None, cpus_of_rows: Vec::new(), interrupted }
+    }
 }
 
-#[derive(Debug, Deserialize)]
-struct Thread {
-    cpus: Vec<usize>,
-    policy: Option<String>,
-    priority: Option<u32>,
-    nice: Option<i32>,
-    timer_slack_ns: Option<u64>,
-    locked_bytes: Option<u64>,
+impl<'a> From<&'a BenchDocument> for Origin<'a> {
+    fn from(document: &'a BenchDocument) -> Self {
+        Self::of(&document.head, document.cpu, document.interrupted)
+    }
+}
+
+impl<'a> From<&'a PairsDocument> for Origin<'a> {
+    fn from(document: &'a PairsDocument) -> Self {
+        Self::of(&document.head, document.cpu, document.interrupted)
+    }
+}
+
+impl<'a> From<&'a WatchSummaryDocument> for Origin<'a> {
+    fn from(document: &'a WatchSummaryDocument) -> Self {
+        Self::of(&document.head, document.cpu, document.interrupted)
+    }
+}
+
+impl<'a> From<&'a DoctorDocument> for Origin<'a> {
+    fn from(document: &'a DoctorDocument) -> Self {
+        Self::of(&document.head, document.cpu, document.interrupted)
+    }
+}
+
+impl<'a> From<&'a ProbeDocument> for Origin<'a> {
+    fn from(document: &'a ProbeDocument) -> Self {
+        Self::of(&document.head, None, false)
+    }
+}
+
+impl<'a> From<&'a SleepDocument> for Origin<'a> {
+    fn from(document: &'a SleepDocument) -> Self {
+        let thread = Some(&document.thread);
+        Self { thread, ..Self::of(&document.head, document.cpu, document.interrupted) }
+    }
+}
+
+impl<'a> From<&'a ExperimentDocument> for Origin<'a> {
+    fn from(document: &'a ExperimentDocument) -> Self {
+        let thread = document.thread.as_ref();
+        Self { thread, ..Self::of(&document.head, document.cpu, document.interrupted) }
+    }
+}
+
+impl<'a> From<&'a WakeLatencyDocument> for Origin<'a> {
+    fn from(document: &'a WakeLatencyDocument) -> Self {
+        Self {
+            thread: Some(&document.measuring.thread),
+            cpus_of_rows: document.results.iter().filter_map(|row| row.cpu).collect(),
+            ..Self::of(&document.head, None, document.end.interrupted)
+        }
+    }
+}
+
+impl<'a> From<&'a StallDocument> for Origin<'a> {
+    fn from(document: &'a StallDocument) -> Self {
+        Self {
+            thread: Some(&document.measuring.thread),
+            cpus_of_rows: document.results.iter().filter_map(|row| row.cpu).collect(),
+            ..Self::of(&document.head, None, document.end.interrupted)
+        }
+    }
+}
+
+impl<'a> From<&'a GpioLatencyDocument> for Origin<'a> {
+    fn from(document: &'a GpioLatencyDocument) -> Self {
+        let thread = Some(&document.measuring.thread);
+        Self { thread, ..Self::of(&document.head, document.cpu, document.end.interrupted) }
+    }
 }
 
 /// What runs the machine in the place of hardware of its own, as far as it tells.
@@ -52,54 +126,44 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
     }
 }
 
-/// Whether it says by which hpt and on what machine it was measured.
-pub(crate) fn says_where(document: &Value) -> Result<(), Unreadable> {
-    super::picture::read::<About>(document).map(|_| ())
-}
-
 /// The same of several documents, each with what stands before: once, where it is the same of all.
-pub(crate) fn about_all(documents: &[(String, &Value)]) -> String {
-    let own: Vec<String> = documents.iter().map(|(_, document)| about(document, "")).collect();
+pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
+    let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
     if let Some(one) = own.first()
         && own.iter().all(|other| other == one)
     {
-        let firsts = documents.iter().map(|(first, _)| first.as_str());
+        let firsts = origins.iter().map(|(first, _)| first.as_str());
         let parts = firsts.chain([one.as_str()]).filter(|part| !part.is_empty());
         return parts.collect::<Vec<_>>().join(" · ");
     }
-    documents.iter().map(|(first, document)| about(document, first)).collect::<Vec<_>>().join(" — ")
+    origins.iter().map(|(first, origin)| about(origin, first)).collect::<Vec<_>>().join(" — ")
 }
 
 /// Settings, machine and version. `first` stands before: source and samples.
-pub(crate) fn about(document: &Value, first: &str) -> String {
-    let Ok(about) = super::picture::read::<About>(document) else { return first.to_owned() };
+pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     let mut parts = vec![first.to_owned()];
-    parts.extend(about.settings());
-    let machine = &about.machine;
+    parts.extend(origin.settings());
+    let machine = &origin.head.machine;
     let name = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or("unnamed CPU");
     parts.push(format!("{name} ({})", machine.architecture));
     parts.extend(runs_it(machine.emulated_by.as_deref(), machine.hypervisor.as_deref(), machine.board.as_deref()));
     parts.push(format!("Linux {}", machine.kernel_release));
     parts.extend(machine.clock_source.as_ref().map(|source| format!("clock source {source}")));
-    parts.push(format!("hpt {}", about.hpt));
-    if about.interrupted {
+    parts.push(format!("hpt {}", origin.head.hpt));
+    if origin.interrupted {
         parts.push("ended early".to_owned());
     }
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
 }
 
-impl About {
+impl Origin<'_> {
     fn settings(&self) -> Option<String> {
-        let Some(thread) = &self.thread else {
+        let Some(thread) = self.thread else {
             return self.cpu.map(|cpu| format!("pinned to CPU {cpu}"));
         };
         let mut parts = Vec::new();
-        let of_rows = || -> Vec<u64> {
-            let rows = self.results.iter().flatten();
-            rows.filter_map(|row| row.get("cpu")?.as_u64()).collect()
-        };
-        match (of_rows().as_slice(), thread.cpus.as_slice()) {
+        match (self.cpus_of_rows.as_slice(), thread.cpus.as_slice()) {
             ([], [cpu]) => parts.push(format!("on CPU {cpu}")),
             ([cpu], _) => parts.push(format!("on CPU {cpu}")),
             ([], _) => {}
@@ -122,41 +186,64 @@ impl About {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use hpt_document::{Document, head::Head, thread::Thread};
 
-    use super::{about, about_all, says_where};
+    use super::{Origin, about, about_all};
+    use crate::golden;
+
+    fn head() -> Head {
+        let mut head = golden::head("bench");
+        head.hpt = "0.1.0".to_owned();
+        let machine = &mut head.machine;
+        (machine.architecture, machine.cpu) = ("x86-64".to_owned(), Some("AMD EPYC".to_owned()));
+        (machine.board, machine.hypervisor, machine.emulated_by) = (None, None, None);
+        (machine.kernel_release, machine.clock_source) = ("6.1.0".to_owned(), Some("tsc".to_owned()));
+        head
+    }
+
+    fn thread() -> Thread {
+        let Document::Sleep(document) = golden::empty("sleep") else { panic!("it is another one") };
+        Thread {
+            cpus: vec![1],
+            policy: Some("fifo".to_owned()),
+            priority: Some(80),
+            timer_slack_ns: Some(50_000),
+            locked_bytes: Some(0),
+            ..document.thread
+        }
+    }
 
     #[test]
     fn a_line_names_settings_machine_and_version() {
-        let machine = json!({"architecture": "x86-64", "cpu": "AMD EPYC", "board": null, "hypervisor": "TCGTCGTCGTCG", "emulated_by": "QEMU",
-            "kernel_release": "6.1.0", "clock_source": "tsc"});
-        let thread = json!({"cpus": [1], "policy": "fifo", "priority": 80, "nice": null, "timer_slack_ns": 50_000, "locked_bytes": 0});
-        let mut document = json!({"hpt": "0.1.0", "machine": machine, "thread": thread, "interrupted": true});
+        let (mut head, thread) = (head(), thread());
+        let line =
+            |head: &Head, first: &str| about(&Origin { thread: Some(&thread), ..Origin::of(head, None, true) }, first);
+        (head.machine.hypervisor, head.machine.emulated_by) =
+            (Some("TCGTCGTCGTCG".to_owned()), Some("QEMU".to_owned()));
         assert_eq!(
-            about(&document, "timed by tsc"),
+            line(&head, "timed by tsc"),
             "timed by tsc · on CPU 1, class fifo, priority 80, timer slack 50 µs · AMD EPYC (x86-64) · emulated by QEMU · \
              Linux 6.1.0 · clock source tsc · hpt 0.1.0 · ended early"
         );
-        (document["machine"]["hypervisor"], document["machine"]["emulated_by"]) = (json!("KVMKVMKVM"), json!(null));
-        assert!(
-            about(&document, "").starts_with("on CPU 1")
-                && about(&document, "").contains("virtual machine under KVM ·")
-        );
-        document["machine"]["hypervisor"] = json!(null);
-        document["machine"]["board"] = json!("linux,dummy-virt");
-        assert!(about(&document, "").contains("· virtual or emulated ·"), "{}", about(&document, ""));
-        assert!(says_where(&document).is_ok() && says_where(&json!({"hpt": "0.1.0"})).is_err());
+        (head.machine.hypervisor, head.machine.emulated_by) = (Some("KVMKVMKVM".to_owned()), None);
+        let by_kvm = line(&head, "");
+        assert!(by_kvm.starts_with("on CPU 1") && by_kvm.contains("virtual machine under KVM ·"), "{by_kvm}");
+        (head.machine.hypervisor, head.machine.board) = (None, Some("linux,dummy-virt".to_owned()));
+        assert!(line(&head, "").contains("· virtual or emulated ·"), "{}", line(&head, ""));
     }
 
     #[test]
     fn two_machines_have_a_line_each_and_one_machine_has_one() {
         let on = |kernel: &str| {
-            let machine = json!({"architecture": "x86-64", "cpu": "AMD EPYC", "board": null, "hypervisor": null,
-                "kernel_release": kernel, "clock_source": "tsc"});
-            json!({"hpt": "0.1.0", "machine": machine, "cpu": 1})
+            let mut head = head();
+            kernel.clone_into(&mut head.machine.kernel_release);
+            head
         };
         let (old, new) = (on("6.1"), on("6.12"));
-        let line = |one, other| about_all(&[("A".to_owned(), one), ("B".to_owned(), other)]);
+        let line = |one, other| {
+            let origin = |head| Origin::of(head, Some(1), false);
+            about_all(&[("A".to_owned(), origin(one)), ("B".to_owned(), origin(other))])
+        };
         let rest = |kernel: &str| {
             format!("pinned to CPU 1 · AMD EPYC (x86-64) · Linux {kernel} · clock source tsc · hpt 0.1.0")
         };

@@ -1,50 +1,29 @@
 //! What a read of each source costs, as bars, beside the bare instruction.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::bench::{BenchDocument, BenchRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, read},
+    picture::{Figures, Picture, Unreadable, count},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
 };
 
-#[derive(Debug, Deserialize)]
-struct Bench {
-    stopwatch: String,
-    results: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    read_path: String,
-    calls: u64,
-    per_call_ns: Option<f64>,
-    single_samples: Option<u64>,
-    single_p50_ns: Option<f64>,
-    single_p99_ns: Option<f64>,
-    single_p999_ns: Option<f64>,
-    single_max_ns: Option<f64>,
-}
-
-pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
-    let bench: Bench = read(document)?;
-    let cost = |row: &Row| row.per_call_ns.filter(|ns| *ns > 0.0);
-    let mut rows: Vec<&Row> = bench.results.iter().filter(|row| cost(row).is_some()).collect();
+pub(crate) fn cost(bench: &BenchDocument) -> Result<Picture, Unreadable> {
+    let cost = |row: &BenchRow| row.repeated.per_call_ns.filter(|ns| *ns > 0.0);
+    let mut rows: Vec<&BenchRow> = bench.results.iter().filter(|row| cost(row).is_some()).collect();
     rows.sort_by(|one, other| cost(one).unwrap_or(0.0).total_cmp(&cost(other).unwrap_or(0.0)));
     let Some(cheapest) = rows.first() else { return Err(Unreadable::Nothing) };
     // A register is read by one instruction: nothing that goes on from there can cost less.
     let limit = rows.iter().find(|row| row.read_path == "register").and_then(|row| Some((row.id.clone(), cost(row)?)));
     // What costs less and is fine all the same shows that the register's own run was disturbed: no limit is to be had of it.
-    let is_fine = |row: &Row| !row.id.ends_with("-coarse");
+    let is_fine = |row: &BenchRow| !row.id.ends_with("-coarse");
     let cheaper = limit.as_ref().and_then(|(id, ns)| {
         let row = rows.iter().find(|row| is_fine(row) && cost(row).is_some_and(|cost| cost < *ns))?;
         Some((id.clone(), *ns, *row))
     });
     let limit = limit.filter(|_| cheaper.is_none());
-    let name = |row: &Row| {
+    let name = |row: &BenchRow| {
         let by_call = ["monotonic", "perf-cycles"].contains(&row.id.as_str()) && row.read_path == "syscall";
         if by_call { format!("{} (syscall)", row.id) } else { row.id.clone() }
     };
@@ -84,20 +63,26 @@ pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
         rows: rows
             .iter()
             .map(|row| {
-                let singles = [row.single_p50_ns, row.single_p99_ns, row.single_p999_ns, row.single_max_ns];
+                let singles = [
+                    row.single.single_p50_ns,
+                    row.single.single_p99_ns,
+                    row.single.single_p999_ns,
+                    row.single.single_max_ns,
+                ];
                 let head = [
                     name(row),
                     row.read_path.clone(),
-                    count(row.calls),
+                    count(row.repeated.calls),
                     super::picture::time(cost(row)),
-                    row.single_samples.map_or("-".to_owned(), count),
+                    row.single.single_samples.map_or("-".to_owned(), count),
                 ];
                 head.into_iter().chain(singles.map(super::picture::time)).collect()
             })
             .collect(),
     };
-    let (fewest, most) =
-        rows.iter().fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.calls), most.max(row.calls)));
+    let (fewest, most) = rows
+        .iter()
+        .fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.repeated.calls), most.max(row.repeated.calls)));
     let calls = if fewest == most { count(most) } else { format!("{} to {}", count(fewest), count(most)) };
     let first = format!("{calls} reads in a row by monotonic-raw, single reads by {}", bench.stopwatch);
     Ok(Picture {
@@ -116,24 +101,54 @@ pub(super) fn cost(document: &Value) -> Result<Picture, Unreadable> {
             side_by_side: false,
         },
         figures,
-        provenance: about(document, &first),
+        provenance: about(&bench.into(), &first),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use hpt_document::{
+        Document,
+        bench::{BenchDocument, BenchRow},
+        read_cost::{RepeatedReads, SingleReads},
+    };
 
     use super::cost;
-    use crate::output::chart::svg::Mark;
+    use crate::{golden, output::chart::svg::Mark};
 
-    fn bench(register_ns: f64) -> Value {
-        let row = |id: &str, read_path: &str, ns: f64| {
-            json!({"id": id, "read_path": read_path, "calls": 9, "per_call_ns": ns,
-            "single_samples": null, "single_p50_ns": null, "single_p99_ns": null, "single_p999_ns": null, "single_max_ns": null})
+    fn bench(register_ns: f64) -> BenchDocument {
+        let row = |id: &str, read_path: &str, ns: f64| BenchRow {
+            id: id.to_owned(),
+            read_path: read_path.to_owned(),
+            repeated: RepeatedReads {
+                calls: 9,
+                complete: true,
+                total_s: 0.0,
+                user_s: 0.0,
+                system_s: 0.0,
+                per_call_ns: Some(ns),
+            },
+            cycles_per_call: None,
+            ratio_to_cheapest: None,
+            ratio_to_monotonic: None,
+            single: SingleReads {
+                single_samples: None,
+                single_p50_ns: None,
+                single_p99_ns: None,
+                single_p999_ns: None,
+                single_max_ns: None,
+            },
+            empty_p50_ns: None,
+            resolution_ns: None,
+            granularity_ns: None,
         };
-        json!({"stopwatch": "tsc", "results": [row("tsc", "register", register_ns), row("monotonic", "vdso", 30.0),
-            row("monotonic-coarse", "vdso", 5.0)]})
+        let Document::Bench(mut bench) = golden::empty("bench") else { panic!("it is another one") };
+        bench.results = vec![
+            row("tsc", "register", register_ns),
+            row("monotonic", "vdso", 30.0),
+            row("monotonic-coarse", "vdso", 5.0),
+        ];
+        bench
     }
 
     #[test]

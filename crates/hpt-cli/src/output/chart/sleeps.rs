@@ -1,44 +1,22 @@
 //! How late sleeps return against the CPU time that they take: the nearer to the lower left, the better.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, read},
+    picture::{Figures, Picture, Unreadable, count},
     provenance::about,
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
 };
-
-#[derive(Debug, Deserialize)]
-struct Sleeps {
-    source: String,
-    results: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    duration_ns: u64,
-    method: String,
-    samples: u64,
-    early: u64,
-    mean_ns: Option<f64>,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    p999_ns: Option<f64>,
-    max_ns: Option<f64>,
-    cpu_share: Option<f64>,
-}
 
 /// What takes no measurable CPU time stands here.
 const LEAST_SHARE: f64 = 1e-3;
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
-pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
-    let read: Sleeps = read(document)?;
-    let drawn = |row: &&Row| row.p50_ns.is_some() && row.cpu_share.is_some();
+pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
+    let drawn = |row: &&SleepRow| row.p50_ns.is_some() && row.cpu_share.is_some();
     let (mut lengths, mut methods) = (Vec::new(), Vec::new());
-    for row in read.results.iter().filter(drawn) {
+    for row in document.results.iter().filter(drawn) {
         if !lengths.contains(&row.duration_ns) {
             lengths.push(row.duration_ns);
         }
@@ -49,10 +27,10 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
     if lengths.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let share = |row: &Row| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
+    let share = |row: &SleepRow| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
     let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
     // The same scales in all panels, so that they can be compared.
-    let all = || read.results.iter().filter(drawn);
+    let all = || document.results.iter().filter(drawn);
     let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
         format!("{} %", (share * 1e5).round() / 1e3)
     });
@@ -84,7 +62,7 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
         }
     });
     let panels = panels.collect();
-    let figures = read.results.iter().map(|row| {
+    let figures = document.results.iter().map(|row| {
         let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
         let share = row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
@@ -96,7 +74,8 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
     } else {
         String::new()
     };
-    let of_longest = |method: &str| read.results.iter().find(|row| row.duration_ns == longest && row.method == method);
+    let of_longest =
+        |method: &str| document.results.iter().find(|row| row.duration_ns == longest && row.method == method);
     let says = match (of_longest("std"), of_longest("hpt")) {
         (Some(std), Some(hpt)) => format!(
             "Of {}, the standard library's sleeps end {} late (p50), hpt's {}, for {:.1} % and {:.1} % of a CPU.",
@@ -108,7 +87,7 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
         ),
         _ => "The nearer to the lower left, the better.".to_owned(),
     };
-    let samples = read.results.iter().map(|row| row.samples).max().unwrap_or(0);
+    let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
     Ok(Picture {
         name: "sleeps".to_owned(),
         title: "How late sleeps return, against the CPU time they take".to_owned(),
@@ -120,6 +99,9 @@ pub(super) fn sleeps(document: &Value) -> Result<Picture, Unreadable> {
                 .to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(document, &format!("{} of each, in turn, timed by {}", count(samples), read.source)),
+        provenance: about(
+            &document.into(),
+            &format!("{} of each, in turn, timed by {}", count(samples), document.source),
+        ),
     })
 }

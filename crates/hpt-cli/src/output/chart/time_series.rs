@@ -1,39 +1,24 @@
 //! How late a thread was in the course of a run: the worst of each stretch of time.
 
-use serde::Deserialize;
-use serde_json::Value;
+use hpt_document::wake_latency::{LatencyStretch, WakeLatencyDocument};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, read},
+    picture::{Figures, Picture, Unreadable, count},
     provenance::about_all,
     svg::{Chart, Mark, Panel, Series},
 };
 
-#[derive(Debug, Deserialize)]
-struct Document {
-    source: String,
-    results: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    cpu: Option<usize>,
-    course: Vec<(u64, u64, f64, u64)>,
-    course_every_ns: u64,
-}
-
 /// Of one document or several, each with a name.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
-pub(crate) fn course(documents: &[(&str, &Value)]) -> Result<Picture, Unreadable> {
+pub(crate) fn course(documents: &[(&str, &WakeLatencyDocument)]) -> Result<Picture, Unreadable> {
     const MOST_CURVES: usize = 6;
     let (mut curves, mut rows, mut provenances) = (Vec::new(), Vec::new(), Vec::new());
     let mut every = 0;
     for (label, document) in documents {
-        let read: Document = read(document)?;
-        let several = read.results.len() > 1;
-        for row in &read.results {
-            let Some(worst) = row.course.iter().max_by_key(|window| window.3) else { continue };
+        let several = document.results.len() > 1;
+        for row in &document.results {
+            let Some(worst) = row.course.iter().max_by_key(|LatencyStretch(.., max_ns)| *max_ns) else { continue };
             every = every.max(row.course_every_ns);
             let cpu = row.cpu.filter(|_| several || label.is_empty()).map(|cpu| format!("CPU {cpu}"));
             let name = [Some((*label).to_owned()).filter(|label| !label.is_empty()), cpu];
@@ -52,7 +37,7 @@ pub(crate) fn course(documents: &[(&str, &Value)]) -> Result<Picture, Unreadable
             }
         }
         let colon = if label.is_empty() { "" } else { ": " };
-        provenances.push((format!("{label}{colon}timed by {}", read.source), *document));
+        provenances.push((format!("{label}{colon}timed by {}", document.measuring.source), (*document).into()));
     }
     if curves.is_empty() {
         return Err(Unreadable::Nothing);

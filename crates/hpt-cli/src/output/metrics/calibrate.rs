@@ -1,41 +1,43 @@
 //! The metrics of `hpt calibrate`: how fast each source ticks, and within what bound.
 
-use serde_json::Value;
+use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
 
-use super::gauge::{Gauge, of_rows, ratio, rows, yes};
+use super::gauge::{Gauge, Labels, of_rows, ratio, text, yes};
 
-const SOURCE: [(&str, &str); 2] = [("source", "source"), ("reference", "reference")];
+fn source(row: &CalibrationRow) -> Labels {
+    vec![("source", row.source.clone()), ("reference", text(row.reference.as_ref()))]
+}
 
-pub(super) fn gauges(document: &Value) -> Vec<Gauge> {
-    let rows = rows(document, "calibrations");
+pub(super) fn gauges(document: &CalibrateDocument) -> Vec<Gauge> {
+    let rows = &document.calibrations;
     vec![
         of_rows(
             rows,
-            &SOURCE,
+            source,
             ("hpt_calibration_succeeded", "", "Whether the source could be calibrated: 1 yes, 0 no"),
-            |row| yes(&row["calibrated"]),
+            |row| Some(yes(row.calibrated)),
         ),
         of_rows(
             rows,
-            &SOURCE,
+            source,
             ("hpt_calibration_frequency", "hertz", "How fast the source ticks beside the reference"),
-            |row| row["frequency_hz"].as_f64(),
+            |row| row.frequency_hz,
         ),
         of_rows(
             rows,
-            &SOURCE,
+            source,
             (
                 "hpt_calibration_bound",
                 "ratio",
                 "How far the frequency may be off at most, as a part of it; no sample where there is no bound",
             ),
-            |row| ratio(&row["bound_ppm"]),
+            |row| row.bound_ppm.map(ratio),
         ),
         of_rows(
             rows,
-            &SOURCE,
+            source,
             ("hpt_calibration_error", "ratio", "How far the frequency is from the stated one, as a part of that"),
-            |row| ratio(&row["error_ppm"]),
+            |row| row.error_ppm.map(ratio),
         ),
     ]
 }

@@ -1,7 +1,5 @@
-//! Gauges, and how they are made from the JSON of a document.
+//! Gauges, and how they are made from the rows of a document.
 //! Knows no kind of document.
-
-use serde_json::Value;
 
 /// A gauge with all its samples. What is counted is counted within one run, and so is a gauge too.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,47 +14,46 @@ pub(crate) struct Gauge {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
-    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) labels: Labels,
     pub(crate) value: f64,
 }
 
-/// One gauge of a list of rows, with these keys of a row as labels. Rows that have no such figure have no sample.
-pub(super) fn of_rows<'a>(
-    rows: impl IntoIterator<Item = &'a Value>,
-    labels: &[(&'static str, &str)],
+/// Names of labels, and their values.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// One gauge of a list of rows, with the labels of each. Rows that have no such figure have no sample.
+pub(super) fn of_rows<'a, T: 'a>(
+    rows: impl IntoIterator<Item = &'a T>,
+    labels: fn(&T) -> Labels,
     (name, unit, help): (&'static str, &'static str, &'static str),
-    figure: impl Fn(&Value) -> Option<f64>,
+    figure: impl Fn(&T) -> Option<f64>,
 ) -> Gauge {
-    let sample = |row: &Value| {
-        let labels = labels.iter().map(|&(label, key)| (label, text(&row[key]))).collect();
-        Some(Sample { labels, value: figure(row)? })
-    };
+    let sample = |row: &T| Some(Sample { labels: labels(row), value: figure(row)? });
     Gauge { name, unit, help, samples: rows.into_iter().filter_map(sample).collect() }
 }
 
-/// One gauge of the parts of distributions, in seconds: for each row what these parts of its samples did not exceed, by their keys.
-pub(super) fn of_parts(
-    rows: &[Value],
-    labels: &[(&'static str, &str)],
-    parts: &[(&str, &str)],
+/// A quantile as a label, and its figure in nanoseconds.
+pub(super) type Part<T> = (&'static str, fn(&T) -> Option<u64>);
+
+/// One gauge of the quantiles of distributions, in seconds.
+pub(super) fn of_parts<'a, T: 'a>(
+    rows: impl IntoIterator<Item = &'a T>,
+    labels: fn(&T) -> Labels,
+    parts: &[Part<T>],
     (name, help): (&'static str, &'static str),
 ) -> Gauge {
-    let samples = rows.iter().flat_map(|row| {
-        parts.iter().filter_map(|&(part, key)| {
-            let of_row = labels.iter().map(|&(label, key)| (label, text(&row[key])));
-            Some(Sample { labels: of_row.chain([("part", part.to_owned())]).collect(), value: seconds(&row[key])? })
+    let samples = rows.into_iter().flat_map(|row| {
+        parts.iter().filter_map(move |(part, figure)| {
+            let labels = labels(row).into_iter().chain([("part", (*part).to_owned())]);
+            Some(Sample { labels: labels.collect(), value: seconds(whole(figure(row)?)) })
         })
     });
     Gauge { name, unit: "seconds", help, samples: samples.collect() }
 }
 
-/// A thread that stayed nowhere has no CPU, and a label is not empty.
-pub(super) fn name_any_cpu(gauges: &mut [Gauge]) {
-    for (label, value) in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples).flat_map(|sample| &mut sample.labels) {
-        if *label == "cpu" && value.is_empty() {
-            "any".clone_into(value);
-        }
-    }
+/// The label of a CPU. A thread that stayed nowhere has none, and a label is not empty.
+pub(super) fn cpu_label(cpu: Option<usize>) -> (&'static str, String) {
+    ("cpu", cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()))
 }
 
 /// One figure of the whole document.
@@ -65,43 +62,40 @@ pub(super) fn single((name, unit, help): (&'static str, &'static str, &'static s
     Gauge { name, unit, help, samples }
 }
 
-pub(super) fn rows<'a>(document: &'a Value, key: &str) -> &'a [Value] {
-    document[key].as_array().map(Vec::as_slice).unwrap_or_default()
+/// A label that may be missing.
+pub(super) fn text(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_default()
 }
 
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+/// A count as a sample has it.
+#[expect(clippy::cast_precision_loss, reason = "samples are floating-point numbers")]
+pub(super) fn whole(count: u64) -> f64 {
+    count as f64
 }
 
 /// Nanoseconds as seconds.
-pub(super) fn seconds(ns: &Value) -> Option<f64> {
-    ns.as_f64().map(|ns| ns / 1e9)
+pub(super) fn seconds(ns: f64) -> f64 {
+    ns / 1e9
 }
 
 /// Parts per million as a ratio.
-pub(super) fn ratio(ppm: &Value) -> Option<f64> {
-    ppm.as_f64().map(|ppm| ppm / 1e6)
+pub(super) fn ratio(ppm: f64) -> f64 {
+    ppm / 1e6
 }
 
 /// Yes as 1, no as 0.
-pub(super) fn yes(value: &Value) -> Option<f64> {
-    value.as_bool().map(|is| f64::from(u8::from(is)))
+pub(super) fn yes(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::of_rows;
 
     #[test]
     fn what_was_not_measured_has_no_sample() {
-        let rows = [json!({ "id": "a", "n": 1.5 }), json!({ "id": "b", "n": null }), json!({ "id": 3 })];
-        let gauge = of_rows(&rows, &[("source", "id")], ("hpt_n", "", "n"), |row| row["n"].as_f64());
+        let rows = [("a", Some(1.5)), ("b", None)];
+        let gauge = of_rows(&rows, |row| vec![("source", row.0.to_owned())], ("hpt_n", "", "n"), |row| row.1);
         assert_eq!(gauge.samples.len(), 1);
         assert_eq!((gauge.samples[0].labels[0].1.as_str(), gauge.samples[0].value), ("a", 1.5));
     }

@@ -1,67 +1,77 @@
 //! A document's figures as metrics: names, units, labels and help, one kind of document per file. They are documented in docs/metrics.md, and are as stable as the
-//! schemas. Made of the document's JSON alone, so that no figure is there twice.
+//! schemas. Made of the document alone, so that no figure is there twice.
 
 mod calibrate;
 mod doctor;
-pub(super) mod gauge;
-mod gpio;
+pub(crate) mod gauge;
+pub(crate) mod gpio;
 mod probe;
-mod stall;
-mod timer_poll;
+pub(crate) mod stall;
+pub(crate) mod timer_poll;
 mod watch;
 
-use serde_json::Value;
+use hpt_document::{Document, head::Head};
 
-use self::gauge::{Gauge, Sample, text};
-
-/// The figures of one kind of document.
-type Figures = fn(&Value) -> Vec<Gauge>;
+use self::{
+    gauge::{Gauge, Sample, text},
+    stall::StallFigures,
+};
 
 /// The kinds of documents that have metrics.
-const KINDS: [(&str, Figures); 8] = [
-    ("probe", probe::gauges),
-    ("calibrate", calibrate::gauges),
-    ("doctor", doctor::gauges),
-    ("latency-timer", timer_poll::gauges),
-    ("latency-poll", timer_poll::gauges),
-    ("latency-stall", stall::gauges),
-    ("latency-gpio", gpio::gauges),
-    ("watch-summary", watch::gauges),
-];
-
-/// The figures of that kind; `None` of one that has none.
-fn figures(kind: &str) -> Option<Figures> {
-    KINDS.iter().find(|(name, _)| *name == kind).map(|&(_, figures)| figures)
-}
+const KINDS: [&str; 8] =
+    ["probe", "calibrate", "doctor", "latency-timer", "latency-poll", "latency-stall", "latency-gpio", "watch-summary"];
 
 /// Whether documents of that kind have metrics.
 pub(super) fn are_of(kind: &str) -> bool {
-    figures(kind).is_some()
+    KINDS.contains(&kind)
 }
 
 /// The metrics of a document; `None` of a kind that has none.
-pub(super) fn of(document: &Value) -> Option<Vec<Gauge>> {
-    let figures = figures(document.get("kind")?.as_str()?)?;
-    let mut gauges = figures(document);
-    gauges.insert(0, machine(document));
+pub(super) fn of(document: &Document) -> Option<Vec<Gauge>> {
+    let (head, gauges) = figures(document)?;
+    Some(complete(head, gauges))
+}
+
+/// The gauges of a document's figures, and of what machine they are.
+fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
+    Some(match document {
+        Document::Probe(document) => (&document.head, probe::gauges(document)),
+        Document::Calibrate(document) => (&document.head, calibrate::gauges(document)),
+        Document::Doctor(document) => (&document.head, doctor::gauges(document)),
+        Document::WakeLatency(document) => (&document.head, timer_poll::gauges(document.by, &document.results)),
+        Document::Stall(document) => {
+            let rows: Vec<StallFigures> = document.results.iter().map(StallFigures::from).collect();
+            (&document.head, stall::gauges(&rows, &document.causes))
+        }
+        Document::GpioLatency(document) => {
+            let lines = (&document.out, &document.r#in);
+            (&document.head, gpio::gauges(lines, &document.results, Some(document.lost)))
+        }
+        Document::WatchSummary(document) => (&document.head, watch::gauges(document)),
+        _ => return None,
+    })
+}
+
+/// All metrics of a document with these figures: first the machine, and of the others those that have samples.
+pub(crate) fn complete(head: &Head, mut gauges: Vec<Gauge>) -> Vec<Gauge> {
+    gauges.insert(0, machine(head));
     gauges.retain(|gauge| !gauge.samples.is_empty());
-    Some(gauges)
+    gauges
 }
 
 /// What the figures were taken on.
-fn machine(document: &Value) -> Gauge {
-    let machine = &document["machine"];
-    let labels = [
+fn machine(head: &Head) -> Gauge {
+    let machine = &head.machine;
+    let labels = vec![
         // Files of several commands stand side by side in a collector's folder: none has a sample of another's.
-        ("document", &document["kind"]),
-        ("version", &document["hpt"]),
-        ("architecture", &machine["architecture"]),
-        ("cpu", &machine["cpu"]),
-        ("board", &machine["board"]),
-        ("hypervisor", &machine["hypervisor"]),
-        ("kernel_release", &machine["kernel_release"]),
+        ("document", head.kind.clone()),
+        ("version", head.hpt.clone()),
+        ("architecture", machine.architecture.clone()),
+        ("cpu", text(machine.cpu.as_ref())),
+        ("board", text(machine.board.as_ref())),
+        ("hypervisor", text(machine.hypervisor.as_ref())),
+        ("kernel_release", machine.kernel_release.clone()),
     ];
-    let labels = labels.map(|(label, value)| (label, text(value))).to_vec();
     Gauge {
         name: "hpt_machine_info",
         unit: "",
@@ -74,18 +84,20 @@ fn machine(document: &Value) -> Gauge {
 mod tests {
     use std::{fs, path::Path};
 
-    use serde_json::{Value, json};
+    use hpt_document::{Document, capture::CaptureDocument};
 
-    use super::{KINDS, are_of, machine, of};
+    use super::{KINDS, are_of, figures, machine, of};
 
     /// Names, units and help are a promise: docs/metrics.md has all of them, and no others.
     #[test]
     fn every_metric_is_documented_in_its_own_words() {
-        let nothing = Value::Null;
         // Timer and poll have the same ones.
-        let once = KINDS.iter().filter(|(kind, _)| *kind != "latency-poll");
-        let all = once.flat_map(|(_, figures)| figures(&nothing));
-        let all: Vec<_> = [machine(&nothing)].into_iter().chain(all).collect();
+        let once = KINDS.iter().filter(|kind| **kind != "latency-poll");
+        let mut all = vec![machine(&crate::golden::head("probe"))];
+        for document in once.map(|kind| crate::golden::empty(kind)) {
+            let (_, gauges) = figures(&document).expect("it is listed");
+            all.extend(gauges);
+        }
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
         let page = fs::read_to_string(page).expect("docs/metrics.md");
         let documented: Vec<_> = page.lines().filter(|line| line.starts_with("| `hpt_")).collect();
@@ -100,8 +112,9 @@ mod tests {
 
     #[test]
     fn a_document_without_figures_for_a_fleet_has_no_metrics() {
-        assert_eq!(of(&json!({ "kind": "restore" })), None);
+        let document =
+            CaptureDocument { schema: 1, kind: "capture".to_owned(), file: String::new(), files: Vec::new() };
+        assert_eq!(of(&Document::from(document)), None);
         assert!(!are_of("restore") && are_of("latency-gpio"));
-        assert_eq!(of(&json!({})), None);
     }
 }

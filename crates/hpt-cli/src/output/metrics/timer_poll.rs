@@ -1,49 +1,62 @@
 //! The metrics of `hpt latency timer` and `hpt latency poll`: how late a thread knew.
 
-use serde_json::Value;
+use hpt_document::{
+    latency::LatencyFigures,
+    wake_latency::{WaitMethod, WakeLatencyRow},
+};
 
-use super::gauge::{Gauge, name_any_cpu, of_parts, of_rows, rows, seconds, text};
+use super::gauge::{Gauge, Labels, cpu_label, of_parts, of_rows, seconds, whole};
 
-const CPU: [(&str, &str); 1] = [("cpu", "cpu")];
-/// The parts of a distribution, and their keys.
-pub(super) const PARTS: [(&str, &str); 6] = [
-    ("0.5", "p50_ns"),
-    ("0.99", "p99_ns"),
-    ("0.999", "p999_ns"),
-    ("0.9999", "p9999_ns"),
-    ("0.99999", "p99999_ns"),
-    ("1", "max_ns"),
-];
+/// The quantiles of a distribution that a function finds in a row.
+macro_rules! parts {
+    ($figures:path) => {
+        [
+            ("0.5", |row| Some($figures(row).p50_ns)),
+            ("0.99", |row| $figures(row).p99_ns),
+            ("0.999", |row| $figures(row).p999_ns),
+            ("0.9999", |row| $figures(row).p9999_ns),
+            ("0.99999", |row| $figures(row).p99999_ns),
+            ("1", |row| Some($figures(row).max_ns)),
+        ]
+    };
+}
+pub(super) use parts;
 
-pub(super) fn gauges(document: &Value) -> Vec<Gauge> {
-    let rows = rows(document, "results");
+fn cpu(row: &WakeLatencyRow) -> Labels {
+    vec![cpu_label(row.cpu)]
+}
+
+fn figures(row: &WakeLatencyRow) -> &LatencyFigures {
+    &row.figures
+}
+
+pub(crate) fn gauges(by: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Gauge> {
     let mut gauges = vec![
         of_parts(
             rows,
-            &CPU,
-            &PARTS,
+            cpu,
+            &parts!(figures),
             (
                 "hpt_wakeup_latency",
                 "How late the thread was: what this part of the wake-ups did not exceed, and of 1 the latest",
             ),
         ),
-        of_rows(rows, &CPU, ("hpt_wakeup_latency_mean", "seconds", "How late the thread was on average"), |row| {
-            seconds(&row["mean_ns"])
+        of_rows(rows, cpu, ("hpt_wakeup_latency_mean", "seconds", "How late the thread was on average"), |row| {
+            Some(seconds(row.figures.mean_ns))
         }),
-        of_rows(rows, &CPU, ("hpt_wakeup_samples", "", "How many wake-ups the other figures are of"), |row| {
-            row["samples"].as_f64()
+        of_rows(rows, cpu, ("hpt_wakeup_samples", "", "How many wake-ups the other figures are of"), |row| {
+            Some(whole(row.figures.samples))
         }),
         of_rows(
             rows,
-            &CPU,
+            cpu,
             ("hpt_wakeup_missed", "", "How many deadlines had passed before they were waited for"),
-            |row| row["missed"].as_f64(),
+            |row| Some(whole(row.figures.missed)),
         ),
     ];
-    name_any_cpu(&mut gauges);
     // How it waited tells runs apart.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
-        sample.labels.insert(0, ("by", text(&document["by"])));
+        sample.labels.insert(0, ("by", by.name().to_owned()));
     }
     gauges
 }

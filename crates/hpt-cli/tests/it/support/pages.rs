@@ -83,6 +83,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "CONTRIBUTING.md",
         "crates/hpt-cli/README.md",
         "crates/hpt-core/README.md",
+        "crates/hpt-document/README.md",
         "boards/README.md",
         "dist/README.md",
         "kmod/README.md",

@@ -39,6 +39,11 @@ impl Figure {
         }
     }
 
+    /// The one of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|figure| figure.name() == name)
+    }
+
     pub(super) fn of(self, crossing: &Crossing) -> Option<u64> {
         match self {
             Self::SetToEdge => crossing.set_to_edge_ns(),

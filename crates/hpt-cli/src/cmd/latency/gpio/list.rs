@@ -4,52 +4,26 @@
 use std::path::PathBuf;
 
 use hpt_core::gpio::{Chip, LineState, chips};
-use serde::Serialize;
+use hpt_document::gpio_line::{GpioChip, GpioListDocument, GpioListedLine};
 
-use super::line::LineRow;
+use super::line::line_of;
 use crate::{
     context::Context,
-    document_head::Head,
+    document_head::{head_of, machine_line},
     exit::causes,
     output::{Align, Answer, Block, Cell, Column, Document, Table, Tone, remarks},
 };
 
 pub(super) const LIST: &str = "latency-gpio-list";
 
-/// A chip, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct ListedChip {
-    path: PathBuf,
-    chip: Option<String>,
-    label: Option<String>,
-    lines: Option<u32>,
-    reason: Option<String>,
-}
-
-/// A line of it, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct ListedLine {
-    #[serde(flatten)]
-    place: LineRow,
-    direction: &'static str,
-    used: bool,
-    consumer: Option<String>,
-    active_low: bool,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ListData {
-    #[serde(flatten)]
-    head: Head,
-    chips: Vec<ListedChip>,
-    lines: Vec<ListedLine>,
-    notes: Vec<String>,
-}
-
 /// The chips and their lines; or the one that is asked for.
 pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
-    let mut data =
-        ListData { head: Head::of(LIST, &context.host), chips: Vec::new(), lines: Vec::new(), notes: context.notes() };
+    let mut data = GpioListDocument {
+        head: head_of(LIST, &context.host),
+        chips: Vec::new(),
+        lines: Vec::new(),
+        notes: context.notes(),
+    };
     let paths = match wanted {
         Some(path) if path.starts_with('/') => Ok(vec![PathBuf::from(path)]),
         Some(_) | None => chips(),
@@ -66,9 +40,9 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
                 }
                 match opened.and_then(|chip| chip.all_lines().map(|lines| (chip, lines))) {
                     Ok((chip, lines)) => {
-                        data.lines.extend(lines.iter().map(|line| ListedLine::of(&chip, line)));
-                        data.chips.push(ListedChip {
-                            path,
+                        data.lines.extend(lines.iter().map(|line| listed(&chip, line)));
+                        data.chips.push(GpioChip {
+                            path: path.to_string_lossy().into_owned(),
                             chip: Some(chip.name().to_owned()),
                             label: Some(chip.label().to_owned()),
                             lines: Some(chip.lines()),
@@ -77,7 +51,8 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
                     }
                     Err(reason) => {
                         let reason = Some(causes(&reason));
-                        data.chips.push(ListedChip { path, chip: None, label: None, lines: None, reason });
+                        let path = path.to_string_lossy().into_owned();
+                        data.chips.push(GpioChip { path, chip: None, label: None, lines: None, reason });
                     }
                 }
             }
@@ -95,25 +70,23 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         answer = Answer::No;
     }
     let blocks = list_page(&data);
-    Document { answer, ..Document::new(&data, "lines", blocks) }
+    Document { answer, ..Document::new(data, "lines", blocks) }
 }
 
-impl ListedLine {
-    pub(super) fn of(chip: &Chip, line: &LineState) -> Self {
-        Self {
-            place: LineRow::of(chip, line),
-            direction: line.direction.name(),
-            used: line.is_used,
-            consumer: line.consumer.clone(),
-            active_low: line.is_active_low,
-        }
+fn listed(chip: &Chip, line: &LineState) -> GpioListedLine {
+    GpioListedLine {
+        place: line_of(chip, line),
+        direction: line.direction.name().to_owned(),
+        used: line.is_used,
+        consumer: line.consumer.clone(),
+        active_low: line.is_active_low,
     }
 }
 
-pub(super) fn list_page(data: &ListData) -> Vec<Block> {
+pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
     let mut blocks = Vec::new();
     for chip in &data.chips {
-        let path = chip.path.display();
+        let path = &chip.path;
         if let Some(reason) = &chip.reason {
             blocks.push(Block::Text(format!("{path}: {reason}")));
             continue;
@@ -128,8 +101,7 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
         ];
         let of_chip = data.lines.iter().filter(|line| Some(&line.place.chip) == chip.chip.as_ref());
         let rows = of_chip.map(|line| {
-            let now =
-                if line.active_low { format!("{}, active low", line.direction) } else { line.direction.to_owned() };
+            let now = if line.active_low { format!("{}, active low", line.direction) } else { line.direction.clone() };
             let user = match (&line.consumer, line.used) {
                 (Some(consumer), _) => Cell(consumer.clone(), Tone::Bad),
                 (None, true) => Cell("the kernel".to_owned(), Tone::Bad),
@@ -145,37 +117,39 @@ pub(super) fn list_page(data: &ListData) -> Vec<Block> {
     } else {
         "A line that nobody uses can be driven, or listened to if its chip gives interrupts for it. "
     };
-    blocks.push(Block::Text(format!("{hint}{}", data.head.machine.line())));
+    blocks.push(Block::Text(format!("{hint}{}", machine_line(&data.head.machine))));
     blocks.extend(remarks(false, &data.notes));
     blocks
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ListData, ListedChip, ListedLine, list_page};
+    use hpt_document::gpio_line::{GpioChip, GpioListDocument, GpioListedLine};
+
+    use super::list_page;
     use crate::{cmd::latency::gpio::line::tests::place, golden, output::Document};
 
     #[test]
     fn a_list_is_printed_to_the_letter() {
-        let line = |line: u32, used: bool, consumer: Option<&str>| ListedLine {
+        let line = |line: u32, used: bool, consumer: Option<&str>| GpioListedLine {
             place: place(line),
-            direction: if line == 2 { "output" } else { "input" },
+            direction: if line == 2 { "output" } else { "input" }.to_owned(),
             used,
             consumer: consumer.map(str::to_owned),
             active_low: line == 2,
         };
-        let data = ListData {
+        let data = GpioListDocument {
             head: golden::head("latency-gpio-list"),
             chips: vec![
-                ListedChip {
-                    path: "/dev/gpiochip0".into(),
+                GpioChip {
+                    path: "/dev/gpiochip0".to_owned(),
                     chip: Some("gpiochip0".to_owned()),
                     label: Some("pinctrl-bcm2835".to_owned()),
                     lines: Some(3),
                     reason: None,
                 },
-                ListedChip {
-                    path: "/dev/gpiochip1".into(),
+                GpioChip {
+                    path: "/dev/gpiochip1".to_owned(),
                     chip: None,
                     label: None,
                     lines: None,
@@ -185,6 +159,7 @@ mod tests {
             lines: vec![line(0, false, None), line(1, true, None), line(2, true, Some("led0"))],
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("latency-gpio-list", &Document::new(&data, "lines", list_page(&data)));
+        let blocks = list_page(&data);
+        golden::assert("latency-gpio-list", &Document::new(data, "lines", blocks));
     }
 }

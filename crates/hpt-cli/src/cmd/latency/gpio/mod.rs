@@ -19,22 +19,26 @@ use hpt_core::{
     measure::{EdgeCounts, Heard, Listening, LoopBack, gpio_edges},
     realtime::{Conduct, PinWatch},
 };
-use serde_json::json;
+use hpt_document::{
+    away::Away,
+    gpio_latency::GpioLatencyDocument,
+    latency::{ClockReads, LatencyThread},
+};
 
 use self::{
     edge_figures::{EdgeFigures, EdgeSample, Figure},
-    line::LineRow,
+    line::{line_of, line_words},
     list::{LIST, list},
     page::{page, what_was_wrong},
-    rows::{GpioData, rows},
+    rows::rows,
 };
 use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
-    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, rounded, saturating_nanos},
+    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
     sampling::{
-        cpu_absences::{self, Away},
+        cpu_absences,
         cpu_options::NOTHING_LEFT,
         raw_samples::{Backlog, Raw},
         realtime_options::ThreadOptions,
@@ -143,15 +147,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let chip = arguments.chip.as_deref();
     let (out_chip, out) = out.clone().or_on(chip).find()?;
     let (in_chip, input) = input.clone().or_on(chip).find()?;
-    let (out_place, in_place) = (LineRow::of(&out_chip, &out), LineRow::of(&in_chip, &input));
+    let (out_place, in_place) = (line_of(&out_chip, &out), line_of(&in_chip, &input));
     if (&out_place.chip, out.offset) == (&in_place.chip, input.offset) {
-        return Err(GpioError::SameLine { line: out_place.words() }.into());
+        return Err(GpioError::SameLine { line: line_words(&out_place) }.into());
     }
     arguments.keeping.check()?;
     let raw = arguments.keeping.raw()?;
     let clock = PosixClock::open(&context.host, PosixId::Monotonic)
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
-    let source = clock.info().id.clone();
+    let source = clock.info().id.to_string();
     // Nothing is driven before somebody listens.
     let input = Input::request(&in_chip, input.offset, CONSUMER)?;
     let output = Output::request(&out_chip, out.offset, CONSUMER)?;
@@ -175,12 +179,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
         let (counts, answer) = measure(&mut wire, first_level, arguments, start, &run.shared, what);
-        let away = presence.as_ref().map_or_else(Vec::new, Away::all_of);
+        let away = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
         Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
     };
     let outcome = run.measure((arguments.extent, "edges", Attention::Constant), [work], || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
-        run.files.keep_metrics(&run.head, &json!({ "out": out_place, "in": in_place, "results": results }))?;
+        run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None))?;
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
     });
     let elapsed = start.elapsed();
@@ -207,36 +211,33 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
-    let data = GpioData {
+    let (time, end) = (run.time(elapsed), run.end(away));
+    let data = GpioLatencyDocument {
         head: run.head,
         out: out_place,
         r#in: in_place,
         listen: match arguments.listen {
             Listen::Poll => "poll",
             Listen::Spin => "spin",
-        },
+        }
+        .to_owned(),
         interval_ns: saturating_nanos(arguments.extent.interval),
         timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
-        thread: settings,
-        source,
-        look_ns,
-        step_ns,
-        began: run.files.began(),
-        elapsed_s: rounded(elapsed.as_secs_f64()),
+        measuring: LatencyThread { thread: settings.thread, source },
+        reads: ClockReads { look_ns, step_ns },
+        time,
         lost: counts.lost,
         strange: counts.strange,
         dropped: counts.dropped,
         elsewhen: counts.elsewhen,
-        figure: arguments.figure.name(),
-        broke_at_ns: run.shared.broke_at_ns(),
-        interrupted: context.interrupted(),
-        away,
+        figure: arguments.figure.name().to_owned(),
+        end,
         results,
         notes,
     };
     let blocks = page(&data, three.of(arguments.figure));
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 /// The thread that drives the one line and waits for the other.

@@ -4,16 +4,19 @@
 use std::time::Duration;
 
 use hpt_core::measure::{EdgeCounts, Lateness};
-
-use super::{
-    line::LineRow,
-    rows::{FigureRow, GpioData},
+use hpt_document::{
+    gpio_latency::{GpioLatencyDocument, GpioLatencyRow},
+    gpio_line::GpioLine,
 };
+
+use super::{edge_figures::Figure, line::line_words};
 use crate::{
+    document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{
         cpu_absences,
-        distribution::{Figures, bars},
+        distribution::{COLUMNS, bars, cells},
+        realtime_settings::words,
         result_files::ended_by,
     },
 };
@@ -21,7 +24,7 @@ use crate::{
 /// What is to be known of edges that were not as they should be, the worst first.
 pub(super) fn what_was_wrong(
     counts: &EdgeCounts,
-    (out, input): (&LineRow, &LineRow),
+    (out, input): (&GpioLine, &GpioLine),
     timeout: Duration,
     is_kept_away: bool,
 ) -> Vec<String> {
@@ -39,8 +42,8 @@ pub(super) fn what_was_wrong(
         };
         wrong.push(format!(
             "{which} at {} within {timeout:?} after {} was driven: is the one wired to the other?{why}",
-            input.words(),
-            out.words()
+            line_words(input),
+            line_words(out)
         ));
     }
     if counts.dropped > 0 {
@@ -50,7 +53,7 @@ pub(super) fn what_was_wrong(
         wrong.push(format!(
             "{} edges came at {} that were not made: the line rings, or somebody else drives it",
             counts.strange,
-            input.words()
+            line_words(input)
         ));
     }
     if counts.elsewhen > 0 {
@@ -63,24 +66,25 @@ pub(super) fn what_was_wrong(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         let nothing = format!(
             "Nothing was measured from {} to {}. {}. {}",
-            data.out.words(),
-            data.r#in.words(),
-            data.thread.words(data.cpu) + &cpu_absences::except(&data.away),
-            data.head.machine.line()
+            line_words(&data.out),
+            line_words(&data.r#in),
+            words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.away),
+            machine_line(&data.head.machine)
         );
-        return [Block::Text(nothing)].into_iter().chain(remarks(data.interrupted, &data.notes)).collect();
+        return [Block::Text(nothing)].into_iter().chain(remarks(data.end.interrupted, &data.notes)).collect();
     }
     let mut columns = vec![Column("figure", Align::Left)];
-    columns.extend(Figures::COLUMNS.map(|name| Column(name, Align::Right)));
-    let cells = |row: &FigureRow| [vec![Cell::plain(row.head)], row.figures.cells()].concat();
-    let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(cells).collect() })];
+    columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
+    let head = |name: &str| Figure::named(name).map_or_else(String::new, |figure| figure.head().to_owned());
+    let row = |row: &GpioLatencyRow| [vec![Cell::plain(head(&row.figure))], cells(&row.figures)].concat();
+    let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(row).collect() })];
     blocks.extend(bars(drawn, ("took", "samples")));
-    let step = data.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
-    let how = match data.listen {
+    let step = data.reads.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
+    let how = match data.listen.as_str() {
         "spin" => "reads again and again",
         _ => "is woken from poll(2) and reads it",
     };
@@ -89,20 +93,20 @@ pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
          there until a program had it that {how}. whole: both. The bars are of {}. {}. missed: edges that were left out because the last one took longer than the interval. lost: {}. \
          Quantiles have ten samples beyond them at least. Time \
          by {}, the clock of the kernel's stamps: a look at it takes {}{step}, and is in every figure. {}",
-        data.out.words(),
-        data.r#in.words(),
+        line_words(&data.out),
+        line_words(&data.r#in),
         short_time(data.interval_ns as f64),
-        data.elapsed_s,
-        data.began,
+        data.time.elapsed_s,
+        data.time.began,
         data.figure.replace('-', " "),
-        data.thread.words(data.cpu) + &cpu_absences::except(&data.away),
+        words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.away),
         data.lost,
-        data.source,
-        short_time(data.look_ns as f64),
-        data.head.machine.line()
+        data.measuring.source,
+        short_time(data.reads.look_ns as f64),
+        machine_line(&data.head.machine)
     )));
-    blocks.extend(ended_by(data.broke_at_ns, "took too long: its line was driven"));
-    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks.extend(ended_by(data.end.broke_at_ns, "took too long: its line was driven"));
+    blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }
 
@@ -110,14 +114,18 @@ pub(super) fn page(data: &GpioData, drawn: &Lateness) -> Vec<Block> {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::{SourceId, measure::EdgeCounts};
+    use hpt_core::measure::EdgeCounts;
+    use hpt_document::{
+        gpio_latency::GpioLatencyDocument,
+        latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    };
 
     use super::{page, what_was_wrong};
     use crate::{
         cmd::latency::gpio::{
             edge_figures::{EdgeFigures, Figure, tests::samples},
             line::tests::place,
-            rows::{GpioData, rows},
+            rows::rows,
         },
         golden,
         output::Document,
@@ -128,32 +136,28 @@ mod tests {
     fn a_run_is_printed_to_the_letter() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
-        let data = GpioData {
+        let data = GpioLatencyDocument {
             head: golden::head("latency-gpio"),
             out: place(22),
             r#in: place(23),
-            listen: "poll",
+            listen: "poll".to_owned(),
             interval_ns: 1_000_000,
             timeout_ns: 1_000_000_000,
             cpu: Some(1),
-            thread: example(),
-            source: SourceId::new("monotonic"),
-            look_ns: 40,
-            step_ns: Some(10),
-            began: "2001-09-09T01:46:40Z".to_owned(),
-            elapsed_s: 60.0,
+            measuring: LatencyThread { thread: example().thread, source: "monotonic".to_owned() },
+            reads: ClockReads { look_ns: 40, step_ns: Some(10) },
+            time: LatencyRunTime { began: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
             lost: 2,
             strange: 1,
             dropped: 0,
             elsewhen: 1,
-            figure: Figure::Whole.name(),
-            broke_at_ns: Some(4_000_000),
-            interrupted: true,
-            away: Vec::new(),
+            figure: Figure::Whole.name().to_owned(),
+            end: LatencyRunEnd { broke_at_ns: Some(4_000_000), interrupted: true, away: Vec::new() },
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
-        golden::assert("latency-gpio", &Document::new(&data, "results", page(&data, three.of(Figure::Whole))));
+        let blocks = page(&data, three.of(Figure::Whole));
+        golden::assert("latency-gpio", &Document::new(data, "results", blocks));
     }
 
     #[test]

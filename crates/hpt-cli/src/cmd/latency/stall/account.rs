@@ -9,8 +9,9 @@ use hpt_core::{
     measure::{Counter, Looking, Moved, Stall, Stalls, Watched, Window},
     realtime::Absence,
 };
+use hpt_document::away::Away;
 
-use crate::sampling::{cpu_absences::Away, realtime_settings::EffectiveSettings};
+use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
 /// Of each thread, the longest and the newest are told one by one.
 pub(super) const KEPT: usize = 100;
@@ -111,7 +112,8 @@ pub(super) struct ThreadOutcome {
 
 impl ThreadOutcome {
     pub(super) fn away(&self) -> Vec<Away> {
-        self.cpu.map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+        self.cpu
+            .map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| cpu_absences::away(cpu, absence)).collect())
     }
 }
 

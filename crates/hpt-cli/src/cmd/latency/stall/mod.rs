@@ -21,21 +21,22 @@ use hpt_core::{
     realtime::{Conduct, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
-
-use serde_json::json;
+use hpt_document::{away::Away, latency::LatencyThread, stall::StallDocument};
 
 use self::{
     account::{Account, Elsewhere, ThreadOutcome, notes_of},
     page::page,
-    rows::{StallData, cause_rows, chosen, counter_rows, row, so_far},
+    rows::{cause_rows, chosen, counter_rows, row, so_far},
 };
 use crate::{
     arguments::{after_help, duration_in},
     context::Context,
     exit::Failure,
-    output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, rounded, saturating_nanos},
+    output::{
+        Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, rounded, saturating_nanos,
+    },
     sampling::{
-        cpu_absences::{self, Away},
+        cpu_absences,
         cpu_options::CpuOptions,
         raw_samples::{BACKLOG, Raw, RawSample},
         realtime_settings::EffectiveSettings,
@@ -158,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
-            run.files.keep_metrics(&run.head, &json!({ "results": results }))?;
+            run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
             run.files.write(&threads)
         })
     });
@@ -182,31 +183,31 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
     ));
     notes.extend(run.shared.unmarked());
-    let data = StallData {
+    let (time, end) = (run.time(elapsed), run.end(away));
+    let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
+    let newest = chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
+    let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
+    let data = StallDocument {
         head: run.head,
-        thread: settings,
-        source: SourceId::from(name),
+        measuring: LatencyThread { thread: settings.thread, source: name },
         read_ns: rounded(ended.iter().map(|one| one.looking.read_ns).fold(0.0, f64::max)),
         step_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
-        began: run.files.began(),
-        elapsed_s: rounded(elapsed.as_secs_f64()),
-        broke_at_ns: run.shared.broke_at_ns(),
-        interrupted: context.interrupted(),
-        away,
+        time,
+        end,
         results: ended.iter().map(row).collect(),
         causes: cause_rows(&ended),
         counters: ended.iter().flat_map(counter_rows).collect(),
-        longest: chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns)),
-        newest: chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)),
+        longest,
+        newest: newest.into_iter().map(|(row, _)| row).collect(),
         notes,
     };
-    let answer = match (!warnings.is_empty(), data.broke_at_ns) {
+    let answer = match (!warnings.is_empty(), data.end.broke_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
     };
-    let blocks = page(&data, &all);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    let blocks = page(&data, &words, &all);
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
 /// A CPU that nothing is measured on; none is needed where a thread may be anywhere.

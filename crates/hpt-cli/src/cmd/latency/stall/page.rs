@@ -2,11 +2,15 @@
 //! Measures nothing.
 
 use hpt_core::measure::Lateness;
+use hpt_document::stall::{StallCounterRow, StallDocument};
 
-use super::rows::{CounterRow, StallData};
 use crate::{
+    document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
-    sampling::{cpu_absences, cpu_options::name_of, distribution::bars, result_files::ended_by},
+    sampling::{
+        cpu_absences, cpu_options::name_of, distribution::bars, realtime_settings::words_of_threads,
+        result_files::ended_by,
+    },
 };
 
 /// So many of the longest, and of the counters, are shown to people.
@@ -29,7 +33,7 @@ fn cause_words(cause: &str) -> &'static str {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn page(data: &StallData, all: &Lateness) -> Vec<Block> {
+pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Vec<Block> {
     let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
     let columns =
         ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "% lost", "% not watched", "come back every"];
@@ -58,10 +62,10 @@ pub(super) fn page(data: &StallData, all: &Lateness) -> Vec<Block> {
             Column("what moved, and so the likely cause", Align::Left),
         ];
         let rows = data.causes.iter().map(|row| {
-            vec![Cell::plain(row.stalls.to_string()), time(Some(row.stalled_ns)), Cell::plain(cause_words(row.cause))]
+            vec![Cell::plain(row.stalls.to_string()), time(Some(row.stalled_ns)), Cell::plain(cause_words(&row.cause))]
         });
         blocks.push(Block::Table(Table { columns, rows: rows.collect() }));
-        blocks.push(Block::Table(longest(data)));
+        blocks.push(Block::Table(longest(data, words)));
         blocks.extend(counters(data));
     }
     for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
@@ -77,34 +81,34 @@ pub(super) fn page(data: &StallData, all: &Lateness) -> Vec<Block> {
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = data.thread.words_of_threads(&cpus) + &cpu_absences::except(&data.away);
+    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.away);
     let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
         "Gaps in a loop that does nothing but read {}: a read takes {}{step}. Watched for {:.1} s from {} on. {thread}. not watched: the time in which the kernel's counters were \
          read instead; a stall in it is seen if it is longer than {}. {}",
-        data.source,
+        data.measuring.source,
         short_time(data.read_ns),
-        data.elapsed_s,
-        data.began,
+        data.time.elapsed_s,
+        data.time.began,
         short_time(blind_ns as f64),
-        data.head.machine.line()
+        machine_line(&data.head.machine)
     )));
-    blocks.extend(ended_by(data.broke_at_ns, "was too long: it began"));
-    blocks.extend(remarks(data.interrupted, &data.notes));
+    blocks.extend(ended_by(data.end.broke_at_ns, "was too long: it began"));
+    blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }
 
-/// The longest, with what moved.
+/// The longest, with what moved: `words` has that of each.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-fn longest(data: &StallData) -> Table {
+fn longest(data: &StallDocument, words: &[String]) -> Table {
     let columns = vec![
         Column("the longest began at", Align::Left),
         Column("CPU", Align::Right),
         Column("length", Align::Right),
         Column("what moved", Align::Left),
     ];
-    let rows = data.longest.iter().take(SHOWN).map(|row| {
+    let rows = data.longest.iter().zip(words).take(SHOWN).map(|(row, words)| {
         // The day stands below.
         let began = row.began.split_once('T').map_or(row.began.as_str(), |(_, time)| time);
         let about = if row.uncertain_ns > 0 { "≤ " } else { "" };
@@ -112,14 +116,14 @@ fn longest(data: &StallData) -> Table {
             Cell::plain(began),
             Cell::plain(name_of(row.cpu)),
             Cell::plain(format!("{about}{}", short_time(row.length_ns as f64))),
-            Cell::plain(row.words.clone()),
+            Cell::plain(words),
         ]
     });
     Table { columns, rows: rows.collect() }
 }
 
 /// What moves with stalls more often than without.
-fn counters(data: &StallData) -> Option<Block> {
+fn counters(data: &StallDocument) -> Option<Block> {
     let columns = vec![
         Column("counter", Align::Left),
         Column("CPU", Align::Right),
@@ -127,7 +131,7 @@ fn counters(data: &StallData) -> Option<Block> {
         Column("without", Align::Right),
         Column("a second without", Align::Right),
     ];
-    let of = |row: &CounterRow| data.results.iter().find(|other| other.cpu == row.cpu);
+    let of = |row: &StallCounterRow| data.results.iter().find(|other| other.cpu == row.cpu);
     let shown = data.counters.iter().filter_map(|row| Some((row, of(row)?))).take(SHOWN);
     let rows = shown.map(|(row, of)| {
         let label = if row.label.is_empty() { "soft interrupt" } else { &row.label };
@@ -150,17 +154,22 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use hpt_core::{
-        Frequency, Instant, SourceId,
+        Frequency, Instant,
         diagnose::Cause,
         measure::{Counter, CounterKind, Lateness, Moved, Stall, Watched, looking},
         testing::ManualSource,
+    };
+
+    use hpt_document::{
+        latency::{LatencyRunEnd, LatencyRunTime, LatencyThread},
+        stall::{StallDocument, StallRow},
     };
 
     use super::{cause_words, page};
     use crate::{
         cmd::latency::stall::{
             account::{Account, Elsewhere, ThreadOutcome, notes_of},
-            rows::{StallData, StallRow, cause_rows, chosen, counter_rows, row},
+            rows::{StallWithWords, cause_rows, chosen, counter_rows, row},
         },
         golden,
         output::Document,
@@ -240,41 +249,45 @@ mod tests {
         let both = both();
         let mut all = Lateness::new();
         both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
-        let of_a_day = |mut rows: Vec<StallRow>| {
+        let of_a_day = |rows: Vec<StallWithWords>| -> (Vec<StallRow>, Vec<String>) {
             // The wall clock of this machine is not in the example.
-            for row in &mut rows {
+            let of_a_day = rows.into_iter().map(|(mut row, words)| {
                 let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(row.start_ns);
                 row.began = humantime::format_rfc3339_micros(at).to_string();
-            }
-            rows
+                (row, words)
+            });
+            of_a_day.unzip()
         };
-        let data = StallData {
+        let (longest, words) =
+            of_a_day(chosen(&both, |one| one.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns)));
+        let (mut newest, _) = of_a_day(chosen(&both, |one| one.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)));
+        let data = StallDocument {
             head: golden::head("latency-stall"),
-            thread: example(),
-            source: SourceId::new("tsc"),
+            measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             read_ns: 20.0,
             step_ns: Some(30),
-            began: "2001-09-09T01:46:40Z".to_owned(),
-            elapsed_s: 10.0,
-            broke_at_ns: Some(1_103 * MS),
-            interrupted: true,
-            away: vec![cpu_absences::tests::example()],
+            time: LatencyRunTime { began: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
+            end: LatencyRunEnd {
+                broke_at_ns: Some(1_103 * MS),
+                interrupted: true,
+                away: vec![cpu_absences::tests::example()],
+            },
             results: both.iter().map(row).collect(),
             causes: cause_rows(&both),
             counters: both.iter().flat_map(counter_rows).collect(),
-            longest: of_a_day(chosen(&both, |one| one.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns))),
-            newest: of_a_day(chosen(&both, |one| one.stalls.newest(), |row| std::cmp::Reverse(row.start_ns)))
-                .split_off(50),
+            longest,
+            newest: newest.split_off(50),
             notes: [notes_of(&both, true), vec!["a note".to_owned()]].concat(),
         };
-        golden::assert("latency-stall", &Document::new(&data, "results", page(&data, &all)));
+        let blocks = page(&data, &words, &all);
+        golden::assert("latency-stall", &Document::new(data, "results", blocks));
     }
 
     #[test]
     fn every_stall_is_told_by_its_cause() {
         let both = both();
-        let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause, row.stalls)).collect();
-        let wanted = vec![
+        let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause.clone(), row.stalls)).collect();
+        let wanted = [
             ("untold", 2),
             ("kept-waiting", 1),
             ("stopped", 1),
@@ -283,7 +296,7 @@ mod tests {
             ("as-usual", 1),
             ("nothing", 1),
         ];
-        assert_eq!(causes, wanted);
+        assert_eq!(causes, wanted.map(|(cause, stalls)| (cause.to_owned(), stalls)));
         let words: Vec<_> = Cause::NAMES.iter().map(|name| cause_words(name)).collect();
         assert!(words.iter().enumerate().all(|(place, words_)| !words[..place].contains(words_)), "{words:?}");
         let counts: u64 = both.iter().map(row).map(|row| row.stalls).sum();

@@ -2,140 +2,36 @@
 //! Measures nothing.
 
 use hpt_core::{
-    SourceId,
     diagnose::Cause,
     measure::{Counter, CounterKind, Recurrence, Stall},
 };
-use serde::Serialize;
+use hpt_document::{
+    latency::MicrosecondCount,
+    stall::{CounterIncrease, StallCauseRow, StallCounterRow, StallRow, StallThreadRow},
+};
 
 use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
-    document_head::Head,
-    output::{latency_files::ThreadLatencies, rounded, short_time},
-    sampling::{cpu_absences::Away, distribution::tail, realtime_settings::EffectiveSettings},
+    output::{latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
+    sampling::distribution::tail,
 };
 
-/// One CPU, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct ThreadRow {
-    pub(super) cpu: Option<usize>,
-    pub(super) stalls: u64,
-    pub(super) stalled_ns: u64,
-    pub(super) elapsed_ns: u64,
-    pub(super) elsewhere_ns: u64,
-    pub(super) stalls_elsewhere: u64,
-    pub(super) above_ns: u64,
-    pub(super) min_ns: Option<u64>,
-    pub(super) mean_ns: Option<f64>,
-    pub(super) p50_ns: Option<u64>,
-    pub(super) p99_ns: Option<u64>,
-    pub(super) p999_ns: Option<u64>,
-    pub(super) max_ns: Option<u64>,
-    /// When the longest began, by CLOCK_MONOTONIC.
-    pub(super) max_at_ns: Option<u64>,
-    pub(super) period_ns: Option<u64>,
-    pub(super) period_p10_ns: Option<u64>,
-    pub(super) period_p90_ns: Option<u64>,
-    pub(super) period_followed: Option<u64>,
-    pub(super) period_of: Option<u64>,
-    pub(super) asking_ns: u64,
-    pub(super) questions: u64,
-    pub(super) longest_question_ns: u64,
-    pub(super) blind_below_ns: u64,
-    pub(super) went_back: u64,
-    pub(super) windows_with: u64,
-    pub(super) windows_without: u64,
-    /// Whole microseconds and how many were as long.
-    pub(super) microseconds: Vec<(u64, u64)>,
-    pub(super) beyond: u64,
-}
-
-/// What is known of one CPU while it runs.
-#[derive(Debug, Serialize)]
-pub(super) struct InterimRow {
-    cpu: Option<usize>,
-    stalls: u64,
-    p50_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    p999_ns: Option<u64>,
-    max_ns: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct CauseRow {
-    pub(super) cause: &'static str,
-    pub(super) stalls: u64,
-    pub(super) stalled_ns: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct CounterRow {
-    pub(super) cpu: Option<usize>,
-    pub(super) kind: &'static str,
-    pub(super) name: String,
-    pub(super) label: String,
-    pub(super) windows_with: u64,
-    pub(super) windows_without: u64,
-    pub(super) usual_hz: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct StallRow {
-    pub(super) cpu: Option<usize>,
-    pub(super) start_ns: u64,
-    pub(super) began: String,
-    pub(super) length_ns: u64,
-    pub(super) uncertain_ns: u64,
-    pub(super) cause: &'static str,
-    pub(super) window_ns: u64,
-    pub(super) shared: usize,
-    pub(super) voluntary: Option<u64>,
-    pub(super) involuntary: Option<u64>,
-    pub(super) major_faults: Option<u64>,
-    pub(super) waited_ns: Option<u64>,
-    pub(super) migrated: bool,
-    pub(super) stolen_ns: Option<u64>,
-    pub(super) firmware: Option<u64>,
-    pub(super) moved: Vec<(String, u64)>,
-    #[serde(skip)]
-    pub(super) words: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct StallData {
-    #[serde(flatten)]
-    pub(super) head: Head,
-    pub(super) thread: EffectiveSettings,
-    pub(super) source: SourceId,
-    pub(super) read_ns: f64,
-    pub(super) step_ns: Option<u64>,
-    pub(super) began: String,
-    pub(super) elapsed_s: f64,
-    pub(super) broke_at_ns: Option<u64>,
-    pub(super) interrupted: bool,
-    pub(super) away: Vec<Away>,
-    pub(super) results: Vec<ThreadRow>,
-    pub(super) causes: Vec<CauseRow>,
-    pub(super) counters: Vec<CounterRow>,
-    pub(super) longest: Vec<StallRow>,
-    pub(super) newest: Vec<StallRow>,
-    pub(super) notes: Vec<String>,
-}
-
-pub(super) fn so_far(thread: &ThreadLatencies) -> InterimRow {
+/// What is known of one thread while it runs.
+pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
-    InterimRow {
+    StallFigures {
         cpu: thread.cpu,
         stalls: counts.samples(),
         p50_ns: counts.quantile(0.5),
         p99_ns: tail(counts, 0.99),
         p999_ns: tail(counts, 0.999),
         max_ns: lengths.latest().map(|longest| longest.late_ns),
+        ended: None,
     }
 }
 
-pub(super) fn row(ended: &ThreadOutcome) -> ThreadRow {
+pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
     let ThreadOutcome { account, watched, .. } = ended;
     let lengths = account.stalls.lengths();
     let counts = lengths.counts();
@@ -143,7 +39,7 @@ pub(super) fn row(ended: &ThreadOutcome) -> ThreadRow {
     let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
     let (windows_with, windows_without) = account.habits.windows();
     let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
-    ThreadRow {
+    StallThreadRow {
         cpu: ended.cpu,
         stalls: counts.samples(),
         stalled_ns: account.stalls.stalled_ns(),
@@ -170,12 +66,12 @@ pub(super) fn row(ended: &ThreadOutcome) -> ThreadRow {
         went_back: watched.went_back,
         windows_with,
         windows_without,
-        microseconds: microseconds.map(|(us, &count)| (us, count)).collect(),
+        microseconds: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
         beyond: lengths.beyond(),
     }
 }
 
-pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<CauseRow> {
+pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
     let sum = |place: usize| {
         ended
             .iter()
@@ -184,7 +80,7 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<CauseRow> {
     };
     let rows = Cause::NAMES.iter().enumerate().map(|(place, &cause)| {
         let (stalls, stalled_ns) = sum(place);
-        CauseRow { cause, stalls, stalled_ns }
+        StallCauseRow { cause: cause.to_owned(), stalls, stalled_ns }
     });
     let mut rows: Vec<_> = rows.filter(|row| row.stalls > 0).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.stalls));
@@ -200,15 +96,15 @@ const fn kind(counter: &Counter) -> &'static str {
 }
 
 /// Those that moved in a window with a stall; those that moved with stalls the most often in proportion come first.
-pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<CounterRow> {
+pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     let habits = &ended.account.habits;
     let (with, without) = habits.windows();
-    let mut rows: Vec<CounterRow> = (0..ended.counters.len())
+    let mut rows: Vec<StallCounterRow> = (0..ended.counters.len())
         .map(|place| (&ended.counters[place], habits.of(place)))
         .filter(|(_, habit)| habit.with > 0)
-        .map(|(counter, habit)| CounterRow {
+        .map(|(counter, habit)| StallCounterRow {
             cpu: ended.cpu,
-            kind: kind(counter),
+            kind: kind(counter).to_owned(),
             name: counter.name.clone(),
             label: counter.label.clone(),
             windows_with: habit.with,
@@ -217,26 +113,31 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<CounterRow> {
         })
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "shares of windows")]
-    let lift = |row: &CounterRow| {
+    let lift = |row: &StallCounterRow| {
         row.windows_with as f64 / with.max(1) as f64 - row.windows_without as f64 / without.max(1) as f64
     };
     rows.sort_by(|one, other| lift(other).total_cmp(&lift(one)));
     rows
 }
 
+/// A stall for programs, and what it is likely caused by in words.
+pub(super) type StallWithWords = (StallRow, String);
+
 /// Some of all threads, in one order, and no more than of one.
 pub(super) fn chosen<'a, I, K>(
     ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
     order: impl Fn(&StallRow) -> K,
-) -> Vec<StallRow>
+) -> Vec<StallWithWords>
 where
     I: Iterator<Item = &'a (Stall, Beside)>,
     K: Ord,
 {
-    let rows = ended.iter().flat_map(|one| of(&one.account).map(|found| stall_row(one, found)));
+    let rows = ended.iter().flat_map(|one| {
+        of(&one.account).map(|found| (stall_row(one, found), words(&found.1, &one.counters, one.counts_firmware)))
+    });
     let mut rows: Vec<_> = rows.collect();
-    rows.sort_by_key(order);
+    rows.sort_by_key(|(row, _)| order(row));
     rows.truncate(KEPT);
     rows
 }
@@ -251,7 +152,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, beside): &(Stall, Beside)) -> StallR
         began: humantime::format_rfc3339_micros(beside.began).to_string(),
         length_ns: stall.length_ns,
         uncertain_ns: stall.uncertain_ns,
-        cause: beside.cause.name(),
+        cause: beside.cause.name().to_owned(),
         window_ns: moved.window_ns,
         shared: beside.shared,
         voluntary: moved.voluntary,
@@ -261,8 +162,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, beside): &(Stall, Beside)) -> StallR
         migrated: moved.migrated,
         stolen_ns: moved.stolen_ns,
         firmware: moved.firmware,
-        moved: named.map(|(counter, by)| (counter.name.clone(), by)).collect(),
-        words: words(beside, &ended.counters, ended.counts_firmware),
+        moved: named.map(|(counter, by)| CounterIncrease(counter.name.clone(), by)).collect(),
     }
 }
 

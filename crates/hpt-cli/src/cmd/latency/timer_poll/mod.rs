@@ -16,12 +16,16 @@ use hpt_core::{
     measure::{Lateness, Rouser, Waiting, Wake, cost_of_looking, cost_of_looking_at_the_wall, wakes, wakes_by_wall},
     realtime::{Absence, Conduct, PinWatch},
 };
+use hpt_document::{
+    away::Away,
+    latency::{ClockReads, LatencyThread},
+    wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
+};
 use jiff::Zoned;
-use serde_json::json;
 
 use self::{
     page::page,
-    rows::{Data, Row, row},
+    rows::row,
     time_of_day::{TimeOfDay, time_of_day},
 };
 use crate::{
@@ -32,10 +36,10 @@ use crate::{
         Answer, Document,
         chart_option::{self, ChartOption},
         latency_files::ThreadLatencies,
-        rounded, saturating_nanos,
+        metrics, saturating_nanos,
     },
     sampling::{
-        cpu_absences::{self, Away},
+        cpu_absences,
         cpu_options::CpuOptions,
         gpio_pulse::Pulse,
         raw_samples::{Backlog, Raw},
@@ -256,7 +260,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let outcome = run.measure((arguments.extent, "wake-ups", Attention::Constant), works, || {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
-        run.files.keep_metrics(&run.head, &json!({ "by": waited_by(waiting), "results": results }))?;
+        run.files.keep_metrics(&run.head, metrics::timer_poll::gauges(waited_by(waiting), &results))?;
         run.files.write(&threads)
     });
     let elapsed = run.shared.elapsed();
@@ -284,21 +288,17 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
-    let data = Data {
+    let (time, end) = (run.time(elapsed), run.end(away));
+    let data = WakeLatencyDocument {
         head: run.head,
         interval_ns: saturating_nanos(arguments.extent.interval),
         at: at.map(|at| humantime::format_rfc3339(at).to_string()),
         by: waited_by(waiting),
         pulse: pulse_name,
-        thread: settings,
-        source: told_by_name,
-        look_ns,
-        step_ns,
-        began: run.files.began(),
-        elapsed_s: rounded(elapsed.as_secs_f64()),
-        broke_at_ns,
-        interrupted: context.interrupted(),
-        away,
+        measuring: LatencyThread { thread: settings.thread, source: told_by_name.to_string() },
+        reads: ClockReads { look_ns, step_ns },
+        time,
+        end,
         results,
         notes,
     };
@@ -308,14 +308,14 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &all);
-    Ok(Document { answer, warnings, ..Document::new(&data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
 }
 
-const fn waited_by(waiting: Waiting) -> &'static str {
+const fn waited_by(waiting: Waiting) -> WaitMethod {
     match waiting {
-        Waiting::Polling => "looking",
-        Waiting::Precise => "hpt",
-        _ => "kernel",
+        Waiting::Polling => WaitMethod::Looking,
+        Waiting::Precise => WaitMethod::Hpt,
+        _ => WaitMethod::Kernel,
     }
 }
 
@@ -326,7 +326,7 @@ impl Counts {
 
     fn away(&self) -> Vec<Away> {
         let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| Away::of(cpu, absence)).collect())
+        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::away(cpu, absence)).collect())
     }
 
     fn copy(&self) -> ThreadLatencies {
@@ -335,7 +335,7 @@ impl Counts {
         ThreadLatencies { cpu: self.cpu, lateness }
     }
 
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         row(self.cpu, &found.lateness, &found.course)
     }

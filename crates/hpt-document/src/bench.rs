@@ -1,0 +1,74 @@
+//! `hpt bench`: the read overhead of each source.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    away::Away,
+    head::Head,
+    read_cost::{RepeatedReads, SingleReads},
+};
+
+/// The read overhead of each source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt bench: the read overhead of each source"))]
+pub struct BenchDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The CPU it ran on; null if it was not pinned.
+    pub cpu: Option<usize>,
+    /// The source that timed single reads.
+    pub stopwatch: String,
+    /// The frequency of the stopwatch.
+    pub stopwatch_frequency_hz: f64,
+    /// The origin of that frequency: the definition of the source, a calibration saved in this
+    /// boot, or one made for this run.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::frequency_origins))]
+    pub stopwatch_frequency_from: String,
+    /// The largest possible error of that frequency, in parts per million.
+    pub stopwatch_bound_ppm: Option<f64>,
+    /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles those
+    /// of the thread in user mode. Null if neither is available.
+    pub cycles_by: Option<String>,
+    /// Whether Ctrl-C or another signal ended it early.
+    pub interrupted: bool,
+    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
+    /// comes from several CPUs.
+    pub away: Vec<Away>,
+    /// One row for each source.
+    pub results: Vec<BenchRow>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// The read overhead of one source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BenchRow {
+    /// The source.
+    pub id: String,
+    /// What a read passes through; `kernel` if only a live machine would show whether it is the
+    /// vDSO or a system call.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
+    pub read_path: String,
+    /// Many reads back to back.
+    #[serde(flatten)]
+    pub repeated: RepeatedReads,
+    /// Cycles per read, counted by the source in cycles_by; null without one, and if the counter
+    /// may have wrapped unseen.
+    pub cycles_per_call: Option<f64>,
+    /// per_call_ns relative to the smallest of all.
+    pub ratio_to_cheapest: Option<f64>,
+    /// per_call_ns relative to clock_gettime(CLOCK_MONOTONIC) as the C library provides it.
+    pub ratio_to_monotonic: Option<f64>,
+    /// Reads timed one at a time.
+    #[serde(flatten)]
+    pub single: SingleReads,
+    /// The stopwatch's own read overhead: the median without a read.
+    pub empty_p50_ns: Option<f64>,
+    /// The smallest change that the source claims to show.
+    pub resolution_ns: Option<f64>,
+    /// The smallest step that was observed.
+    pub granularity_ns: Option<f64>,
+}

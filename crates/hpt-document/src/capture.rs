@@ -1,0 +1,29 @@
+//! `hpt capture`: the files that a capture consists of.
+
+use serde::{Deserialize, Serialize};
+
+/// The files that hpt looked for when it captured a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt capture: the captured files"))]
+pub struct CaptureDocument {
+    /// The version of this layout.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub schema: u32,
+    /// The kind of document.
+    pub kind: String,
+    /// The file that the capture was written to.
+    pub file: String,
+    /// Every file that hpt looks for.
+    pub files: Vec<CapturedFile>,
+}
+
+/// One file of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CapturedFile {
+    /// Its path on the machine.
+    pub path: String,
+    /// Whether it was there and could be read.
+    pub captured: bool,
+}

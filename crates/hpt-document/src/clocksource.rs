@@ -1,0 +1,76 @@
+//! `hpt clocksource`: the kernel's clocksources and boot parameters.
+
+use serde::{Deserialize, Serialize};
+
+use crate::head::Head;
+
+/// The clocksources of the kernel, and the boot parameters that affect them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt clocksource: the kernel's clocksources"))]
+pub struct ClocksourceDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The clocksources.
+    pub sources: Vec<ClocksourceRow>,
+    /// Whether the kernel's log could be read.
+    pub log: KernelLogState,
+    /// Whether /proc/cmdline was read; without it no parameter counts as set.
+    pub command_line_readable: bool,
+    /// The boot parameters that affect clocksources.
+    pub boot_parameters: Vec<BootParameter>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// One clocksource of the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClocksourceRow {
+    /// The kernel's name for it.
+    pub name: String,
+    /// Whether the kernel offers it.
+    pub available: bool,
+    /// Whether it is the one in use.
+    pub current: bool,
+    /// The counter it reads; null if hpt does not know it.
+    pub what: Option<String>,
+    /// What reading a clock involves while this clocksource is in use.
+    pub cost: Option<String>,
+    /// What can be wrong with it.
+    pub risk: Option<String>,
+    /// How hpt knows that the machine has it.
+    pub known_because: String,
+    /// The lines of the kernel's log that say why it is not offered; empty if there are none, and
+    /// if it is offered.
+    pub log_says: Vec<String>,
+}
+
+/// Whether the kernel's log could be read, and if not, why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelLogState {
+    /// Whether it was read.
+    pub readable: bool,
+    /// Whether its first line is the first that the kernel wrote.
+    pub from_the_beginning: bool,
+    /// Why it was not read.
+    pub reason: Option<String>,
+    /// How to make it readable.
+    pub remedy: Option<String>,
+}
+
+/// A boot parameter that affects clocksources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BootParameter {
+    /// The parameter, as it is set or would be set; a value in capitals is a placeholder.
+    pub parameter: String,
+    /// Whether the kernel was started with it.
+    pub set: bool,
+    /// What it does; null for a value that hpt does not know.
+    pub effect: Option<String>,
+    /// When it helps, and what it costs.
+    pub helps: Option<String>,
+}

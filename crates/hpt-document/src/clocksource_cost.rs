@@ -1,0 +1,77 @@
+//! `hpt clocksource set` and `compare`: read overhead of the kernel's clocks under each clocksource.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    away::Away,
+    head::Head,
+    read_cost::{RepeatedReads, SingleReads},
+};
+
+/// Read overhead of the kernel's clocks under each clocksource. `set` and `compare` have the same
+/// document, with different kinds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClocksourceCostDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The CPU it ran on; null if it was not pinned.
+    pub cpu: Option<usize>,
+    /// The source that timed single reads.
+    pub stopwatch: String,
+    /// The clocksource before.
+    pub before: String,
+    /// The clocksource at the end, read back; null if it cannot be read.
+    pub after: Option<String>,
+    /// The requested clocksources.
+    pub wanted: Vec<String>,
+    /// The clocksources that the kernel did not accept.
+    pub not_taken: Vec<RefusedClocksource>,
+    /// The journal that records the change.
+    pub journal: String,
+    /// Whether Ctrl-C or another signal ended it early.
+    pub interrupted: bool,
+    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
+    /// comes from several CPUs.
+    pub away: Vec<Away>,
+    /// One row for each clock and clocksource.
+    pub results: Vec<ClockCost>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// The read overhead of one clock under one clocksource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClockCost {
+    /// The clocksource.
+    pub clock_source: String,
+    /// hpt's name for the clock.
+    pub clock: String,
+    /// What a read passes through.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::clock_read_paths))]
+    pub read_path: String,
+    /// Many reads back to back.
+    #[serde(flatten)]
+    pub repeated: RepeatedReads,
+    /// per_call_ns relative to the same clock under the first clocksource that was measured.
+    pub ratio_to_first: Option<f64>,
+    /// Reads timed one at a time.
+    #[serde(flatten)]
+    pub single: SingleReads,
+    /// The resolution that clock_getres reports.
+    pub resolution_ns: Option<u64>,
+    /// The smallest step that was observed.
+    pub granularity_ns: Option<f64>,
+}
+
+/// A clocksource that the kernel did not accept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusedClocksource {
+    /// The clocksource.
+    pub clock_source: String,
+    /// What the kernel did.
+    pub reason: String,
+}

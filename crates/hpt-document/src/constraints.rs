@@ -1,0 +1,59 @@
+//! What a schema says of a field beyond its type: the words a string may hold, and that a number
+//! may be negative.
+
+use schemars::Schema;
+use serde_json::{Value, json};
+
+use crate::words;
+
+/// Marks a number that may be negative, until [`crate::schema`] has seen it.
+pub(crate) const SIGNED: &str = "x-signed";
+
+/// Numbers are quantities and not negative, unless their field has this attribute.
+pub(crate) fn signed(schema: &mut Schema) {
+    schema.insert(SIGNED.to_owned(), json!(true));
+}
+
+/// A string that holds one of these words, or null if it is optional; of a list, its items.
+fn one_of(schema: &mut Schema, words: &[&str]) {
+    let schema = schema.ensure_object();
+    let schema = match schema.get("items") {
+        Some(Value::Object(_)) => schema["items"].as_object_mut().expect("it was one just now"),
+        _ => schema,
+    };
+    let is_optional = schema.remove("type").is_some_and(|types| types.is_array());
+    let null = is_optional.then_some(Value::Null);
+    schema.insert("enum".to_owned(), words.iter().map(|&word| json!(word)).chain(null).collect());
+}
+
+/// A function for the attribute `transform` of a field, for each list of words.
+macro_rules! words {
+    ($($name:ident: $words:ident,)*) => {
+        $(pub(crate) fn $name(schema: &mut Schema) {
+            one_of(schema, &words::$words);
+        })*
+    };
+}
+
+words! {
+    read_paths: READ_PATHS,
+    clock_read_paths: CLOCK_READ_PATHS,
+    scopes: SCOPES,
+    kernel_verdicts: KERNEL_VERDICTS,
+    calibration_methods: CALIBRATION_METHODS,
+    frequency_origins: FREQUENCY_ORIGINS,
+    sleep_methods: SLEEP_METHODS,
+    scheduling_policies: SCHEDULING_POLICIES,
+    settings: SETTINGS,
+    gpio_directions: GPIO_DIRECTIONS,
+    gpio_listening: GPIO_LISTENING,
+    gpio_figures: GPIO_FIGURES,
+    source_faults: SOURCE_FAULTS,
+    machine_events: MACHINE_EVENTS,
+    stall_causes: STALL_CAUSES,
+    stall_counter_kinds: STALL_COUNTER_KINDS,
+}
+
+pub(crate) fn report_parts(schema: &mut Schema) {
+    one_of(schema, &words::REPORT_PARTS.map(|(part, _)| part));
+}

@@ -1,0 +1,148 @@
+//! A document of any kind, and reading one whose kind is not known beforehand.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    bench::BenchDocument,
+    calibrate::CalibrateDocument,
+    capture::CaptureDocument,
+    clocksource::ClocksourceDocument,
+    clocksource_cost::ClocksourceCostDocument,
+    doctor::DoctorDocument,
+    experiment::ExperimentDocument,
+    gpio_latency::GpioLatencyDocument,
+    gpio_line::GpioListDocument,
+    pairs::PairsDocument,
+    probe::ProbeDocument,
+    report::ReportDocument,
+    report_compare::ReportCompareDocument,
+    restore::RestoreDocument,
+    sleep::SleepDocument,
+    stall::StallDocument,
+    wake_latency::WakeLatencyDocument,
+    watch::{WatchDocument, WatchSummaryDocument},
+};
+
+/// Why a value is not a document of hpt's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The value has no key `kind` that holds a string.
+    #[error("it has no kind")]
+    NoKind,
+    /// This version knows no such kind.
+    #[error("{0:?} is not a kind of document")]
+    UnknownKind(String),
+    /// A field is missing, or holds a value of another type.
+    #[error("a document of kind {kind:?} has another shape")]
+    Shape {
+        /// The kind that the document states.
+        kind: String,
+        /// The field, and what is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// The enum of all documents, from one list of their types and kinds.
+macro_rules! documents {
+    ($($(#[$doc:meta])* $variant:ident($type:ident): $($kind:literal)|+,)*) => {
+        /// A document of any kind.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        #[non_exhaustive]
+        pub enum Document {
+            $($(#[$doc])* $variant($type),)*
+        }
+
+        impl Document {
+            /// Reads a document of the kind that it states. Unknown fields are ignored.
+            ///
+            /// # Errors
+            ///
+            /// The kind is missing or unknown, or the document has another shape.
+            pub fn read(value: &Value) -> Result<Self, ReadError> {
+                let kind = value.get("kind").and_then(Value::as_str).ok_or(ReadError::NoKind)?;
+                let shape = |source| ReadError::Shape { kind: kind.to_owned(), source };
+                match kind {
+                    $($($kind)|+ => $type::deserialize(value).map(Self::$variant).map_err(shape),)*
+                    other => Err(ReadError::UnknownKind(other.to_owned())),
+                }
+            }
+        }
+
+        $(impl From<$type> for Document {
+            fn from(document: $type) -> Self {
+                Self::$variant(document)
+            }
+        })*
+    };
+}
+
+documents! {
+    /// `hpt bench`.
+    Bench(BenchDocument): "bench",
+    /// `hpt calibrate`.
+    Calibrate(CalibrateDocument): "calibrate",
+    /// `hpt capture`.
+    Capture(CaptureDocument): "capture",
+    /// `hpt clocksource`.
+    Clocksource(ClocksourceDocument): "clocksource",
+    /// `hpt clocksource compare` and `set`.
+    ClocksourceCost(ClocksourceCostDocument): "clocksource-compare" | "clocksource-set",
+    /// `hpt doctor`.
+    Doctor(DoctorDocument): "doctor",
+    /// `hpt experiment`.
+    Experiment(ExperimentDocument): "experiment",
+    /// `hpt latency gpio`.
+    GpioLatency(GpioLatencyDocument): "latency-gpio",
+    /// `hpt latency gpio --list`.
+    GpioList(GpioListDocument): "latency-gpio-list",
+    /// `hpt latency pairs`.
+    Pairs(PairsDocument): "latency-pairs",
+    /// `hpt probe`.
+    Probe(ProbeDocument): "probe",
+    /// `hpt report`.
+    Report(ReportDocument): "report",
+    /// `hpt report --compare`.
+    ReportCompare(ReportCompareDocument): "report-compare",
+    /// `hpt restore`.
+    Restore(RestoreDocument): "restore",
+    /// `hpt sleep`.
+    Sleep(SleepDocument): "sleep",
+    /// `hpt latency stall`.
+    Stall(StallDocument): "latency-stall",
+    /// `hpt latency timer` and `poll`.
+    WakeLatency(WakeLatencyDocument): "latency-timer" | "latency-poll",
+    /// An interval of `hpt watch`.
+    Watch(WatchDocument): "watch",
+    /// The summary of `hpt watch`.
+    WatchSummary(WatchSummaryDocument): "watch-summary",
+}
+
+impl Document {
+    /// What else to know about the result; empty for kinds without notes.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Self::Bench(document) => &document.notes,
+            Self::Calibrate(document) => &document.notes,
+            Self::Clocksource(document) => &document.notes,
+            Self::ClocksourceCost(document) => &document.notes,
+            Self::Doctor(document) => &document.notes,
+            Self::Experiment(document) => &document.notes,
+            Self::GpioLatency(document) => &document.notes,
+            Self::GpioList(document) => &document.notes,
+            Self::Pairs(document) => &document.notes,
+            Self::Probe(document) => &document.notes,
+            Self::Report(document) => &document.notes,
+            Self::ReportCompare(document) => &document.notes,
+            Self::Restore(document) => &document.notes,
+            Self::Sleep(document) => &document.notes,
+            Self::Stall(document) => &document.notes,
+            Self::WakeLatency(document) => &document.notes,
+            Self::WatchSummary(document) => &document.notes,
+            Self::Capture(_) | Self::Watch(_) => &[],
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `hpt latency gpio --list`: GPIO chips and their lines.
+
+use serde::{Deserialize, Serialize};
+
+use crate::head::Head;
+
+/// The GPIO chips of the machine, their lines, and who uses them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt latency gpio --list: GPIO chips and their lines"))]
+pub struct GpioListDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The chips.
+    pub chips: Vec<GpioChip>,
+    /// The lines of all chips that could be opened.
+    pub lines: Vec<GpioListedLine>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// One GPIO chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GpioChip {
+    /// Its device file.
+    pub path: String,
+    /// The kernel's name for it; null if it could not be opened.
+    pub chip: Option<String>,
+    /// Its driver's name for it.
+    pub label: Option<String>,
+    /// The number of its lines.
+    pub lines: Option<u32>,
+    /// Why it could not be opened, and how to fix that.
+    pub reason: Option<String>,
+}
+
+/// One line of a chip, and who uses it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GpioListedLine {
+    /// The line.
+    #[serde(flatten)]
+    pub place: GpioLine,
+    /// Whether it is driven.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_directions))]
+    pub direction: String,
+    /// Whether it is in use, so that no other program can request it.
+    pub used: bool,
+    /// Its user, if the kernel reports one.
+    pub consumer: Option<String>,
+    /// Whether its levels are inverted.
+    pub active_low: bool,
+}
+
+/// One line of a chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GpioLine {
+    /// The kernel's name for the chip.
+    pub chip: String,
+    /// The driver's name for the chip.
+    pub label: String,
+    /// The line's number on the chip.
+    pub line: u32,
+    /// The line's name, if the board gives it one.
+    pub name: Option<String>,
+}

@@ -1,0 +1,73 @@
+//! The first keys of every document: its kind, the version of hpt, and the machine.
+
+use serde::{Deserialize, Serialize};
+
+/// The first keys of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Head {
+    /// The version of this layout.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub schema: u32,
+    /// The kind of document.
+    pub kind: String,
+    /// The version of hpt.
+    pub hpt: String,
+    /// The machine the document describes.
+    pub machine: Machine,
+}
+
+/// The machine that a document describes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Machine {
+    /// True for the machine that hpt ran on, false for a captured one.
+    pub live: bool,
+    /// The instruction set.
+    pub architecture: String,
+    /// The processor's name.
+    pub cpu: Option<String>,
+    /// The board's name, from the device tree.
+    pub board: Option<String>,
+    /// The name by which the hypervisor identifies itself.
+    pub hypervisor: Option<String>,
+    /// The emulator that runs it, if that can be determined.
+    pub emulated_by: Option<String>,
+    /// The release of the kernel (`uname -r`).
+    pub kernel_release: String,
+    /// The version of the kernel (`uname -v`).
+    pub kernel_version: String,
+    /// The kernel's current clocksource.
+    pub clock_source: Option<String>,
+    /// The clocksources that the kernel offers.
+    pub clock_sources_available: Option<Vec<String>>,
+    /// Whether the kernel gave the process a vDSO.
+    pub vdso: bool,
+    /// The answer of prctl(PR_GET_TSC).
+    pub counter_permission: CounterPermission,
+}
+
+/// Whether the process may read the counter, as prctl(PR_GET_TSC) reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum CounterPermission {
+    /// It may.
+    Enabled,
+    /// Reading the counter raises SIGSEGV.
+    Forbidden,
+    /// The kernel does not report it.
+    Unknown,
+}
+
+impl CounterPermission {
+    /// The word that documents use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enabled => "enabled",
+            Self::Forbidden => "forbidden",
+            Self::Unknown => "unknown",
+        }
+    }
+}

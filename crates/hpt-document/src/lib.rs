@@ -1,0 +1,38 @@
+//! The JSON documents of the command hpt as Rust types. Prints nothing, and measures nothing.
+//!
+#![doc = include_str!("../README.md")]
+//!
+//! There is a module for each kind of document, and modules for what several kinds share.
+//! [`Document`] is a document of any kind.
+
+pub mod away;
+pub mod bench;
+pub mod calibrate;
+pub mod capture;
+pub mod clocksource;
+pub mod clocksource_cost;
+#[cfg(feature = "schema")]
+mod constraints;
+pub mod doctor;
+mod document;
+pub mod experiment;
+pub mod gpio_latency;
+pub mod gpio_line;
+pub mod head;
+pub mod latency;
+pub mod pairs;
+pub mod probe;
+pub mod read_cost;
+pub mod report;
+pub mod report_compare;
+pub mod restore;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod sleep;
+pub mod stall;
+pub mod thread;
+pub mod wake_latency;
+pub mod watch;
+pub mod words;
+
+pub use document::{Document, ReadError};

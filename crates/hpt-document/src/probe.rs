@@ -1,0 +1,123 @@
+//! `hpt probe`: every time source of a machine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::head::Head;
+
+/// Every time source of a machine, and why it can or cannot be used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt probe: every time source of a machine"))]
+pub struct ProbeDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What clock_gettime(CLOCK_MONOTONIC) passes through; `kernel` if only a live machine would
+    /// show whether it is the vDSO or a system call.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
+    pub clock_gettime_read_path: Option<String>,
+    /// The source that hpt would use.
+    pub choice: SourceChoice,
+    /// The state of the library's `Instant`; null for a captured machine.
+    pub instant: Option<InstantStatus>,
+    /// One row for each source.
+    pub sources: Vec<ProbeRow>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// The source that hpt would use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SourceChoice {
+    /// Its name.
+    pub source: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The state of the library's `Instant`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InstantStatus {
+    /// The source that tells the time: a counter, or `monotonic` for the kernel's clock.
+    pub source: String,
+    /// Why.
+    pub reason: String,
+    /// The largest possible difference from CLOCK_MONOTONIC; 0 if the kernel's clock answers.
+    pub bound_ns: u64,
+    /// The width of the last bracket of the counter and the kernel's clock.
+    pub last_bracket_ns: Option<u64>,
+    /// The counter's rate against CLOCK_MONOTONIC relative to the stated rate, in parts per
+    /// million.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub frequency_error_ppm: Option<f64>,
+    /// How often the counter was compared with the kernel's clock.
+    pub anchorings: u64,
+    /// How often the kernel's clock ran at a different rate than before.
+    pub rate_changes: u64,
+    /// How often one of the two stepped.
+    pub jumps: u64,
+    /// How often the hypervisor reported a disruption of the counter (vmclock), such as a
+    /// migration; null if it reports none.
+    pub disruptions: Option<u64>,
+    /// How often a bracket was too wide to be used.
+    pub refused_brackets: u64,
+}
+
+/// One time source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProbeRow {
+    /// Its name.
+    pub id: String,
+    /// What it is.
+    pub description: String,
+    /// Whether it can be used here.
+    pub available: bool,
+    /// Why it cannot be used, as a word that does not change.
+    pub reason_kind: Option<String>,
+    /// Why it cannot be used, in a sentence.
+    pub reason: Option<String>,
+    /// How to make it usable.
+    pub remedy: Option<String>,
+    /// Number of bits before it wraps.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
+    pub width_bits: Option<u8>,
+    /// Its frequency, as stated or, if none is stated, as measured.
+    pub frequency_hz: Option<f64>,
+    /// The origin of the frequency, or `measured`.
+    pub frequency_stated_by: Option<String>,
+    /// The smallest change that it claims to show.
+    pub resolution_ns: Option<f64>,
+    /// The smallest step that was observed.
+    pub granularity_ns: Option<f64>,
+    /// Every observed step is a multiple of this number of ticks.
+    pub step_multiple_ticks: Option<u64>,
+    /// Time per read in a short run.
+    pub read_cost_ns: Option<f64>,
+    /// What a read passes through; `kernel` if only a live machine would show whether it is the
+    /// vDSO or a system call.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
+    pub read_path: Option<String>,
+    /// What it counts the time of.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scopes))]
+    pub scope: Option<String>,
+    /// Whether its rate is constant and it is never stepped.
+    pub steady: Option<bool>,
+    /// Whether a time daemon adjusts its rate.
+    pub steered: Option<bool>,
+    /// Whether it counts while the machine is suspended.
+    pub counts_in_suspend: Option<bool>,
+    /// Whether the permission to read it can be revoked.
+    pub revocable: Option<bool>,
+    /// Whether the kernel trusts it.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::kernel_verdicts))]
+    pub kernel_verdict: String,
+    /// The evidence for that.
+    pub kernel_evidence: String,
+    /// Why it was or was not chosen.
+    pub fitness: String,
+    /// What was examined, and the result.
+    pub evidence: Vec<String>,
+}

@@ -1,0 +1,38 @@
+//! Read overhead: many reads back to back, and single reads.
+
+use serde::{Deserialize, Serialize};
+
+/// Many reads back to back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RepeatedReads {
+    /// Number of reads.
+    pub calls: u64,
+    /// Whether all requested reads were made. A note names sources that were read fewer times
+    /// because a read takes so long.
+    pub complete: bool,
+    /// Time that all of them took.
+    pub total_s: f64,
+    /// CPU time in user mode.
+    pub user_s: f64,
+    /// CPU time in the kernel.
+    pub system_s: f64,
+    /// Time per read: total_s / calls.
+    pub per_call_ns: Option<f64>,
+}
+
+/// Reads that were timed one at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SingleReads {
+    /// Number of reads timed one at a time.
+    pub single_samples: Option<u64>,
+    /// Median of a single read, the stopwatch's own read overhead included.
+    pub single_p50_ns: Option<f64>,
+    /// 99 % took at most this.
+    pub single_p99_ns: Option<f64>,
+    /// 99.9 % took at most this.
+    pub single_p999_ns: Option<f64>,
+    /// The longest.
+    pub single_max_ns: Option<f64>,
+}

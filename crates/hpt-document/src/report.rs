@@ -1,0 +1,83 @@
+//! `hpt report`: a chosen set of measurements.
+
+use serde::{Deserialize, Serialize};
+
+use crate::head::Machine;
+
+/// A chosen set of measurements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt report: a chosen set of measurements"))]
+pub struct ReportDocument {
+    /// The version of this layout.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub schema: u32,
+    /// The kind of document.
+    pub kind: String,
+    /// The version of hpt that measured.
+    pub hpt: String,
+    /// The user's name for the machine; null without --name.
+    pub name: Option<String>,
+    /// The machine.
+    pub machine: Machine,
+    /// The emulator that runs the machine, if its hypervisor or board shows it.
+    pub emulated_by: Option<String>,
+    /// When the first part started, by the wall clock (RFC 3339).
+    pub began: String,
+    /// How long everything took.
+    pub elapsed_s: f64,
+    /// Whether Ctrl-C or another signal ended it early.
+    pub interrupted: bool,
+    /// The measurements, in the order in which they were made.
+    pub parts: Vec<ReportPart>,
+    /// The output of each part's command with --format json. Each has a schema of its own, by its
+    /// kind.
+    pub documents: serde_json::Map<String, serde_json::Value>,
+    /// What else to know about the report.
+    pub notes: Vec<String>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReportPart {
+    /// Its name, which is also the name of its document.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
+    pub name: String,
+    /// The command line that measures the same.
+    pub command: String,
+    /// What became of it.
+    pub state: ReportPartState,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// How long it took.
+    pub elapsed_s: f64,
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportPartState {
+    /// It was measured.
+    Measured,
+    /// It ended early.
+    Interrupted,
+    /// It was not started.
+    NotBegun,
+    /// It could not be measured.
+    Failed,
+}
+
+impl ReportPartState {
+    /// The word that documents use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Interrupted => "interrupted",
+            Self::NotBegun => "not-begun",
+            Self::Failed => "failed",
+        }
+    }
+}

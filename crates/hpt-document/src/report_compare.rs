@@ -1,0 +1,145 @@
+//! `hpt report --compare`: two reports compared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::head::Machine;
+
+/// Two reports compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt report --compare: two reports compared"))]
+pub struct ReportCompareDocument {
+    /// The version of this layout.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub schema: u32,
+    /// The kind of document.
+    pub kind: String,
+    /// The version of hpt that compares.
+    pub hpt: String,
+    /// The first report.
+    pub first: ComparedReport,
+    /// The second report.
+    pub second: ComparedReport,
+    /// Number of figures that differ by more than their spread.
+    pub differing: usize,
+    /// Every figure of either.
+    pub results: Vec<ComparedFigureRow>,
+    /// Rules of `hpt doctor` with different verdicts.
+    pub rules: Vec<ComparedRuleRow>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// One of the two reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ComparedReport {
+    /// Its name relative to the other.
+    pub name: String,
+    /// The title of its page.
+    pub title: String,
+    /// When it was started (RFC 3339).
+    pub made: String,
+    /// The version of hpt that measured.
+    pub hpt: String,
+    /// Whether Ctrl-C or another signal ended it early.
+    pub interrupted: bool,
+    /// The emulator that runs its machine, if that is known.
+    pub emulated_by: Option<String>,
+    /// Its machine.
+    pub machine: Machine,
+}
+
+/// A figure of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ComparedFigureRow {
+    /// The part of the reports.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
+    pub part: String,
+    /// What was measured.
+    pub what: String,
+    /// The unit of all figures of the row.
+    pub unit: String,
+    /// The first figure: the median if there is one, else the mean; of a rate, the middle of its
+    /// limits.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub first: Option<f64>,
+    /// Where the range of the first starts: p50, or the lowest possible rate.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub first_low: Option<f64>,
+    /// Where it ends: p99, or the highest possible rate.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub first_high: Option<f64>,
+    /// Number of samples of the first.
+    pub first_samples: Option<u64>,
+    /// The second figure, likewise.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub second: Option<f64>,
+    /// Where the range of the second starts.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub second_low: Option<f64>,
+    /// Where it ends.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub second_high: Option<f64>,
+    /// Number of samples of the second.
+    pub second_samples: Option<u64>,
+    /// The second divided by the first; null for rates.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub ratio: Option<f64>,
+    /// Whether they differ.
+    pub verdict: CompareVerdict,
+}
+
+/// Whether two figures differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum CompareVerdict {
+    /// Their ranges do not overlap.
+    #[serde(rename = "differs")]
+    Differs,
+    /// Their ranges overlap.
+    #[serde(rename = "within the spread")]
+    WithinSpread,
+    /// At least one has no range.
+    #[serde(rename = "no spread to judge by")]
+    NoSpread,
+    /// They are errors against rates of different origins.
+    #[serde(rename = "held against other rates")]
+    OtherRates,
+    /// Only the first report has it.
+    #[serde(rename = "only in the first")]
+    OnlyFirst,
+    /// Only the second report has it.
+    #[serde(rename = "only in the second")]
+    OnlySecond,
+}
+
+impl CompareVerdict {
+    /// The word that documents use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Differs => "differs",
+            Self::WithinSpread => "within the spread",
+            Self::NoSpread => "no spread to judge by",
+            Self::OtherRates => "held against other rates",
+            Self::OnlyFirst => "only in the first",
+            Self::OnlySecond => "only in the second",
+        }
+    }
+}
+
+/// A rule of `hpt doctor` with different verdicts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ComparedRuleRow {
+    /// Its name.
+    pub rule: String,
+    /// What it examines.
+    pub about: String,
+    /// Its verdict in the first; null if it was not asked.
+    pub first: Option<String>,
+    /// Its verdict in the second.
+    pub second: Option<String>,
+}

@@ -1,0 +1,174 @@
+//! The JSON Schema of each kind of document, generated from its type.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    bench::BenchDocument,
+    calibrate::CalibrateDocument,
+    capture::CaptureDocument,
+    clocksource::ClocksourceDocument,
+    clocksource_cost::ClocksourceCostDocument,
+    constraints::SIGNED,
+    doctor::DoctorDocument,
+    experiment::ExperimentDocument,
+    gpio_latency::GpioLatencyDocument,
+    gpio_line::GpioListDocument,
+    pairs::PairsDocument,
+    probe::ProbeDocument,
+    report::ReportDocument,
+    report_compare::ReportCompareDocument,
+    restore::RestoreDocument,
+    sleep::SleepDocument,
+    stall::StallDocument,
+    wake_latency::WakeLatencyDocument,
+    watch::{WatchDocument, WatchSummaryDocument},
+};
+
+/// Generates the schema of a type.
+type Generate = fn() -> Schema;
+
+/// The kinds of documents, each with its schema.
+const SCHEMAS: [(&str, Generate); 21] = [
+    ("bench", generated::<BenchDocument>),
+    ("calibrate", generated::<CalibrateDocument>),
+    ("capture", generated::<CaptureDocument>),
+    ("clocksource", generated::<ClocksourceDocument>),
+    ("clocksource-compare", || {
+        titled::<ClocksourceCostDocument>("hpt clocksource compare: read overhead under every clocksource")
+    }),
+    ("clocksource-set", || {
+        titled::<ClocksourceCostDocument>("hpt clocksource set: read overhead before and after the change")
+    }),
+    ("doctor", generated::<DoctorDocument>),
+    ("experiment", generated::<ExperimentDocument>),
+    ("latency-gpio", gpio_latency),
+    ("latency-gpio-list", generated::<GpioListDocument>),
+    ("latency-pairs", generated::<PairsDocument>),
+    ("latency-poll", || waiting("hpt latency poll: the latency of a busy-polling thread", &["looking"])),
+    ("latency-stall", generated::<StallDocument>),
+    ("latency-timer", || waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])),
+    ("probe", generated::<ProbeDocument>),
+    ("report", report),
+    ("report-compare", generated::<ReportCompareDocument>),
+    ("restore", generated::<RestoreDocument>),
+    ("sleep", generated::<SleepDocument>),
+    ("watch", generated::<WatchDocument>),
+    ("watch-summary", generated::<WatchSummaryDocument>),
+];
+
+/// The kinds of documents, in alphabetical order.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    SCHEMAS.iter().map(|&(kind, _)| kind)
+}
+
+/// The JSON Schema (draft 2020-12) of that kind of document; `None` if there is no such kind.
+///
+/// It describes what hpt writes: every field is required that hpt always writes, and there are no
+/// others. A reader that wants to accept documents of later versions ignores unknown fields, as
+/// [`Document::read`](crate::Document::read) does.
+#[must_use]
+pub fn of(kind: &str) -> Option<Value> {
+    let (kind, generate) = SCHEMAS.iter().find(|(name, _)| *name == kind)?;
+    let mut schema = generate().to_value();
+    let object = schema.as_object_mut().expect("a struct has a schema with properties");
+    let properties = object["properties"].as_object_mut().expect("a struct has properties");
+    constant(properties, "kind", &json!(kind));
+    constant(properties, "schema", &json!(1));
+    restrict(&mut schema);
+    Some(schema)
+}
+
+/// The order in which a person reads the keys of an object's schema.
+const ORDER: [&str; 7] = ["$schema", "title", "description", "type", "additionalProperties", "required", "properties"];
+
+/// A property that has one value only.
+fn constant(properties: &mut Map<String, Value>, name: &str, value: &Value) {
+    let description = &properties[name]["description"];
+    properties[name] = json!({ "description": description, "const": value });
+}
+
+fn generated<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+fn titled<T: JsonSchema>(title: &str) -> Schema {
+    let mut schema = generated::<T>();
+    schema.insert("title".to_owned(), json!(title));
+    schema
+}
+
+/// `timer` and `poll` are told apart by how their threads wait.
+fn waiting(title: &str, methods: &[&str]) -> Schema {
+    let mut schema = titled::<WakeLatencyDocument>(title);
+    let root = schema.ensure_object();
+    root["properties"]["by"] = json!({ "description": root["properties"]["by"]["description"], "enum": methods });
+    root["$defs"].as_object_mut().expect("it has definitions").remove("WaitMethod");
+    schema
+}
+
+/// Edges have the timestamps of the kernel's clock.
+fn gpio_latency() -> Schema {
+    let mut schema = generated::<GpioLatencyDocument>();
+    let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
+    constant(properties, "source", &json!("monotonic"));
+    schema
+}
+
+/// Each document of a report is of the kind that its part prints.
+fn report() -> Schema {
+    let mut schema = generated::<ReportDocument>();
+    let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
+        let document = json!({
+            "description": format!("See {kind}.json."),
+            "type": "object",
+            "required": ["schema", "kind"],
+            "properties": { "kind": { "const": kind } },
+            "additionalProperties": true,
+        });
+        (part.to_owned(), document)
+    });
+    let documents: Map<String, Value> = documents.collect();
+    let field = &mut schema.ensure_object()["properties"]["documents"];
+    field["properties"] = Value::Object(documents);
+    field["additionalProperties"] = json!(false);
+    schema
+}
+
+/// What holds in all documents: objects have no other properties than those named, and numbers are
+/// not negative unless they are marked.
+fn restrict(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            // How a type of Rust is called says nothing to readers in other languages.
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
+                object.insert("additionalProperties".to_owned(), json!(false));
+            }
+            if object.get("type").is_some_and(|name| name == "object") {
+                let first = ORDER.iter().filter_map(|&key| object.remove_entry(key));
+                let first: Map<String, Value> = first.collect();
+                let rest = std::mem::replace(object, first);
+                object.extend(rest);
+            }
+            let is_signed = object.remove(SIGNED).is_some();
+            if is_number(object) && !is_signed && !object.contains_key("minimum") {
+                object.insert("minimum".to_owned(), json!(0));
+            }
+            object.values_mut().for_each(restrict);
+        }
+        Value::Array(list) => list.iter_mut().for_each(restrict),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_number(schema: &Map<String, Value>) -> bool {
+    let is = |name: &Value| name == "number" || name == "integer";
+    match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(is),
+        Some(one) => is(one),
+        None => false,
+    }
+}

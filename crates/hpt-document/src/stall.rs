@@ -1,0 +1,208 @@
+//! `hpt latency stall`: CPU stalls and their likely causes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    head::Head,
+    latency::{LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+};
+
+/// CPU stalls (OS noise): when a busy-polling thread did not run, for how long, and the likely
+/// cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt latency stall: CPU stalls"))]
+pub struct StallDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The measuring thread.
+    #[serde(flatten)]
+    pub measuring: LatencyThread,
+    /// The mean time of a read.
+    pub read_ns: f64,
+    /// Nine in ten of the steps of the source, those of zero left out, are at most this long.
+    pub step_ns: Option<u64>,
+    /// When the run started, and how long it took.
+    #[serde(flatten)]
+    pub time: LatencyRunTime,
+    /// How the run ended.
+    #[serde(flatten)]
+    pub end: LatencyRunEnd,
+    /// One row for each thread.
+    pub results: Vec<StallThreadRow>,
+    /// Number of stalls for each likely cause.
+    pub causes: Vec<StallCauseRow>,
+    /// For each thread, the counters that moved with its stalls. Those that move more often with
+    /// stalls than without come first.
+    pub counters: Vec<StallCounterRow>,
+    /// The longest stalls, the longest first.
+    #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
+    pub longest: Vec<StallRow>,
+    /// The newest stalls, the newest first.
+    #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
+    pub newest: Vec<StallRow>,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StallThreadRow {
+    /// The thread's CPU; null if it was not pinned.
+    pub cpu: Option<usize>,
+    /// Number of stalls.
+    pub stalls: u64,
+    /// Total length of all stalls.
+    pub stalled_ns: u64,
+    /// How long it watched.
+    pub elapsed_ns: u64,
+    /// How long it watched on other CPUs, which is not part of elapsed_ns; see away.
+    pub elsewhere_ns: u64,
+    /// Stalls in that time, which are not among the others.
+    pub stalls_elsewhere: u64,
+    /// The limit: a longer gap between two readings is a stall.
+    pub above_ns: u64,
+    /// The shortest; null if there was none, like the figures that follow.
+    pub min_ns: Option<u64>,
+    /// The mean.
+    pub mean_ns: Option<f64>,
+    /// The median, to three digits, like all quantiles.
+    pub p50_ns: Option<u64>,
+    /// 99 % were at most this long. Null if fewer than ten stalls were longer.
+    pub p99_ns: Option<u64>,
+    /// 99.9 % were at most this long. Null if fewer than ten stalls were longer.
+    pub p999_ns: Option<u64>,
+    /// The longest.
+    pub max_ns: Option<u64>,
+    /// When that began, on CLOCK_MONOTONIC.
+    pub max_at_ns: Option<u64>,
+    /// The time after which most stalls are followed by another, judged by the newest 1024: the
+    /// median of the distances. Null if there is no such time.
+    pub period_ns: Option<u64>,
+    /// One in ten of the distances found is at most this.
+    pub period_p10_ns: Option<u64>,
+    /// Nine in ten of the distances found are at most this.
+    pub period_p90_ns: Option<u64>,
+    /// Number of stalls followed by another after that time, within 2 %.
+    pub period_followed: Option<u64>,
+    /// Number of stalls that could have been.
+    pub period_of: Option<u64>,
+    /// The blind time, in which the kernel's counters were read instead.
+    pub asking_ns: u64,
+    /// How often they were read.
+    pub questions: u64,
+    /// The longest of these reads.
+    pub longest_question_ns: u64,
+    /// A stall during one of these reads is detected if it is longer than this.
+    pub blind_below_ns: u64,
+    /// How often the source went back, which is not a stall.
+    pub went_back: u64,
+    /// Windows between two reads of the counters that contain a stall.
+    pub windows_with: u64,
+    /// Windows that contain none.
+    pub windows_without: u64,
+    /// Exact counts up to ten milliseconds.
+    pub microseconds: Vec<MicrosecondCount>,
+    /// Number of stalls beyond that.
+    pub beyond: u64,
+}
+
+/// All stalls with one likely cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StallCauseRow {
+    /// What moved meanwhile, and so the likely cause. kept-waiting: the thread could have run and
+    /// waited for its CPU; stopped, paged-in: it was put to sleep, without or with a page from a
+    /// disk; migrated: it was on another CPU after it; stolen: the hypervisor ran others and says
+    /// so; firmware: the count of SMIs moved; interrupts: interrupts of this CPU moved more than
+    /// they do without a stall; as-usual: only as they always do; nothing: nothing moved; untold:
+    /// nothing could be read.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
+    pub cause: String,
+    /// Number of stalls.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub stalls: u64,
+    /// Their total length.
+    pub stalled_ns: u64,
+}
+
+/// A counter that moved in a window with a stall.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StallCounterRow {
+    /// The thread's CPU; null if it was not pinned.
+    pub cpu: Option<usize>,
+    /// Whether it is a line of /proc/interrupts or of /proc/softirqs.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_counter_kinds))]
+    pub kind: String,
+    /// The kernel's name for it.
+    pub name: String,
+    /// The rest of the kernel's line for it.
+    pub label: String,
+    /// Windows with a stall in which it moved.
+    pub windows_with: u64,
+    /// Windows without a stall in which it moved.
+    pub windows_without: u64,
+    /// How often it counts per second without stalls; null if there was no such window.
+    pub usual_hz: Option<f64>,
+}
+
+/// One stall.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StallRow {
+    /// The thread's CPU; null if it was not pinned.
+    pub cpu: Option<usize>,
+    /// The last moment at which the thread was seen to run, on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// The same by the wall clock at that time, in UTC.
+    pub began: String,
+    /// Time from there to the next moment at which it was seen to run.
+    pub length_ns: u64,
+    /// How much shorter it may have been, because the counters were being read at the time.
+    pub uncertain_ns: u64,
+    /// What moved meanwhile, and so the likely cause. kept-waiting: the thread could have run and
+    /// waited for its CPU; stopped, paged-in: it was put to sleep, without or with a page from a
+    /// disk; migrated: it was on another CPU after it; stolen: the hypervisor ran others and says
+    /// so; firmware: the count of SMIs moved; interrupts: interrupts of this CPU moved more than
+    /// they do without a stall; as-usual: only as they always do; nothing: nothing moved; untold:
+    /// nothing could be read.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
+    pub cause: String,
+    /// Time between the reads of the counters before and after it.
+    pub window_ns: u64,
+    /// Number of stalls in that window.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub shared: usize,
+    /// Voluntary context switches in the window; null if that cannot be read, like the counts that
+    /// follow.
+    pub voluntary: Option<u64>,
+    /// Involuntary context switches in the window.
+    pub involuntary: Option<u64>,
+    /// Major page faults in the window.
+    pub major_faults: Option<u64>,
+    /// How long the thread was runnable and did not run.
+    pub waited_ns: Option<u64>,
+    /// Whether the thread was on another CPU afterwards.
+    pub migrated: bool,
+    /// Time that the hypervisor reports as stolen, in units of 10 ms.
+    pub stolen_ns: Option<u64>,
+    /// System management interrupts (SMI) of the core in the window.
+    pub firmware: Option<u64>,
+    /// Counters of this CPU that moved, the most unusual first.
+    #[cfg_attr(feature = "schema", schemars(length(max = 12)))]
+    pub moved: Vec<CounterIncrease>,
+}
+
+/// By how much a counter moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CounterIncrease(
+    /// The counter's name in /proc/interrupts or /proc/softirqs.
+    pub String,
+    /// The increase.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub u64,
+);

@@ -1,0 +1,81 @@
+//! The scheduling settings that were active for a measuring thread.
+
+use serde::{Deserialize, Serialize};
+
+/// The settings that were active for the measuring thread and the machine around it, read back from
+/// the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Thread {
+    /// The CPUs it may run on.
+    pub cpus: Vec<usize>,
+    /// The scheduling policy; `other` is the default one.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scheduling_policies))]
+    pub policy: Option<String>,
+    /// The real-time priority; null if the policy has none.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 99)))]
+    pub priority: Option<u32>,
+    /// The nice value; null if the policy has none.
+    #[cfg_attr(feature = "schema", schemars(range(min = -20, max = 19)))]
+    pub nice: Option<i32>,
+    /// The run time in each period under SCHED_DEADLINE.
+    pub deadline_runtime_ns: Option<u64>,
+    /// The relative deadline in each period under SCHED_DEADLINE.
+    pub deadline_ns: Option<u64>,
+    /// The period under SCHED_DEADLINE.
+    pub deadline_period_ns: Option<u64>,
+    /// How much of hpt's memory is locked.
+    pub locked_bytes: Option<u64>,
+    /// The timer slack: how late the kernel may wake the thread to save power; 0 for real-time
+    /// threads.
+    pub timer_slack_ns: Option<u64>,
+    /// The longest time a CPU may take to leave an idle state (/dev/cpu_dma_latency); 2000000000 if
+    /// no process asked for less, null if it cannot be read.
+    pub wake_latency_us: Option<u64>,
+    /// The share of each period that real-time threads may use; null if it cannot be read.
+    pub bandwidth: Option<RealtimeBandwidth>,
+    /// The fair server of these CPUs that reserves most for ordinary threads, since Linux 6.12;
+    /// null if it cannot be read.
+    pub fair_server: Option<FairServer>,
+    /// The frequency governors of these CPUs, each once; empty if they have none.
+    pub governors: Vec<String>,
+    /// Whether frequencies above the nominal one are enabled; null if there is no such switch.
+    pub turbo: Option<bool>,
+    /// Settings that were requested and are not active (--best-effort).
+    pub refused: Vec<RefusedSetting>,
+}
+
+/// The share of each period that real-time threads may use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RealtimeBandwidth {
+    /// The time that real-time threads may use (sched_rt_runtime_us); -1 is all of it.
+    #[cfg_attr(feature = "schema", schemars(range(min = -1)))]
+    pub runtime_us: i64,
+    /// The period (sched_rt_period_us).
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub period_us: i64,
+}
+
+/// The time that one CPU reserves for ordinary threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FairServer {
+    /// The CPU.
+    pub cpu: usize,
+    /// The reserved time in each period; 0 is none.
+    pub runtime_ns: u64,
+    /// The period.
+    pub period_ns: u64,
+}
+
+/// A setting that was requested and is not active.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusedSetting {
+    /// The setting.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::settings))]
+    pub setting: String,
+    /// Why it is not active.
+    pub reason: String,
+}

@@ -1,0 +1,279 @@
+//! `hpt watch`: one document for each interval, and the summary.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{away::Away, head::Head};
+
+/// One interval of a watch; a document a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt watch: one interval"))]
+pub struct WatchDocument {
+    /// The version of this layout.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub schema: u32,
+    /// The kind of document.
+    pub kind: String,
+    /// The version of hpt.
+    pub hpt: String,
+    /// The number of the interval, from 1 on.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub interval: u64,
+    /// Seconds since the start, time in suspend included.
+    pub at_s: f64,
+    /// The source that the others are compared with.
+    pub reference: String,
+    /// The kernel's clocksource.
+    pub clock_source: Option<String>,
+    /// Rounds of readings that the thread did not make on the CPU that it is pinned to.
+    pub rounds_elsewhere: u64,
+    /// One row for each source.
+    pub sources: Vec<WatchRow>,
+    /// The counters of other CPUs.
+    pub cores: Vec<CpuOffset>,
+    /// What happened to the machine.
+    pub events: Vec<MachineEvent>,
+    /// What all sources did alike: the reference did it, or the counter that all of them use.
+    pub shared_faults: Vec<String>,
+    /// Whether a time daemon keeps the clock.
+    pub synchronisation: Synchronisation,
+}
+
+/// One source in one interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchRow {
+    /// The number of the interval, from 1 on.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub interval: u64,
+    /// Seconds since the start, time in suspend included.
+    pub at_s: f64,
+    /// The source.
+    pub source: String,
+    /// Its offset from the reference.
+    #[serde(flatten)]
+    pub offset: WatchOffset,
+    /// Its frequency error against the stated rate in this interval.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub frequency_error_ppm: Option<f64>,
+    /// The largest possible error of that, if the rate was constant.
+    pub frequency_bound_ppm: Option<f64>,
+    /// Its discontinuities.
+    #[serde(flatten)]
+    pub steps: WatchSteps,
+    /// Its faults.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::source_faults))]
+    pub faults: Vec<String>,
+    /// The same in words, and what else happened.
+    pub said: Vec<String>,
+}
+
+/// A watch over all its intervals; the last line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary, which is the last line"))]
+pub struct WatchSummaryDocument {
+    /// The first keys of every document.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The CPU that the thread is pinned to; null if it is not. See away for the time that it ran
+    /// elsewhere.
+    pub cpu: Option<usize>,
+    /// The source that the others are compared with.
+    pub reference: String,
+    /// The limits beyond which a source misbehaves.
+    pub limits: WatchLimits,
+    /// Elapsed time, suspend included.
+    pub watched_s: f64,
+    /// Number of intervals.
+    pub intervals: u64,
+    /// Number of rounds of readings.
+    pub rounds: u64,
+    /// When the pinned thread did not run on its CPU, the earliest first. The rounds that it made
+    /// elsewhere are among the others.
+    pub away: Vec<Away>,
+    /// Whether a source exceeded the limits.
+    pub misbehaved: bool,
+    /// One row for each source.
+    pub sources: Vec<WatchSummaryRow>,
+    /// The counters of other CPUs.
+    pub cores: Vec<CpuOffset>,
+    /// What happened to the machine.
+    pub events: Vec<MachineEvent>,
+    /// When CPUs were offline. They were compared with no other CPU in that time.
+    pub offline: Vec<CpuOffline>,
+    /// What all sources did alike: the reference did it, or the counter that all of them use.
+    pub shared_faults: Vec<String>,
+    /// Whether a time daemon keeps the clock.
+    pub synchronisation: Synchronisation,
+    /// Whether Ctrl-C or another signal ended it early.
+    pub interrupted: bool,
+    /// What else to know about the result.
+    pub notes: Vec<String>,
+}
+
+/// One source over all intervals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchSummaryRow {
+    /// The source.
+    pub source: String,
+    /// The rate that it is compared with. Missing in reports that a version before 0.1.0 kept.
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub expected_hz: Option<f64>,
+    /// The origin of that rate, as in `hpt calibrate`; `measurement` if none is stated, and it is
+    /// the rate at the start. Missing like the rate.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub expected_by: Option<String>,
+    /// Its offset from the reference.
+    #[serde(flatten)]
+    pub offset: WatchOffset,
+    /// The lowest frequency error of an interval.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub lowest_ppm: Option<f64>,
+    /// The largest possible error of that, as long as the rate was constant in that interval.
+    pub lowest_bound_ppm: Option<f64>,
+    /// The highest frequency error of an interval.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub highest_ppm: Option<f64>,
+    /// The largest possible error of that, as long as the rate was constant in that interval.
+    pub highest_bound_ppm: Option<f64>,
+    /// Its discontinuities.
+    #[serde(flatten)]
+    pub steps: WatchSteps,
+    /// Number of its faults.
+    pub faults: u64,
+    /// The first fault, in words.
+    pub first_fault: Option<String>,
+    /// The offset over time, at equal distances; of a long watch not every interval.
+    #[cfg_attr(feature = "schema", schemars(length(max = 501)))]
+    pub course: Vec<OffsetPoint>,
+}
+
+/// The offset of a source from the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchOffset {
+    /// Number of bursts of readings.
+    pub bursts: u64,
+    /// The width of the narrowest bracket.
+    pub bracket_ns: Option<u64>,
+    /// How far it gained on the reference, at the stated rate, since the last interruption; of
+    /// several intervals, as of the last.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub offset_ns: Option<f64>,
+    /// The largest possible error of that.
+    pub offset_bound_ns: Option<f64>,
+}
+
+/// The discontinuities of a source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchSteps {
+    /// Number of steps beyond the limit.
+    pub steps: u64,
+    /// Number of readings smaller than the one before.
+    pub backwards: u64,
+    /// How often it was set, if that is allowed.
+    pub set: u64,
+}
+
+/// The limits beyond which a source misbehaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchLimits {
+    /// The largest frequency error.
+    pub rate_ppm: f64,
+    /// Whether the tolerance of the stated rate is added to that.
+    pub statements_may_be_wrong: bool,
+    /// The largest step.
+    pub step_ns: u64,
+    /// The largest offset between two CPUs.
+    pub core_offset_ns: u64,
+}
+
+/// The offset between the counters of two CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuOffset {
+    /// The source.
+    pub source: String,
+    /// The first CPU.
+    pub first_cpu: usize,
+    /// The second CPU.
+    pub second_cpu: usize,
+    /// The lower limit of how far the second is ahead of the first.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub least_ns: f64,
+    /// The upper limit.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub most_ns: f64,
+    /// Number of timestamps that were handed over.
+    pub handovers: u64,
+    /// The fault, if they are apart beyond the limit; null if that is not proved.
+    pub fault: Option<String>,
+}
+
+/// An event of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineEvent {
+    /// The kind of event.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::machine_events))]
+    pub kind: String,
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// The shortest time it can have been suspended.
+    pub suspended_ns: Option<u64>,
+    /// In words.
+    pub said: String,
+}
+
+/// A time in which a CPU was offline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuOffline {
+    /// The CPU.
+    pub cpu: usize,
+    /// When it was first seen offline, in seconds since the start.
+    pub from_s: f64,
+    /// When it was seen online again; null if it was not until the end.
+    pub to_s: Option<f64>,
+}
+
+/// Whether a time daemon keeps the clock, as the kernel reports it (adjtimex).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Synchronisation {
+    /// Whether the kernel reports it.
+    pub readable: bool,
+    /// Whether the kernel considers its clock synchronised.
+    pub synchronised: Option<bool>,
+    /// The status word, STA_…
+    pub status: Option<u32>,
+    /// The frequency correction that is active.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub frequency_ppm: Option<f64>,
+    /// How far the active tick is from the default one.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub tick_ppm: Option<f64>,
+    /// The maximum error.
+    pub maximum_error_ns: Option<u64>,
+    /// The estimated error.
+    pub estimated_error_ns: Option<u64>,
+    /// Running time daemons; null if no processes are visible.
+    pub daemons: Option<Vec<String>>,
+}
+
+/// The offset of a source at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OffsetPoint(
+    /// Seconds since the start.
+    pub f64,
+    /// How far it was ahead of the reference, in nanoseconds.
+    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
+    pub f64,
+    /// The largest possible error of that, in nanoseconds.
+    pub f64,
+);

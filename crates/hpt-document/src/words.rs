@@ -1,0 +1,71 @@
+//! The words that string fields of documents may hold: names that the library hpt-core gives.
+//! Words that only the command uses are enums beside their documents.
+
+/// What a read of a time source passes through.
+pub const READ_PATHS: [&str; 7] = ["register", "mmio", "port", "vdso", "syscall", "kernel", "memory"];
+/// What a read of one of the kernel's clocks passes through.
+pub const CLOCK_READ_PATHS: [&str; 3] = ["vdso", "syscall", "kernel"];
+/// What a time source counts the time of.
+pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
+/// Whether the kernel trusts a source.
+pub const KERNEL_VERDICTS: [&str; 3] = ["trusted", "distrusted", "unknown"];
+/// How a frequency was found.
+pub const CALIBRATION_METHODS: [&str; 2] = ["stated", "bracketed"];
+/// The origin of a stopwatch's frequency.
+pub const FREQUENCY_ORIGINS: [&str; 3] = ["definition", "kept", "measured"];
+/// Ways to sleep.
+pub const SLEEP_METHODS: [&str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
+/// Scheduling policies.
+pub const SCHEDULING_POLICIES: [&str; 8] = ["other", "batch", "idle", "fifo", "rr", "deadline", "ext", "unknown"];
+/// Settings of a thread and of the machine that a run may request.
+pub const SETTINGS: [&str; 9] =
+    ["cpu", "throttling", "governor", "turbo", "wake-latency", "memory", "stack", "timer-slack", "policy"];
+/// Directions of a GPIO line.
+pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
+/// How a program listens for edges.
+pub const GPIO_LISTENING: [&str; 2] = ["poll", "spin"];
+/// The parts of an edge's way.
+pub const GPIO_FIGURES: [&str; 3] = ["set-to-edge", "edge-to-program", "whole"];
+/// Faults of a watched source.
+pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "went-back", "stood-still", "rate-off", "rate-changed"];
+/// Events of the machine during a watch.
+pub const MACHINE_EVENTS: [&str; 6] =
+    ["suspend", "migration", "clock-source", "desynchronised", "cpu-offline", "cpu-online"];
+/// The likely causes of a CPU stall, by what moved during it.
+///
+/// - `kept-waiting`: the thread was runnable and waited for its CPU.
+/// - `stopped`, `paged-in`: it was put to sleep, without or with a page read from a disk.
+/// - `migrated`: it was on another CPU afterwards.
+/// - `stolen`: the hypervisor ran other guests and reports it.
+/// - `firmware`: the count of system management interrupts moved.
+/// - `interrupts`: interrupts of this CPU moved more than they do without a stall.
+/// - `as-usual`: interrupts moved only as they always do.
+/// - `nothing`: nothing moved.
+/// - `untold`: nothing could be read.
+pub const STALL_CAUSES: [&str; 10] = [
+    "kept-waiting",
+    "stopped",
+    "paged-in",
+    "migrated",
+    "stolen",
+    "firmware",
+    "interrupts",
+    "as-usual",
+    "nothing",
+    "untold",
+];
+/// Whether a counter is a line of /proc/interrupts or of /proc/softirqs.
+pub const STALL_COUNTER_KINDS: [&str; 2] = ["interrupt", "soft-interrupt"];
+/// The parts of a report, each with the kind of its document.
+pub const REPORT_PARTS: [(&str, &str); 10] = [
+    ("doctor", "doctor"),
+    ("probe", "probe"),
+    ("bench", "bench"),
+    ("timer", "latency-timer"),
+    ("timer-hpt", "latency-timer"),
+    ("poll", "latency-poll"),
+    ("stall", "latency-stall"),
+    ("sleep", "sleep"),
+    ("watch", "watch-summary"),
+    ("experiment", "experiment"),
+];
