@@ -40,8 +40,8 @@ const NOTHING: &str = r#"{
     "root_would_be_told": [], "interrupted": false, "measured_now": true, "misbehaved": false, "major": 0,
     "minor": 0, "to_know": 0, "interval_ns": 0, "timeout_ns": 0, "lost": 0, "strange": 0, "dropped": 0,
     "elsewhen": 0, "look_ns": 0, "read_ns": 0.0, "elapsed_s": 0.0, "watched_s": 0.0, "intervals": 0, "rounds": 0,
-    "began": "", "source": "", "reference": "", "listen": "", "figure": "", "by": "kernel", "stopwatch": "",
-    "stopwatch_frequency_hz": 1.0, "stopwatch_frequency_from": "", "choice": { "reason": "" },
+    "began": "", "source": "", "reference": "", "listen": "poll", "figure": "whole", "by": "kernel", "stopwatch": "",
+    "stopwatch_frequency_hz": 1.0, "stopwatch_frequency_from": "measured", "choice": { "reason": "" },
     "out": { "chip": "", "label": "", "line": 0 }, "in": { "chip": "", "label": "", "line": 0 },
     "thread": { "cpus": [], "governors": [], "refused": [] }, "synchronisation": { "readable": false },
     "limits": { "rate_ppm": 0.0, "statements_may_be_wrong": false, "step_ns": 0, "core_offset_ns": 0 }

@@ -8,6 +8,7 @@ use hpt_core::{
     calibrate::{self, CalibrateError},
     source::{self, StatedBy},
 };
+use hpt_document::bench::FrequencyOrigin;
 
 use crate::cycle_counters::counts_cycles;
 
@@ -19,7 +20,7 @@ const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 pub(crate) struct Rate {
     pub(crate) frequency: Frequency,
     /// Where it comes from, for programs: `definition`, `kept` or `measured`.
-    pub(crate) origin: &'static str,
+    pub(crate) origin: FrequencyOrigin,
     pub(crate) bound_ppm: Option<f64>,
 }
 
@@ -27,12 +28,12 @@ impl Rate {
     /// The rate of a source that is defined to have it, as the clocks of the kernel are.
     pub(crate) fn by_definition(source: &dyn TimeSource) -> Option<Self> {
         let nominal = source.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition)?;
-        Some(Self { frequency: nominal.frequency, origin: "definition", bound_ppm: Some(0.0) })
+        Some(Self { frequency: nominal.frequency, origin: FrequencyOrigin::Definition, bound_ppm: Some(0.0) })
     }
 
     /// The rate of a calibration that was saved.
     pub(crate) fn kept(calibration: &Calibration) -> Self {
-        Self { origin: "kept", ..Self::of(calibration) }
+        Self { origin: FrequencyOrigin::Kept, ..Self::of(calibration) }
     }
 
     /// Measures the rate against `reference` for `window`.
@@ -45,7 +46,7 @@ impl Rate {
     }
 
     fn of(calibration: &Calibration) -> Self {
-        Self { frequency: calibration.frequency, origin: "measured", bound_ppm: calibration.bound_ppm() }
+        Self { frequency: calibration.frequency, origin: FrequencyOrigin::Measured, bound_ppm: calibration.bound_ppm() }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     away::Away,
     head::Head,
     read_cost::{RepeatedReads, SingleReads},
+    words::word_enum,
 };
 
 /// The read overhead of each source.
@@ -24,8 +25,7 @@ pub struct BenchDocument {
     pub stopwatch_frequency_hz: f64,
     /// The origin of that frequency: the definition of the source, a calibration saved in this
     /// boot, or one made for this run.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::frequency_origins))]
-    pub stopwatch_frequency_from: String,
+    pub stopwatch_frequency_from: FrequencyOrigin,
     /// The largest possible error of that frequency, in parts per million.
     pub stopwatch_bound_ppm: Option<f64>,
     /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles those
@@ -71,4 +71,16 @@ pub struct BenchRow {
     pub resolution_ns: Option<f64>,
     /// The smallest step that was observed.
     pub granularity_ns: Option<f64>,
+}
+
+word_enum! {
+    /// The origin of a frequency.
+    pub enum FrequencyOrigin {
+        /// The definition of the source.
+        Definition = "definition",
+        /// A calibration saved in this boot.
+        Kept = "kept",
+        /// A calibration made for this run.
+        Measured = "measured",
+    }
 }

@@ -41,17 +41,12 @@ words! {
     scopes: SCOPES,
     kernel_verdicts: KERNEL_VERDICTS,
     calibration_methods: CALIBRATION_METHODS,
-    frequency_origins: FREQUENCY_ORIGINS,
     sleep_methods: SLEEP_METHODS,
     scheduling_policies: SCHEDULING_POLICIES,
     settings: SETTINGS,
     gpio_directions: GPIO_DIRECTIONS,
-    gpio_listening: GPIO_LISTENING,
-    gpio_figures: GPIO_FIGURES,
     source_faults: SOURCE_FAULTS,
-    machine_events: MACHINE_EVENTS,
     stall_causes: STALL_CAUSES,
-    stall_counter_kinds: STALL_COUNTER_KINDS,
 }
 
 pub(crate) fn report_parts(schema: &mut Schema) {

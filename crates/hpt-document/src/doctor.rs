@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Head;
+use crate::{head::Head, words::word_enum};
 
 /// What impairs latency and timekeeping on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,56 +66,29 @@ pub struct DoctorRule {
     pub references: Vec<String>,
 }
 
-/// A rule's verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum DoctorVerdict {
-    /// A problem, or something to know.
-    Found,
-    /// As it should be.
-    Fine,
-    /// There is nothing of the kind on this machine.
-    NotHere,
-    /// It cannot be determined.
-    Untold,
-}
-
-impl DoctorVerdict {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Fine => "fine",
-            Self::NotHere => "not-here",
-            Self::Untold => "untold",
-        }
+word_enum! {
+    /// A rule's verdict.
+    pub enum DoctorVerdict {
+        /// A problem, or something to know.
+        Found = "found",
+        /// As it should be.
+        Fine = "fine",
+        /// There is nothing of the kind on this machine.
+        NotHere = "not-here",
+        /// It cannot be determined.
+        Untold = "untold",
     }
 }
 
-/// How much a finding costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum DoctorSeverity {
-    /// A millisecond or more, or wrong time.
-    Major,
-    /// Less than a millisecond.
-    Minor,
-    /// No latency.
-    ToKnow,
-}
-
-impl DoctorSeverity {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Major => "major",
-            Self::Minor => "minor",
-            Self::ToKnow => "to-know",
-        }
+word_enum! {
+    /// How much a finding costs.
+    pub enum DoctorSeverity {
+        /// A millisecond or more, or wrong time.
+        Major = "major",
+        /// Less than a millisecond.
+        Minor = "minor",
+        /// No latency.
+        ToKnow = "to-know",
     }
 }
 

@@ -145,4 +145,39 @@ impl Document {
             Self::Capture(_) | Self::Watch(_) => &[],
         }
     }
+
+    /// The rows of the document, each an object: what `hpt --format csv` prints. Empty for the
+    /// summary of a watch, whose rows are those of its intervals.
+    ///
+    /// # Panics
+    ///
+    /// Never: rows consist of numbers, names and lists, which have a JSON form.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Value> {
+        fn values<T: Serialize>(rows: &[T]) -> Vec<Value> {
+            let value = |row| serde_json::to_value(row).expect("numbers, names and lists have a JSON form");
+            rows.iter().map(value).collect()
+        }
+        match self {
+            Self::Bench(document) => values(&document.results),
+            Self::Calibrate(document) => values(&document.calibrations),
+            Self::Capture(document) => values(&document.files),
+            Self::Clocksource(document) => values(&document.sources),
+            Self::ClocksourceCost(document) => values(&document.results),
+            Self::Doctor(document) => values(&document.rules),
+            Self::Experiment(document) => values(&document.results),
+            Self::GpioLatency(document) => values(&document.results),
+            Self::GpioList(document) => values(&document.lines),
+            Self::Pairs(document) => values(&document.results),
+            Self::Probe(document) => values(&document.sources),
+            Self::Report(document) => values(&document.parts),
+            Self::ReportCompare(document) => values(&document.results),
+            Self::Restore(document) => values(&document.settings),
+            Self::Sleep(document) => values(&document.results),
+            Self::Stall(document) => values(&document.results),
+            Self::WakeLatency(document) => values(&document.results),
+            Self::Watch(document) => values(&document.sources),
+            Self::WatchSummary(_) => Vec::new(),
+        }
+    }
 }

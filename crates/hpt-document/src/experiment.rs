@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{head::Head, thread::Thread};
+use crate::{head::Head, thread::Thread, words::word_enum};
 
 /// Published measurements compared with those of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,38 +69,19 @@ pub struct ExperimentPartRow {
     pub state: ExperimentPartState,
 }
 
-/// What became of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum ExperimentPartState {
-    /// It was not started.
-    #[serde(rename = "not begun")]
-    NotBegun,
-    /// It was measured in this run.
-    #[serde(rename = "measured")]
-    Measured,
-    /// It ended early.
-    #[serde(rename = "interrupted")]
-    Interrupted,
-    /// Its figures come from an earlier run.
-    #[serde(rename = "taken up")]
-    TakenUp,
-    /// It could not be measured; its figures say why.
-    #[serde(rename = "failed")]
-    Failed,
-}
-
-impl ExperimentPartState {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotBegun => "not begun",
-            Self::Measured => "measured",
-            Self::Interrupted => "interrupted",
-            Self::TakenUp => "taken up",
-            Self::Failed => "failed",
-        }
+word_enum! {
+    /// What became of a part.
+    pub enum ExperimentPartState {
+        /// It was not started.
+        NotBegun = "not begun",
+        /// It was measured in this run.
+        Measured = "measured",
+        /// It ended early.
+        Interrupted = "interrupted",
+        /// Its figures come from an earlier run.
+        TakenUp = "taken up",
+        /// It could not be measured; its figures say why.
+        Failed = "failed",
     }
 }
 
@@ -139,32 +120,19 @@ pub struct ExperimentFigureRow {
     pub how: String,
 }
 
-/// Whether a figure was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum FigureState {
-    /// It was measured.
-    #[default]
-    Measured,
-    /// It cannot be measured on this machine or by this user.
-    Missing,
-    /// It belongs to other machines.
-    Elsewhere,
-    /// hpt did not get that far.
-    NotMade,
-}
-
-impl FigureState {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Missing => "missing",
-            Self::Elsewhere => "elsewhere",
-            Self::NotMade => "not-made",
-        }
+word_enum! {
+    /// Whether a figure was measured.
+    #[derive(Default)]
+    pub enum FigureState {
+        /// It was measured.
+        #[default]
+        Measured = "measured",
+        /// It cannot be measured on this machine or by this user.
+        Missing = "missing",
+        /// It belongs to other machines.
+        Elsewhere = "elsewhere",
+        /// hpt did not get that far.
+        NotMade = "not-made",
     }
 }
 

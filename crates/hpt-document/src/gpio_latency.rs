@@ -6,6 +6,7 @@ use crate::{
     gpio_line::GpioLine,
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    words::word_enum,
 };
 
 /// How long an edge takes from one GPIO line to a program that watches another.
@@ -21,8 +22,7 @@ pub struct GpioLatencyDocument {
     /// The line that was watched.
     pub r#in: GpioLine,
     /// Whether the program waited for edges in the kernel, or read again and again.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_listening))]
-    pub listen: String,
+    pub listen: GpioListening,
     /// Time from one edge to the next.
     pub interval_ns: u64,
     /// An edge that took longer counts as lost.
@@ -47,8 +47,7 @@ pub struct GpioLatencyDocument {
     /// Edges with a timestamp outside of the readings around them; they count in the whole only.
     pub elsewhen: u64,
     /// The figure that is written to files and compared with --break-above.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_figures))]
-    pub figure: String,
+    pub figure: GpioFigure,
     /// How the run ended.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
@@ -64,9 +63,30 @@ pub struct GpioLatencyDocument {
 pub struct GpioLatencyRow {
     /// The part of the way: from driving the line to the kernel's timestamp (output-to-IRQ), from
     /// there until the program has read it (IRQ-to-user), or both.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_figures))]
-    pub figure: String,
+    pub figure: GpioFigure,
     /// How long edges took.
     #[serde(flatten)]
     pub figures: LatencyFigures,
+}
+
+word_enum! {
+    /// How a program listens for edges.
+    pub enum GpioListening {
+        /// It waits in the kernel.
+        Poll = "poll",
+        /// It reads again and again.
+        Spin = "spin",
+    }
+}
+
+word_enum! {
+    /// A part of an edge's way.
+    pub enum GpioFigure {
+        /// From driving the line to the kernel's timestamp: output-to-IRQ.
+        SetToEdge = "set-to-edge",
+        /// From there until the program has read it: IRQ-to-user.
+        EdgeToProgram = "edge-to-program",
+        /// Both.
+        Whole = "whole",
+    }
 }

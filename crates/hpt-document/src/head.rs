@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::word_enum;
+
 /// The first keys of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -47,27 +49,14 @@ pub struct Machine {
     pub counter_permission: CounterPermission,
 }
 
-/// Whether the process may read the counter, as prctl(PR_GET_TSC) reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum CounterPermission {
-    /// It may.
-    Enabled,
-    /// Reading the counter raises SIGSEGV.
-    Forbidden,
-    /// The kernel does not report it.
-    Unknown,
-}
-
-impl CounterPermission {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Enabled => "enabled",
-            Self::Forbidden => "forbidden",
-            Self::Unknown => "unknown",
-        }
+word_enum! {
+    /// Whether the process may read the counter, as prctl(PR_GET_TSC) reports.
+    pub enum CounterPermission {
+        /// It may.
+        Enabled = "enabled",
+        /// Reading the counter raises SIGSEGV.
+        Forbidden = "forbidden",
+        /// The kernel does not report it.
+        Unknown = "unknown",
     }
 }

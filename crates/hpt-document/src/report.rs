@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Machine;
+use crate::{head::Machine, words::word_enum};
 
 /// A chosen set of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,30 +54,16 @@ pub struct ReportPart {
     pub elapsed_s: f64,
 }
 
-/// What became of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum ReportPartState {
-    /// It was measured.
-    Measured,
-    /// It ended early.
-    Interrupted,
-    /// It was not started.
-    NotBegun,
-    /// It could not be measured.
-    Failed,
-}
-
-impl ReportPartState {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Interrupted => "interrupted",
-            Self::NotBegun => "not-begun",
-            Self::Failed => "failed",
-        }
+word_enum! {
+    /// What became of a part.
+    pub enum ReportPartState {
+        /// It was measured.
+        Measured = "measured",
+        /// It ended early.
+        Interrupted = "interrupted",
+        /// It was not started.
+        NotBegun = "not-begun",
+        /// It could not be measured.
+        Failed = "failed",
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Machine;
+use crate::{head::Machine, words::word_enum};
 
 /// Two reports compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,42 +91,21 @@ pub struct ComparedFigureRow {
     pub verdict: CompareVerdict,
 }
 
-/// Whether two figures differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum CompareVerdict {
-    /// Their ranges do not overlap.
-    #[serde(rename = "differs")]
-    Differs,
-    /// Their ranges overlap.
-    #[serde(rename = "within the spread")]
-    WithinSpread,
-    /// At least one has no range.
-    #[serde(rename = "no spread to judge by")]
-    NoSpread,
-    /// They are errors against rates of different origins.
-    #[serde(rename = "held against other rates")]
-    OtherRates,
-    /// Only the first report has it.
-    #[serde(rename = "only in the first")]
-    OnlyFirst,
-    /// Only the second report has it.
-    #[serde(rename = "only in the second")]
-    OnlySecond,
-}
-
-impl CompareVerdict {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Differs => "differs",
-            Self::WithinSpread => "within the spread",
-            Self::NoSpread => "no spread to judge by",
-            Self::OtherRates => "held against other rates",
-            Self::OnlyFirst => "only in the first",
-            Self::OnlySecond => "only in the second",
-        }
+word_enum! {
+    /// Whether two figures differ.
+    pub enum CompareVerdict {
+        /// Their ranges do not overlap.
+        Differs = "differs",
+        /// Their ranges overlap.
+        WithinSpread = "within the spread",
+        /// At least one has no range.
+        NoSpread = "no spread to judge by",
+        /// They are errors against rates of different origins.
+        OtherRates = "held against other rates",
+        /// Only the first report has it.
+        OnlyFirst = "only in the first",
+        /// Only the second report has it.
+        OnlySecond = "only in the second",
     }
 }
 

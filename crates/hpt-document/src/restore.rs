@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::head::Head;
+use crate::{head::Head, words::word_enum};
 
 /// Settings of the machine that hpt changed, and what became of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,33 +42,18 @@ pub struct RestoredSetting {
     pub reason: Option<String>,
 }
 
-/// What became of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum RestoreOutcome {
-    /// It was restored.
-    PutBack,
-    /// It already had the value it had before.
-    WasBack,
-    /// Another process changed it since: it was left alone.
-    ChangedSince,
-    /// It could not be restored.
-    Failed,
-    /// Nothing was tried.
-    Listed,
-}
-
-impl RestoreOutcome {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PutBack => "put-back",
-            Self::WasBack => "was-back",
-            Self::ChangedSince => "changed-since",
-            Self::Failed => "failed",
-            Self::Listed => "listed",
-        }
+word_enum! {
+    /// What became of a setting.
+    pub enum RestoreOutcome {
+        /// It was restored.
+        PutBack = "put-back",
+        /// It already had the value it had before.
+        WasBack = "was-back",
+        /// Another process changed it since: it was left alone.
+        ChangedSince = "changed-since",
+        /// It could not be restored.
+        Failed = "failed",
+        /// Nothing was tried.
+        Listed = "listed",
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     head::Head,
     latency::{LatencyRunEnd, LatencyRunTime, LatencyThread, MicrosecondCount},
+    words::word_enum,
 };
 
 /// CPU stalls (OS noise): when a busy-polling thread did not run, for how long, and the likely
@@ -135,8 +136,7 @@ pub struct StallCounterRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
     /// Whether it is a line of /proc/interrupts or of /proc/softirqs.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_counter_kinds))]
-    pub kind: String,
+    pub kind: StallCounterKind,
     /// The kernel's name for it.
     pub name: String,
     /// The rest of the kernel's line for it.
@@ -206,3 +206,13 @@ pub struct CounterIncrease(
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
 );
+
+word_enum! {
+    /// The file of the kernel that has a counter.
+    pub enum StallCounterKind {
+        /// /proc/interrupts.
+        Interrupt = "interrupt",
+        /// /proc/softirqs.
+        SoftInterrupt = "soft-interrupt",
+    }
+}

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     head::Head,
     latency::{ClockReads, LatencyFigures, LatencyRunEnd, LatencyRunTime, LatencyThread},
+    words::word_enum,
 };
 
 /// Wake-up latency, or the latency of a busy-polling thread. `timer` and `poll` have the same
@@ -42,28 +43,15 @@ pub struct WakeLatencyDocument {
     pub notes: Vec<String>,
 }
 
-/// How a thread waited for a deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitMethod {
-    /// With the kernel's timer.
-    Kernel,
-    /// With hpt's `Sleeper`.
-    Hpt,
-    /// By polling the clock.
-    Looking,
-}
-
-impl WaitMethod {
-    /// The word that documents use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Hpt => "hpt",
-            Self::Looking => "looking",
-        }
+word_enum! {
+    /// How a thread waited for a deadline.
+    pub enum WaitMethod {
+        /// With the kernel's timer.
+        Kernel = "kernel",
+        /// With hpt's `Sleeper`.
+        Hpt = "hpt",
+        /// By polling the clock.
+        Looking = "looking",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{away::Away, head::Head};
+use crate::{away::Away, head::Head, words::word_enum};
 
 /// One interval of a watch; a document a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,8 +219,7 @@ pub struct CpuOffset {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineEvent {
     /// The kind of event.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::machine_events))]
-    pub kind: String,
+    pub kind: MachineEventKind,
     /// Seconds since the start.
     pub at_s: f64,
     /// The shortest time it can have been suspended.
@@ -277,3 +276,21 @@ pub struct OffsetPoint(
     /// The largest possible error of that, in nanoseconds.
     pub f64,
 );
+
+word_enum! {
+    /// The kind of an event of the machine.
+    pub enum MachineEventKind {
+        /// It was suspended.
+        Suspend = "suspend",
+        /// A hypervisor moved it to another host.
+        Migration = "migration",
+        /// The kernel turned to another clocksource.
+        ClockSource = "clock-source",
+        /// The kernel no longer considers its clock synchronised.
+        Desynchronised = "desynchronised",
+        /// A CPU went offline.
+        CpuOffline = "cpu-offline",
+        /// A CPU came online.
+        CpuOnline = "cpu-online",
+    }
+}

@@ -1,5 +1,28 @@
 //! The words that string fields of documents may hold: names that the library hpt-core gives.
-//! Words that only the command uses are enums beside their documents.
+//! Words that only the command uses are enums beside their documents, made by `word_enum`.
+
+/// An enum whose variants are words of documents.
+macro_rules! word_enum {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name {
+            $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word that documents use.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use word_enum;
 
 /// What a read of a time source passes through.
 pub const READ_PATHS: [&str; 7] = ["register", "mmio", "port", "vdso", "syscall", "kernel", "memory"];
@@ -11,8 +34,6 @@ pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
 pub const KERNEL_VERDICTS: [&str; 3] = ["trusted", "distrusted", "unknown"];
 /// How a frequency was found.
 pub const CALIBRATION_METHODS: [&str; 2] = ["stated", "bracketed"];
-/// The origin of a stopwatch's frequency.
-pub const FREQUENCY_ORIGINS: [&str; 3] = ["definition", "kept", "measured"];
 /// Ways to sleep.
 pub const SLEEP_METHODS: [&str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 /// Scheduling policies.
@@ -22,15 +43,8 @@ pub const SETTINGS: [&str; 9] =
     ["cpu", "throttling", "governor", "turbo", "wake-latency", "memory", "stack", "timer-slack", "policy"];
 /// Directions of a GPIO line.
 pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
-/// How a program listens for edges.
-pub const GPIO_LISTENING: [&str; 2] = ["poll", "spin"];
-/// The parts of an edge's way.
-pub const GPIO_FIGURES: [&str; 3] = ["set-to-edge", "edge-to-program", "whole"];
 /// Faults of a watched source.
 pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "went-back", "stood-still", "rate-off", "rate-changed"];
-/// Events of the machine during a watch.
-pub const MACHINE_EVENTS: [&str; 6] =
-    ["suspend", "migration", "clock-source", "desynchronised", "cpu-offline", "cpu-online"];
 /// The likely causes of a CPU stall, by what moved during it.
 ///
 /// - `kept-waiting`: the thread was runnable and waited for its CPU.
@@ -54,8 +68,6 @@ pub const STALL_CAUSES: [&str; 10] = [
     "nothing",
     "untold",
 ];
-/// Whether a counter is a line of /proc/interrupts or of /proc/softirqs.
-pub const STALL_COUNTER_KINDS: [&str; 2] = ["interrupt", "soft-interrupt"];
 /// The parts of a report, each with the kind of its document.
 pub const REPORT_PARTS: [(&str, &str); 10] = [
     ("doctor", "doctor"),

@@ -107,8 +107,8 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-document",
         layers: &[
-            &["head", "read_cost", "words"],
-            &["constraints"],
+            &["words"],
+            &["constraints", "head", "read_cost"],
             &["away", "gpio_line", "thread"],
             &["latency"],
             &[

@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: timer.0.info().id.to_string(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
-        stopwatch_frequency_from: stopwatch.rate.origin.to_owned(),
+        stopwatch_frequency_from: stopwatch.rate.origin,
         stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
         cycles_by: cycles.map(|cycles| cycles.info().id.to_string()),
         interrupted: context.interrupted(),
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
 /// The sources asked for; without any, all that are available, and by system call clock_gettime(CLOCK_MONOTONIC) and cycles that are otherwise read by
@@ -270,7 +270,7 @@ fn page(data: &BenchDocument) -> Vec<Block> {
          × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \
          {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity.{counted} {cpu}. {}",
         data.stopwatch,
-        data.stopwatch_frequency_from,
+        data.stopwatch_frequency_from.name(),
         machine_line(&data.head.machine)
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
@@ -289,7 +289,7 @@ mod tests {
         testing::ManualSource,
     };
 
-    use hpt_document::bench::BenchDocument;
+    use hpt_document::bench::{BenchDocument, FrequencyOrigin};
 
     use super::{compare, page, row};
     use crate::{golden, output::Document};
@@ -337,7 +337,7 @@ mod tests {
             cpu: Some(1),
             stopwatch: "tsc".to_owned(),
             stopwatch_frequency_hz: 2.25e9,
-            stopwatch_frequency_from: "kept".to_owned(),
+            stopwatch_frequency_from: FrequencyOrigin::Kept,
             stopwatch_bound_ppm: Some(0.0625),
             cycles_by: Some("perf-cycles".to_owned()),
             interrupted: true,
@@ -346,6 +346,6 @@ mod tests {
             notes: vec![format!("a note about {}", nominal.frequency)],
         };
         let blocks = page(&data);
-        golden::assert("bench", &Document::new(data, "results", blocks));
+        golden::assert("bench", &Document::new(data, blocks));
     }
 }

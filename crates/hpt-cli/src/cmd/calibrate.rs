@@ -79,7 +79,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
         data.notes.push("nothing is kept of these sources; `hpt calibrate --save` keeps what it measures".to_owned());
     }
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(data, "calibrations", blocks) })
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -137,7 +137,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     };
     let blocks = page(&data);
     let warnings = warnings.iter().map(Failure::text).collect();
-    Ok(Document { answer, warnings, ..Document::new(data, "calibrations", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// The sources asked for; without any, all that are available, count time and are not the reference, and the names of those that are left out because they
@@ -354,7 +354,7 @@ mod tests {
             notes: Vec::new(),
         };
         let blocks = page(&data);
-        golden::assert("calibrate", &Document::new(data, "calibrations", blocks));
+        golden::assert("calibrate", &Document::new(data, blocks));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     ];
     let data =
         CaptureDocument { schema: 1, kind: "capture".to_owned(), file: path.to_string_lossy().into_owned(), files };
-    Ok(Document::new(data, "files", blocks))
+    Ok(Document::new(data, blocks))
 }
 
 /// The capture of this machine, and every file that hpt looks for.

@@ -49,13 +49,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut data = survey(host, context.notes());
     let Some(name) = wanted else {
         let blocks = page(&data);
-        return Ok(Document::new(data, "sources", blocks));
+        return Ok(Document::new(data, blocks));
     };
     data.sources.retain(|row| row.id == name);
     let row = data.sources.first().expect("every known name has a report");
     let answer = if row.available { Answer::Yes } else { Answer::No };
     let blocks = explanation(&data, row);
-    Ok(Document { answer, ..Document::new(data, "sources", blocks) })
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {

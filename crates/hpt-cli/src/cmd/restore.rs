@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         notes,
     };
     let blocks = page(&data);
-    Ok(Document { answer: answer(&data.settings), ..Document::new(data, "settings", blocks) })
+    Ok(Document { answer: answer(&data.settings), ..Document::new(data, blocks) })
 }
 
 fn answer(rows: &[RestoredSetting]) -> Answer {
@@ -179,7 +179,7 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data);
-        golden::assert("restore", &Document::new(data, "settings", blocks));
+        golden::assert("restore", &Document::new(data, blocks));
     }
 
     #[test]

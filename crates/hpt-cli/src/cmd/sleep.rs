@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if warnings.is_empty() { Answer::Yes } else { Answer::Unknown };
     let blocks = page(&data);
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 fn row(duration: Duration, miss: &SleepMiss, reserve: Duration) -> SleepRow {
@@ -231,7 +231,12 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data);
-        golden::assert("sleep", &Document::new(data, "results", blocks));
+        golden::assert("sleep", &Document::new(data, blocks));
+    }
+
+    #[test]
+    fn documents_know_every_method() {
+        assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_core::measure::SleepMethod::NAMES);
     }
 
     #[test]

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::text::without_escapes;
 
-/// `rows` is the key of the rows.
-pub(super) fn render(data: &Value, rows: &str) -> String {
-    let rows = data.get(rows).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+pub(super) fn render(rows: &[Value]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let keys: Vec<&String> =
         rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
@@ -43,26 +41,26 @@ mod tests {
 
     #[test]
     fn commas_quotes_lists_and_missing_values_survive() {
-        let data = json!({ "rows": [
-            { "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] },
-            { "id": "b", "note": null, "n": null, "list": [] },
-        ] });
-        let text = render(&data, "rows");
+        let data = [
+            json!({ "id": "a", "note": "one, \"two\"", "n": 1.5, "list": ["x", "y"] }),
+            json!({ "id": "b", "note": null, "n": null, "list": [] }),
+        ];
+        let text = render(&data);
         assert_eq!(text, "id,note,n,list\na,\"one, \"\"two\"\"\",1.5,x; y\nb,,,\n");
     }
 
     #[test]
     fn text_that_a_spreadsheet_would_run_is_quoted_and_numbers_are_not() {
-        let data = json!({ "rows": [
-            { "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" },
-        ] });
-        let text = render(&data, "rows");
+        let data = [
+            json!({ "a": "=HYPERLINK(\"x\")", "b": "@SUM(1)", "c": "+cmd", "d": "-cmd", "e": "-1.5", "f": -2, "g": ["=1", "b"], "h": "\u{1b}[2J" }),
+        ];
+        let text = render(&data);
         let row = text.lines().nth(1).expect("a row");
         assert_eq!(row, "\"'=HYPERLINK(\"\"x\"\")\",'@SUM(1),'+cmd,'-cmd,-1.5,-2,'=1; b,\\u{1b}[2J");
     }
 
     #[test]
     fn no_rows_print_nothing() {
-        assert_eq!(render(&json!({ "rows": [] }), "rows"), "");
+        assert_eq!(render(&[]), "");
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> Strin
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(&document.value(), document.one_of_several),
-        Format::Csv => csv::render(&document.value(), document.rows),
+        Format::Csv => csv::render(&document.data.rows()),
         // Of one of several the last has the figures of all.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }

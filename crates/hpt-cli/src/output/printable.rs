@@ -21,8 +21,6 @@ pub(crate) enum Answer {
 pub(crate) struct Document {
     /// The whole of it, for programs.
     pub(crate) data: hpt_document::Document,
-    /// The key of the rows that CSV prints.
-    pub(crate) rows: &'static str,
     /// The same for people.
     pub(crate) blocks: Vec<Block>,
     /// What to say on standard error after the result.
@@ -34,9 +32,9 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// A document of `data`, whose rows for CSV stand under the key `rows`.
-    pub(crate) fn new(data: impl Into<hpt_document::Document>, rows: &'static str, blocks: Vec<Block>) -> Self {
-        Self { data: data.into(), rows, blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
+    /// A document of `data`, with what people read of it.
+    pub(crate) fn new(data: impl Into<hpt_document::Document>, blocks: Vec<Block>) -> Self {
+        Self { data: data.into(), blocks, warnings: Vec::new(), answer: Answer::Yes, one_of_several: false }
     }
 
     /// The data as JSON.

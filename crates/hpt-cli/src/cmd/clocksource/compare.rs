@@ -69,5 +69,5 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
         (true, true) => Answer::Yes,
     };
     let blocks = run_page(&data);
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }

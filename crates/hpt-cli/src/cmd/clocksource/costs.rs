@@ -170,14 +170,14 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = run_page(&data);
-        golden::assert("clocksource-compare", &Document::new(data.clone(), "results", blocks));
+        golden::assert("clocksource-compare", &Document::new(data.clone(), blocks));
         let data = ClocksourceCostDocument {
             head: golden::head("clocksource-set"),
             after: Some("acpi_pm".to_owned()),
             ..data
         };
         let blocks = run_page(&data);
-        golden::assert("clocksource-set", &Document::new(data, "results", blocks));
+        golden::assert("clocksource-set", &Document::new(data, blocks));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn list(host: &Host, notes: Vec<String>) -> Document {
     };
     let answer = if data.sources.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = list_page(&data);
-    Document { answer, ..Document::new(data, "sources", blocks) }
+    Document { answer, ..Document::new(data, blocks) }
 }
 
 pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {

@@ -140,7 +140,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         notes,
     };
     let blocks = run_page(&data);
-    Ok(Document { answer, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
 /// Returns a note if another process changed the clock source while hpt restored one that the

@@ -102,7 +102,7 @@ fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[E
         notes: said.notes,
     };
     let blocks = page(&data);
-    Document { answer, ..Document::new(data, "rules", blocks) }
+    Document { answer, ..Document::new(data, blocks) }
 }
 
 fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {

@@ -194,7 +194,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let data = data(context, (ways.cpu, Some(thread.thread)), made, rows, notes);
     let answer = answer(&data, &warnings);
     let blocks = page(&data, &reached);
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// No, where this machine does not show all that was published of such machines.
@@ -316,5 +316,5 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
     });
     let how = "`hpt experiment NAME...` makes them, `hpt experiment all` all of them; --short in seconds. Ctrl-C prints what is there, and --resume goes on.";
     let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
-    Document::new(data, "results", blocks)
+    Document::new(data, blocks)
 }

@@ -192,7 +192,7 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &[0, 70]);
-        golden::assert("experiment", &Document::new(data, "results", blocks));
+        golden::assert("experiment", &Document::new(data, blocks));
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let answer = if data.results.is_empty() { Answer::Unknown } else { Answer::Yes };
     let blocks = page(&data);
-    Ok(Document { answer, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
 /// The sources asked for; without any, those that a program could time its work by.
@@ -261,7 +261,7 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data);
-        golden::assert("latency-pairs", &Document::new(data, "results", blocks));
+        golden::assert("latency-pairs", &Document::new(data, blocks));
     }
 
     #[test]

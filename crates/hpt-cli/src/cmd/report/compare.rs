@@ -81,7 +81,7 @@ pub(super) fn run(
     if let Some(path) = written.and_then(|kept| kept.page) {
         blocks.insert(0, Block::Facts(vec![("page", path.display().to_string())]));
     }
-    Ok(Document::new(data, "results", blocks))
+    Ok(Document::new(data, blocks))
 }
 
 /// A report that a page could be made of: figures of others would be missing without a word.

@@ -243,7 +243,7 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
             (false, true) => Answer::No,
             (false, false) => Answer::Yes,
         };
-    Ok(Document { answer, ..Document::new(report.clone(), "parts", blocks) })
+    Ok(Document { answer, ..Document::new(report.clone(), blocks) })
 }
 
 #[cfg(test)]

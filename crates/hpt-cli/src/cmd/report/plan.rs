@@ -102,3 +102,13 @@ impl Plan {
         line
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PLANS;
+
+    #[test]
+    fn documents_know_every_part_and_its_kind() {
+        assert_eq!(PLANS.each_ref().map(|plan| (plan.name, plan.kind)), hpt_document::words::REPORT_PARTS);
+    }
+}

@@ -14,7 +14,7 @@ use hpt_core::{
     knobs::Knob,
     source::counter_of_clock_source,
 };
-use hpt_document::watch::{CpuOffline, MachineEvent};
+use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
 
 use crate::{context::Context, exit::Failure, output::rounded};
 
@@ -40,14 +40,14 @@ impl Cpus {
         if was == now {
             return Vec::new();
         }
-        let event = |kind: &str, said| MachineEvent { kind: kind.to_owned(), at_s, suspended_ns: None, said };
+        let event = |kind, said| MachineEvent { kind, at_s, suspended_ns: None, said };
         let mut events = Vec::new();
         for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
-            events.push(event("cpu-offline", format!("CPU {cpu} went offline")));
+            events.push(event(MachineEventKind::CpuOffline, format!("CPU {cpu} went offline")));
             self.offline.push(CpuOffline { cpu, from_s: at_s, to_s: None });
         }
         for cpu in now.iter().filter(|&cpu| !was.contains(cpu)) {
-            events.push(event("cpu-online", format!("CPU {cpu} came online")));
+            events.push(event(MachineEventKind::CpuOnline, format!("CPU {cpu} came online")));
             let open = self.offline.iter_mut().find(|offline| offline.cpu == cpu && offline.to_s.is_none());
             if let Some(offline) = open {
                 offline.to_s = Some(at_s);
@@ -184,15 +184,14 @@ const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 /// What happened between two looks. What the later one does not tell is taken from the earlier one.
 pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
-    let mut tell =
-        |kind: &str, suspended_ns, said| events.push(MachineEvent { kind: kind.to_owned(), at_s, suspended_ns, said });
+    let mut tell = |kind, suspended_ns, said| events.push(MachineEvent { kind, at_s, suspended_ns, said });
     if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
         let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
-        tell("suspend", Some(suspended_ns), said);
+        tell(MachineEventKind::Suspend, Some(suspended_ns), said);
     }
     if later.disruption.is_some() && earlier.disruption.is_some() && later.disruption != earlier.disruption {
         tell(
-            "migration",
+            MachineEventKind::Migration,
             None,
             "the machine was moved to another host, or stopped and started again (vmclock)".to_owned(),
         );
@@ -207,18 +206,18 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
     let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
     if later.clock_source != earlier.clock_source {
         let (was, is) = (name(&earlier.clock_source), name(&later.clock_source));
-        tell("clock-source", None, format!("the kernel's clock source was {was}, and is {is}"));
+        tell(MachineEventKind::ClockSource, None, format!("the kernel's clock source was {was}, and is {is}"));
     } else if !turned_to.is_empty() {
         let turns = turned_to.join(", then to ");
         let said =
             format!("the kernel's clock source was {}, and turned to {turns} (its log)", name(&earlier.clock_source));
-        tell("clock-source", None, said);
+        tell(MachineEventKind::ClockSource, None, said);
     } else if was_set && !later.log_is_read {
         let said = format!(
             "the kernel's clock source was {0}, was set, and is {0}: another one may have come and gone",
             name(&earlier.clock_source)
         );
-        tell("clock-source", None, said);
+        tell(MachineEventKind::ClockSource, None, said);
     }
     let all_is_forgotten =
         |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
@@ -227,7 +226,7 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
     if forgot && !later.log_is_read && events.is_empty() {
         let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
         events.push(MachineEvent {
-            kind: "desynchronised".to_owned(),
+            kind: MachineEventKind::Desynchronised,
             at_s,
             suspended_ns: None,
             said: said.to_owned(),
@@ -243,7 +242,7 @@ mod tests {
     use hpt_core::{diagnose::Suspends, host::CpuList};
 
     use super::{Cpus, Snapshot, between};
-    use hpt_document::watch::{CpuOffline, MachineEvent};
+    use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
 
     fn list(text: &str) -> CpuList {
         CpuList::parse(text).expect("a list")
@@ -255,10 +254,10 @@ mod tests {
         let kinds =
             |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
         assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
-        let went = ("cpu-offline".to_owned(), "CPU 1 went offline".to_owned());
+        let went = (MachineEventKind::CpuOffline, "CPU 1 went offline".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
         assert!(!cpus.is_running(1) && cpus.is_running(0));
-        let came = ("cpu-online".to_owned(), "CPU 1 came online".to_owned());
+        let came = (MachineEventKind::CpuOnline, "CPU 1 came online".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0-3")), 4.5)), [came]);
         cpus.follow(Some(list("1-3")), 5.0);
         let off = |cpu, from_s, to_s| CpuOffline { cpu, from_s, to_s };
@@ -279,7 +278,7 @@ mod tests {
         }
     }
 
-    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<String>, Option<String>) {
+    fn told(earlier: &Snapshot, mut later: Snapshot) -> (Vec<MachineEventKind>, Option<String>) {
         let events = between(earlier, &mut later, 1.0);
         (events.into_iter().map(|event| event.kind).collect(), later.clock_source)
     }
@@ -302,20 +301,20 @@ mod tests {
     fn a_suspend_and_a_move_of_the_machine_are_told() {
         let mut slept = snapshot(2);
         slept.suspends.boottime_ns += 6_000_000_000;
-        assert_eq!(told(&snapshot(1), slept).0, ["suspend"]);
+        assert_eq!(told(&snapshot(1), slept).0, [MachineEventKind::Suspend]);
         let moved = Snapshot { disruption: Some(2), ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), moved.clone()).0, ["migration"]);
+        assert_eq!(told(&snapshot(1), moved.clone()).0, [MachineEventKind::Migration]);
         // A marker that is being changed is none, and is held against the last one that was.
         let mut changing = Snapshot { disruption: None, ..snapshot(2) };
         assert!(between(&snapshot(1), &mut changing, 1.0).is_empty());
-        assert_eq!(told(&changing, moved).0, ["migration"]);
+        assert_eq!(told(&changing, moved).0, [MachineEventKind::Migration]);
     }
 
     #[test]
     fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
         let hpet = || Some("hpet".to_owned());
         let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), by_sysfs), (vec!["clock-source".to_owned()], hpet()));
+        assert_eq!(told(&snapshot(1), by_sysfs), (vec![MachineEventKind::ClockSource], hpet()));
         // The file was read before the change, and the log after it.
         let mut by_log = Snapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
         let events = between(&snapshot(1), &mut by_log, 1.0);
@@ -326,7 +325,7 @@ mod tests {
     #[test]
     fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
         let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), turned), (vec!["clock-source".to_owned()], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), turned), (vec![MachineEventKind::ClockSource], Some("tsc".to_owned())));
     }
 
     #[test]
@@ -336,21 +335,21 @@ mod tests {
             log_is_read,
             ..snapshot(2)
         };
-        assert_eq!(told(&snapshot(1), set(false)), (vec!["clock-source".to_owned()], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), set(false)), (vec![MachineEventKind::ClockSource], Some("tsc".to_owned())));
         // The log would tell if the kernel had turned to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
         // It is told once, also where the kernel forgot its synchronisation by it.
         let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
-        assert_eq!(told(&snapshot(1), forgot).0, ["clock-source"]);
+        assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::ClockSource]);
         let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
-        assert_eq!(told(&snapshot(1), other).0, ["clock-source"]);
+        assert_eq!(told(&snapshot(1), other).0, [MachineEventKind::ClockSource]);
     }
 
     #[test]
     fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
         let forgot =
             |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), forgot(false)).0, ["desynchronised"]);
+        assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronised]);
         // The log would have told of another clock source: wall time was set, which is no reason to begin anew.
         assert!(told(&snapshot(1), forgot(true)).0.is_empty());
         // It was so before, and with no daemon the error grows until it is so.

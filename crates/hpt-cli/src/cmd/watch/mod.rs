@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     };
     let blocks = summary_page(&data);
     // CSV has the rows of the intervals, and no other ones.
-    Ok(Document { answer, one_of_several: true, ..Document::new(data, "", blocks) })
+    Ok(Document { answer, one_of_several: true, ..Document::new(data, blocks) })
 }
 
 /// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went

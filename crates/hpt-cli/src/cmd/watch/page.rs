@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<bool, Failure> {
     let blocks = vec![Block::Text(lines(data))];
-    let document = Document { one_of_several: true, ..Document::new(data.clone(), "sources", blocks) };
+    let document = Document { one_of_several: true, ..Document::new(data.clone(), blocks) };
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
@@ -176,7 +176,7 @@ mod tests {
     };
 
     use hpt_document::watch::{
-        CpuOffline, MachineEvent, Synchronisation, WatchDocument, WatchLimits, WatchSummaryDocument,
+        CpuOffline, MachineEvent, MachineEventKind, Synchronisation, WatchDocument, WatchLimits, WatchSummaryDocument,
     };
 
     use super::{lines, signed_time, summary_page};
@@ -227,7 +227,7 @@ mod tests {
         let apart = vec![cores("tsc", &offset(4_900.0, 5_100.0), &Limits::default())];
         let said = "the machine was suspended for 5.999 s".to_owned();
         let events =
-            vec![MachineEvent { kind: "suspend".to_owned(), at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+            vec![MachineEvent { kind: MachineEventKind::Suspend, at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
         let mut summary: Vec<SourceTotal> =
             rows.iter().map(|row| SourceTotal::beginning(&row.source, 1e9, "definition")).collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn an_interval_is_printed_to_the_letter() {
         let (data, _) = seen();
-        let document = Document::new(data.clone(), "sources", vec![Block::Text(lines(&data))]);
+        let document = Document::new(data.clone(), vec![Block::Text(lines(&data))]);
         golden::assert("watch", &Document { one_of_several: true, ..document });
         assert!(lines(&data).lines().all(|line| line.chars().count() <= 80), "{}", lines(&data));
     }
@@ -287,7 +287,7 @@ mod tests {
     fn a_summary_is_printed_to_the_letter() {
         let (_, data) = seen();
         let blocks = summary_page(&data);
-        golden::assert("watch-summary", &Document { one_of_several: true, ..Document::new(data, "", blocks) });
+        golden::assert("watch-summary", &Document { one_of_several: true, ..Document::new(data, blocks) });
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl<'a> From<&'a StallDocument> for Latencies<'a> {
 impl<'a> From<&'a GpioLatencyDocument> for Latencies<'a> {
     fn from(document: &'a GpioLatencyDocument) -> Self {
         let rows = document.results.iter();
-        let rows = rows.map(|row| Row { figure: Some(row.figure.clone()), ..Row::from(&row.figures) });
+        let rows = rows.map(|row| Row { figure: Some(row.figure.name().to_owned()), ..Row::from(&row.figures) });
         Self {
             kind: &document.head.kind,
             origin: document.into(),

@@ -8,7 +8,7 @@ use super::{
 };
 
 fn figure(row: &GpioLatencyRow) -> Labels {
-    vec![("figure", row.figure.clone())]
+    vec![("figure", row.figure.name().to_owned())]
 }
 
 fn figures(row: &GpioLatencyRow) -> &LatencyFigures {

@@ -5,6 +5,7 @@ use hpt_core::{
     Instant,
     measure::{Crossing, Lateness, Wake},
 };
+use hpt_document::gpio_latency::GpioFigure;
 
 use crate::sampling::raw_samples::RawSample;
 
@@ -31,17 +32,22 @@ impl Figure {
         }
     }
 
-    pub(super) const fn name(self) -> &'static str {
+    /// As documents name it.
+    pub(super) const fn word(self) -> GpioFigure {
         match self {
-            Self::SetToEdge => "set-to-edge",
-            Self::EdgeToProgram => "edge-to-program",
-            Self::Whole => "whole",
+            Self::SetToEdge => GpioFigure::SetToEdge,
+            Self::EdgeToProgram => GpioFigure::EdgeToProgram,
+            Self::Whole => GpioFigure::Whole,
         }
     }
 
-    /// The one of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|figure| figure.name() == name)
+    /// The one that documents name so.
+    pub(super) const fn of_word(word: GpioFigure) -> Self {
+        match word {
+            GpioFigure::SetToEdge => Self::SetToEdge,
+            GpioFigure::EdgeToProgram => Self::EdgeToProgram,
+            GpioFigure::Whole => Self::Whole,
+        }
     }
 
     pub(super) fn of(self, crossing: &Crossing) -> Option<u64> {

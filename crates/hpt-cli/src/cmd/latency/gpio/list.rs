@@ -70,7 +70,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         answer = Answer::No;
     }
     let blocks = list_page(&data);
-    Document { answer, ..Document::new(data, "lines", blocks) }
+    Document { answer, ..Document::new(data, blocks) }
 }
 
 fn listed(chip: &Chip, line: &LineState) -> GpioListedLine {
@@ -160,6 +160,6 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = list_page(&data);
-        golden::assert("latency-gpio-list", &Document::new(data, "lines", blocks));
+        golden::assert("latency-gpio-list", &Document::new(data, blocks));
     }
 }

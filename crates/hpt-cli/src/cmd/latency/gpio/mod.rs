@@ -21,7 +21,7 @@ use hpt_core::{
 };
 use hpt_document::{
     away::Away,
-    gpio_latency::GpioLatencyDocument,
+    gpio_latency::{GpioLatencyDocument, GpioListening},
     latency::{ClockReads, LatencyThread},
 };
 
@@ -217,10 +217,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         out: out_place,
         r#in: in_place,
         listen: match arguments.listen {
-            Listen::Poll => "poll",
-            Listen::Spin => "spin",
-        }
-        .to_owned(),
+            Listen::Poll => GpioListening::Poll,
+            Listen::Spin => GpioListening::Spin,
+        },
         interval_ns: saturating_nanos(arguments.extent.interval),
         timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
@@ -231,13 +230,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         strange: counts.strange,
         dropped: counts.dropped,
         elsewhen: counts.elsewhen,
-        figure: arguments.figure.name().to_owned(),
+        figure: arguments.figure.word(),
         end,
         results,
         notes,
     };
     let blocks = page(&data, three.of(arguments.figure));
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// The thread that drives the one line and waits for the other.

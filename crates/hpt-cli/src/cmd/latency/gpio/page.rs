@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpt_core::measure::{EdgeCounts, Lateness};
 use hpt_document::{
-    gpio_latency::{GpioLatencyDocument, GpioLatencyRow},
+    gpio_latency::{GpioLatencyDocument, GpioLatencyRow, GpioListening},
     gpio_line::GpioLine,
 };
 
@@ -79,14 +79,14 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     }
     let mut columns = vec![Column("figure", Align::Left)];
     columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
-    let head = |name: &str| Figure::named(name).map_or_else(String::new, |figure| figure.head().to_owned());
-    let row = |row: &GpioLatencyRow| [vec![Cell::plain(head(&row.figure))], cells(&row.figures)].concat();
+    let row =
+        |row: &GpioLatencyRow| [vec![Cell::plain(Figure::of_word(row.figure).head())], cells(&row.figures)].concat();
     let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(row).collect() })];
     blocks.extend(bars(drawn, ("took", "samples")));
     let step = data.reads.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
-    let how = match data.listen.as_str() {
-        "spin" => "reads again and again",
-        _ => "is woken from poll(2) and reads it",
+    let how = match data.listen {
+        GpioListening::Spin => "reads again and again",
+        GpioListening::Poll => "is woken from poll(2) and reads it",
     };
     blocks.push(Block::Text(format!(
         "How long edges from {} to {} took, {} apart, for {:.1} s from {} on. set to edge: from before the line was driven to the kernel's stamp, in the interrupt's handler. to program: from \
@@ -98,7 +98,7 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
         data.time.began,
-        data.figure.replace('-', " "),
+        data.figure.name().replace('-', " "),
         words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.away),
         data.lost,
         data.measuring.source,
@@ -116,7 +116,7 @@ mod tests {
 
     use hpt_core::measure::EdgeCounts;
     use hpt_document::{
-        gpio_latency::GpioLatencyDocument,
+        gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
         latency::{ClockReads, LatencyRunEnd, LatencyRunTime, LatencyThread},
     };
 
@@ -140,7 +140,7 @@ mod tests {
             head: golden::head("latency-gpio"),
             out: place(22),
             r#in: place(23),
-            listen: "poll".to_owned(),
+            listen: GpioListening::Poll,
             interval_ns: 1_000_000,
             timeout_ns: 1_000_000_000,
             cpu: Some(1),
@@ -151,13 +151,13 @@ mod tests {
             strange: 1,
             dropped: 0,
             elsewhen: 1,
-            figure: Figure::Whole.name().to_owned(),
+            figure: GpioFigure::Whole,
             end: LatencyRunEnd { broke_at_ns: Some(4_000_000), interrupted: true, away: Vec::new() },
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, three.of(Figure::Whole));
-        golden::assert("latency-gpio", &Document::new(data, "results", blocks));
+        golden::assert("latency-gpio", &Document::new(data, blocks));
     }
 
     #[test]

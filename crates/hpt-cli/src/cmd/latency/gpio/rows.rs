@@ -7,7 +7,6 @@ use crate::sampling::distribution::figures;
 
 /// Those of the three figures that have samples.
 pub(super) fn rows(three: &EdgeFigures) -> Vec<GpioLatencyRow> {
-    let row =
-        |figure: Figure| Some(GpioLatencyRow { figure: figure.name().to_owned(), figures: figures(three.of(figure))? });
+    let row = |figure: Figure| Some(GpioLatencyRow { figure: figure.word(), figures: figures(three.of(figure))? });
     Figure::ALL.into_iter().filter_map(row).collect()
 }

@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &words, &all);
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// A CPU that nothing is measured on; none is needed where a thread may be anywhere.

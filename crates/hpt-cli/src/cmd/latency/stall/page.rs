@@ -280,7 +280,7 @@ mod tests {
             notes: [notes_of(&both, true), vec!["a note".to_owned()]].concat(),
         };
         let blocks = page(&data, &words, &all);
-        golden::assert("latency-stall", &Document::new(data, "results", blocks));
+        golden::assert("latency-stall", &Document::new(data, blocks));
     }
 
     #[test]
@@ -297,6 +297,7 @@ mod tests {
             ("nothing", 1),
         ];
         assert_eq!(causes, wanted.map(|(cause, stalls)| (cause.to_owned(), stalls)));
+        assert_eq!(hpt_document::words::STALL_CAUSES[..], Cause::NAMES[..]);
         let words: Vec<_> = Cause::NAMES.iter().map(|name| cause_words(name)).collect();
         assert!(words.iter().enumerate().all(|(place, words_)| !words[..place].contains(words_)), "{words:?}");
         let counts: u64 = both.iter().map(row).map(|row| row.stalls).sum();

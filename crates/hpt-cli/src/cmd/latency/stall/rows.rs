@@ -7,7 +7,7 @@ use hpt_core::{
 };
 use hpt_document::{
     latency::MicrosecondCount,
-    stall::{CounterIncrease, StallCauseRow, StallCounterRow, StallRow, StallThreadRow},
+    stall::{CounterIncrease, StallCauseRow, StallCounterKind, StallCounterRow, StallRow, StallThreadRow},
 };
 
 use super::account::{Account, Beside, KEPT, ThreadOutcome};
@@ -87,11 +87,11 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
     rows
 }
 
-const fn kind(counter: &Counter) -> &'static str {
+const fn kind(counter: &Counter) -> StallCounterKind {
     match counter.kind {
-        CounterKind::SoftInterrupt => "soft-interrupt",
+        CounterKind::SoftInterrupt => StallCounterKind::SoftInterrupt,
         // What later versions add is an interrupt of some kind.
-        _ => "interrupt",
+        _ => StallCounterKind::Interrupt,
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
         .filter(|(_, habit)| habit.with > 0)
         .map(|(counter, habit)| StallCounterRow {
             cpu: ended.cpu,
-            kind: kind(counter).to_owned(),
+            kind: kind(counter),
             name: counter.name.clone(),
             label: counter.label.clone(),
             windows_with: habit.with,

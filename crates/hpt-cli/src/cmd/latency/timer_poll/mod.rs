@@ -308,7 +308,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         (false, None) => Answer::Yes,
     };
     let blocks = page(&data, &all);
-    Ok(Document { answer, warnings, ..Document::new(data, "results", blocks) })
+    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 const fn waited_by(waiting: Waiting) -> WaitMethod {

@@ -105,6 +105,6 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &all);
-        golden::assert("latency-timer", &Document::new(data, "results", blocks));
+        golden::assert("latency-timer", &Document::new(data, blocks));
     }
 }
