@@ -153,6 +153,9 @@ fn restrict(schema: &mut Value) {
                 let rest = std::mem::replace(object, first);
                 object.extend(rest);
             }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = in_paragraphs(text);
+            }
             let is_signed = object.remove(SIGNED).is_some();
             if is_number(object) && !is_signed && !object.contains_key("minimum") {
                 object.insert("minimum".to_owned(), json!(0));
@@ -162,6 +165,12 @@ fn restrict(schema: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(restrict),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// A comment of several lines as text: a line break in the source ends a paragraph only where an
+/// empty line follows.
+fn in_paragraphs(comment: &str) -> String {
+    comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
 }
 
 fn is_number(schema: &Map<String, Value>) -> bool {
