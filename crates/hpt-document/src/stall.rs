@@ -114,12 +114,12 @@ pub struct StallThreadRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// What moved meanwhile, and so the likely cause. kept-waiting: the thread could have run and
-    /// waited for its CPU; stopped, paged-in: it was put to sleep, without or with a page from a
-    /// disk; migrated: it was on another CPU after it; stolen: the hypervisor ran others and says
-    /// so; firmware: the count of SMIs moved; interrupts: interrupts of this CPU moved more than
-    /// they do without a stall; as-usual: only as they always do; nothing: nothing moved; untold:
-    /// nothing could be read.
+    /// The likely cause, judged by what moved. kept-waiting: the thread was runnable and waited for
+    /// its CPU; stopped, paged-in: it was put to sleep, without or with a page read from a disk;
+    /// migrated: it was on another CPU afterwards; stolen: the hypervisor ran other guests and
+    /// reports it; firmware: the count of system management interrupts moved; interrupts: interrupts
+    /// of this CPU moved more than they do without a stall; as-usual: they moved only as they always
+    /// do; nothing: nothing moved; untold: nothing could be read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Number of stalls.
@@ -163,12 +163,7 @@ pub struct StallRow {
     pub length_ns: u64,
     /// How much shorter it may have been, because the counters were being read at the time.
     pub uncertain_ns: u64,
-    /// What moved meanwhile, and so the likely cause. kept-waiting: the thread could have run and
-    /// waited for its CPU; stopped, paged-in: it was put to sleep, without or with a page from a
-    /// disk; migrated: it was on another CPU after it; stolen: the hypervisor ran others and says
-    /// so; firmware: the count of SMIs moved; interrupts: interrupts of this CPU moved more than
-    /// they do without a stall; as-usual: only as they always do; nothing: nothing moved; untold:
-    /// nothing could be read.
+    /// Its likely cause, in the same words as those of `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Time between the reads of the counters before and after it.

@@ -118,7 +118,7 @@ pub struct WatchSummaryDocument {
 pub struct WatchSummaryRow {
     /// The source.
     pub source: String,
-    /// The rate that it is compared with. Missing in reports that a version before 0.1.0 kept.
+    /// The rate that it is compared with. Missing in reports of early versions.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub expected_hz: Option<f64>,
     /// The origin of that rate, as in `hpt calibrate`; `measurement` if none is stated, and it is

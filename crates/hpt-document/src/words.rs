@@ -45,17 +45,7 @@ pub const SETTINGS: [&str; 9] =
 pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
 /// Faults of a watched source.
 pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "went-back", "stood-still", "rate-off", "rate-changed"];
-/// The likely causes of a CPU stall, by what moved during it.
-///
-/// - `kept-waiting`: the thread was runnable and waited for its CPU.
-/// - `stopped`, `paged-in`: it was put to sleep, without or with a page read from a disk.
-/// - `migrated`: it was on another CPU afterwards.
-/// - `stolen`: the hypervisor ran other guests and reports it.
-/// - `firmware`: the count of system management interrupts moved.
-/// - `interrupts`: interrupts of this CPU moved more than they do without a stall.
-/// - `as-usual`: interrupts moved only as they always do.
-/// - `nothing`: nothing moved.
-/// - `untold`: nothing could be read.
+/// The likely causes of a CPU stall; [`StallCauseRow`](crate::stall::StallCauseRow) explains them.
 pub const STALL_CAUSES: [&str; 10] = [
     "kept-waiting",
     "stopped",

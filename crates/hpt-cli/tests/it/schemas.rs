@@ -1,4 +1,4 @@
-//! Every JSON document is what its schema in docs/schema/ says, and every CSV has the keys of the JSON rows for columns.
+//! Every JSON document is what its schema in docs/schema/ says, and is read and written again as it was by its type, and every CSV has the keys of the JSON rows for columns.
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,6 +20,9 @@ pub(crate) fn validate(document: &Value) {
         validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{kind}: {errors:?}\n{document:#}");
     assert_eq!(document["schema"], 1);
+    // Who reads it by its type misses nothing of it.
+    let read = hpt_document::Document::read(document).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    assert_eq!(serde_json::to_value(read).expect("numbers, names and lists"), *document);
 }
 
 #[test]
