@@ -1,10 +1,11 @@
-//! The checks of this workspace that read Rust: which module imports which, and where unsafe code
-//! stands.
-//! Builds nothing and runs nothing: it reads the source text only.
+//! The checks of this workspace: which module imports which, where unsafe code stands, and what
+//! emulated boards answered.
+//! Builds nothing and runs nothing: it reads source text and answers only.
 
 pub mod cycles;
 pub mod facts;
 pub mod figures;
+pub mod judge;
 pub mod layers;
 pub mod program;
 pub mod rules;

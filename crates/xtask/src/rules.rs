@@ -154,7 +154,7 @@ pub const RULES: &[Rules] = &[
     Rules {
         package: "xtask",
         layers: &[
-            &["rules", "unsafe_words", "violation", "written"],
+            &["judge", "rules", "unsafe_words", "violation", "written"],
             &["tokens"],
             &["facts"],
             &["figures", "tree"],

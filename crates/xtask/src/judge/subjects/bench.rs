@@ -1,0 +1,208 @@
+//! Every source can be read again and again, threads are woken and stalls are found on every
+//! processor, and every published experiment is made in short.
+
+use std::collections::BTreeSet;
+
+use hpt_document::{
+    bench::BenchDocument,
+    experiment::{ExperimentDocument, ExperimentPartState, FigureState},
+    stall::StallDocument,
+    wake_latency::WakeLatencyDocument,
+};
+
+use crate::judge::{
+    case::{Case, Judged},
+    plant::{Plant, Plants},
+};
+
+pub(super) fn judge(case: &Case<'_>) {
+    for (index, build) in case.board.builds.iter().enumerate() {
+        let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.bench")) else { continue };
+        bench.holds("every source was read to the end", |it| {
+            it.results.len() >= 10 && it.results.iter().all(|row| row.repeated.complete)
+        });
+        let wanted = case.board.counters();
+        bench.holds(&format!("read were {}, beside clock_gettime", wanted.join(",")), |it| {
+            wanted.iter().chain(&["monotonic"]).all(|id| it.results.iter().any(|row| row.id == *id))
+        });
+        if let Some(plain) = case.ended_with::<BenchDocument>(&format!("{build}.bench-plain")) {
+            plain.holds("a plain user measures as well", |it| {
+                it.results.len() == 2 && it.results.iter().all(|row| row.repeated.complete)
+            });
+        }
+        judge_wakes(case, build);
+        // The longest step by far. The other steps show what another build adds.
+        if index == 0 {
+            judge_experiments(case, build);
+        }
+        judge_stalls(case, build);
+    }
+}
+
+fn judge_wakes(case: &Case<'_>, build: &str) {
+    if let Some(wakes) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.wakes")) {
+        wakes.holds("a real-time thread was woken on every processor", |it| {
+            let thread = &it.measuring.thread;
+            thread.policy.as_deref() == Some("fifo")
+                && thread.refused.iter().all(|refused| refused.setting == "wake-latency")
+                && it.results.len() >= case.board.cores
+                && it.results.iter().all(|row| row.figures.samples == 20)
+        });
+    }
+    if let Some(poll) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.poll")) {
+        poll.holds("where Instant asks the kernel, a System Timer is named", |it| {
+            let named = it.notes.iter().any(|note| note.contains("--source bcm-systimer"));
+            named == (case.board.system_timer.is_some() && case.board.arm_counter.is_none())
+        });
+    }
+    if let Some(plain) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.wakes-plain")) {
+        plain.holds("a plain user goes without the class, and knows of all deadlines", |it| {
+            let thread = &it.measuring.thread;
+            thread.policy.as_deref() == Some("other")
+                && thread.refused.iter().any(|refused| refused.setting == "policy")
+                && it.results.first().is_some_and(|row| row.figures.samples == 20)
+        });
+    }
+}
+
+fn judge_experiments(case: &Case<'_>, build: &str) {
+    let step = format!("{build}.experiments");
+    let ended = case.ended(&step);
+    let Some(experiments) = case.document::<ExperimentDocument>(&step) else { return };
+    if ended {
+        experiments.holds("every published experiment was made in short, and what could not be has a reason", |it| {
+            let mut parts = it.experiments.iter().flat_map(|experiment| &experiment.parts);
+            it.experiments.len() >= 9
+                && parts.all(|part| part.state == ExperimentPartState::Measured)
+                && it.results.iter().filter(|row| row.measured.is_some()).count() >= 25
+                && it.results.iter().all(|row| {
+                    let is_whole = match row.state {
+                        FigureState::Measured => row.samples > 0,
+                        state => row.measured.is_none() && state != FigureState::NotMade,
+                    };
+                    is_whole && !row.how.is_empty()
+                })
+        });
+    }
+    experiments.holds("the figures are told to be those of an emulator, all of them and each", |it| {
+        let mut measured = it.results.iter().filter(|row| row.state == FigureState::Measured);
+        it.head.machine.emulated_by.as_deref() == Some("QEMU")
+            && it.notes.iter().any(|note| note.starts_with("emulated by QEMU: "))
+            && measured.all(|row| row.how.ends_with("; emulated by QEMU"))
+    });
+}
+
+fn judge_stalls(case: &Case<'_>, build: &str) {
+    if let Some(stalls) = case.ended_with::<StallDocument>(&format!("{build}.stalls")) {
+        let stop = stopped(case.err(&format!("{build}.stalls")));
+        if stop.is_none() {
+            case.wrong(format!("{build}.stalls: it was not stopped"));
+        }
+        judge_stop(&stalls, case.board.cores, stop.unwrap_or_default());
+    }
+    if let Some(plain) = case.ended_with::<StallDocument>(&format!("{build}.stalls-plain")) {
+        plain.holds("a plain user goes without the class, and watches", |it| {
+            it.measuring.thread.policy.as_deref() == Some("other")
+                && it.results.first().is_some_and(|row| row.questions > 0)
+                && it.longest.iter().all(|stall| stall.cause != "untold")
+        });
+    }
+}
+
+/// When the guest stopped the measurement, from and to, in seconds of /proc/uptime.
+fn stopped(said: &str) -> Option<(f64, f64)> {
+    let (from, to) = said.lines().find_map(|line| line.strip_prefix("stopped ")?.split_once(' '))?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+fn judge_stop(stalls: &Judged<'_, StallDocument>, cores: usize, (from, to): (f64, f64)) {
+    stalls.holds(
+        "a thread on every processor found that it was stopped all that time, and what moved is told of all stalls",
+        |it| {
+            // /proc/uptime is cut off to hundredths of a second.
+            let (from, to) = ((from + 0.02) * 1e9, (to - 0.01) * 1e9);
+            let covers = it.longest.iter().filter(|stall| {
+                stall.cause == "stopped"
+                    && stall.start_ns as f64 <= from
+                    && (stall.start_ns + stall.length_ns) as f64 >= to
+            });
+            let cpus: BTreeSet<_> = covers.map(|stall| stall.cpu).collect();
+            let of_threads: u64 = it.results.iter().map(|row| row.stalls).sum();
+            let of_causes: u64 = it.causes.iter().map(|row| row.stalls).sum();
+            it.results.len() >= cores
+                && of_threads == of_causes
+                && it.notes.iter().all(|note| !note.contains("could not be read"))
+                && cpus.len() == it.results.len()
+        },
+    );
+}
+
+pub(super) const PLANTS: &[Plants] = &[Plants {
+    about: "bench",
+    fit: |board| board.asked_for("bench"),
+    plants: &[
+        Plant { what: "bench ended by a signal", change: |it| it.status(".bench", 139) },
+        Plant {
+            what: "a source was not read to the end",
+            change: |it| {
+                it.document(".bench", |it: &mut BenchDocument| {
+                    it.results.iter_mut().take(1).for_each(|row| row.repeated.complete = false);
+                });
+            },
+        },
+        Plant {
+            what: "clock_gettime was not read",
+            change: |it| it.document(".bench", |it: &mut BenchDocument| it.results.retain(|row| row.id != "monotonic")),
+        },
+        Plant {
+            what: "a thread was not woken",
+            change: |it| it.document(".wakes", |it: &mut WakeLatencyDocument| it.results[0].figures.samples = 19),
+        },
+        Plant {
+            what: "a plain user has the class",
+            change: |it| it.copy(".wakes", ".wakes-plain"),
+        },
+        Plant {
+            what: "no note says that the experiments ran under an emulator",
+            change: |it| it.replace(".experiments.out", "\"emulated by QEMU: ", "\"as real as can be: "),
+        },
+        Plant {
+            what: "one figure does not say that it is of an emulator",
+            change: |it| {
+                it.document(".experiments", |it: &mut ExperimentDocument| {
+                    let mut measured = it.results.iter_mut().filter(|row| row.state == FigureState::Measured);
+                    if let Some(row) = measured.next() {
+                        row.how = row.how.replace("; emulated by QEMU", "");
+                    }
+                });
+            },
+        },
+        Plant {
+            what: "a part of an experiment was not begun",
+            change: |it| {
+                it.document(".experiments", |it: &mut ExperimentDocument| {
+                    it.experiments[0].parts[0].state = ExperimentPartState::NotBegun;
+                });
+            },
+        },
+        Plant {
+            what: "no stall was a stop",
+            change: |it| {
+                it.document(".stalls", |it: &mut StallDocument| {
+                    for stall in it.longest.iter_mut().filter(|stall| stall.cause == "stopped") {
+                        stall.cause = "nothing".to_owned();
+                    }
+                });
+            },
+        },
+        Plant {
+            what: "it was stopped at another time",
+            change: |it| it.set_lines(".stalls.err", "stopped ", "stopped 1.00 2.00"),
+        },
+        Plant { what: "it was not stopped", change: |it| it.leave_out(".stalls.err", "stopped ") },
+        Plant {
+            what: "a plain user asked no question",
+            change: |it| it.document(".stalls-plain", |it: &mut StallDocument| it.results[0].questions = 0),
+        },
+    ],
+}];

@@ -1,0 +1,45 @@
+//! It is the board that it is meant to be, and the kernel is well at the end. Every board is judged
+//! on that.
+
+use crate::judge::{
+    case::Case,
+    plant::{Plant, Plants},
+    text::{has_line, in_one_line},
+};
+
+/// What a kernel that is not well says.
+const ALARMS: [&str; 5] = ["undefined instruction", "Internal error", "Oops", "BUG:", "Unable to handle kernel"];
+
+pub(super) fn judge(case: &Case<'_>) {
+    let board = case.board;
+    if !board.compatible.is_empty()
+        && case.ended("compatible")
+        && !has_line(case.out("compatible"), &board.compatible)
+    {
+        let found = case.out("compatible").lines().collect::<Vec<_>>().join(" ");
+        case.wrong(format!("the device tree is that of {found}, not of {}", board.compatible));
+    }
+    if case.ended("clock_source") && !has_line(case.out("clock_source"), &board.clock_source) {
+        let found = in_one_line(case.out("clock_source"));
+        case.wrong(format!("the kernel's clock source is {found}, not {}", board.clock_source));
+    }
+    if case.ended("kernel") {
+        let alarm = case.out("kernel").lines().find(|line| ALARMS.iter().any(|alarm| line.contains(alarm)));
+        if let Some(line) = alarm {
+            case.wrong(format!("the kernel says: {line}"));
+        }
+    }
+}
+
+pub(super) const PLANTS: &[Plants] = &[Plants {
+    about: "machine",
+    fit: |board| !board.compatible.is_empty(),
+    plants: &[
+        Plant { what: "another clock source is expected", change: |it| it.board.clock_source = "sundial".to_owned() },
+        Plant { what: "another device tree is expected", change: |it| it.board.compatible = "nobody,nothing".to_owned() },
+        Plant {
+            what: "the kernel's log has an Oops",
+            change: |it| it.append("kernel.out", "Internal error: Oops - undefined instruction: 0"),
+        },
+    ],
+}];

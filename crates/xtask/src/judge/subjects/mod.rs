@@ -1,0 +1,53 @@
+//! What a board can be asked to show: a file for each subject, and the table of them.
+
+mod bench;
+mod carry;
+mod chipset;
+mod clocksource;
+mod cycles;
+mod cycles_kvm;
+mod doctor;
+mod gpio;
+mod hotplug;
+mod live;
+mod machine;
+mod probe;
+mod ptp;
+mod rates;
+mod realtime;
+mod suspend;
+mod uio;
+mod watch;
+
+use super::{case::Case, plant::Plants};
+
+/// A subject: what a board's file names in `shows`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    /// Judges the answers of every build of hpt.
+    pub(super) judge: fn(&Case<'_>),
+    /// What must be noticed.
+    pub(super) plants: &'static [Plants],
+}
+
+/// Every subject.
+pub(super) const SUBJECTS: &[Subject] = &[
+    Subject { name: "machine", judge: machine::judge, plants: machine::PLANTS },
+    Subject { name: "probe", judge: probe::judge, plants: probe::PLANTS },
+    Subject { name: "doctor", judge: doctor::judge, plants: doctor::PLANTS },
+    Subject { name: "rates", judge: rates::judge, plants: rates::PLANTS },
+    Subject { name: "bench", judge: bench::judge, plants: bench::PLANTS },
+    Subject { name: "live", judge: live::judge, plants: live::PLANTS },
+    Subject { name: "uio", judge: uio::judge, plants: uio::PLANTS },
+    Subject { name: "carry", judge: carry::judge, plants: carry::PLANTS },
+    Subject { name: "suspend", judge: suspend::judge, plants: suspend::PLANTS },
+    Subject { name: "chipset", judge: chipset::judge, plants: chipset::PLANTS },
+    Subject { name: "ptp", judge: ptp::judge, plants: ptp::PLANTS },
+    Subject { name: "clocksource", judge: clocksource::judge, plants: clocksource::PLANTS },
+    Subject { name: "watch", judge: watch::judge, plants: watch::PLANTS },
+    Subject { name: "realtime", judge: realtime::judge, plants: realtime::PLANTS },
+    Subject { name: "gpio", judge: gpio::judge, plants: gpio::PLANTS },
+    Subject { name: "cycles", judge: cycles::judge, plants: cycles::PLANTS },
+    Subject { name: "hotplug", judge: hotplug::judge, plants: hotplug::PLANTS },
+];

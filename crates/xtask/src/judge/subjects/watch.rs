@@ -1,0 +1,143 @@
+//! `hpt watch` accuses no source, and tells of what happens to the machine.
+
+use hpt_document::watch::{MachineEventKind, WatchSummaryDocument};
+
+use crate::judge::{
+    case::{Case, Judged},
+    plant::{Plant, Plants},
+    text::has_line,
+};
+
+pub(super) fn judge(case: &Case<'_>) {
+    for build in &case.board.builds {
+        let step = format!("{build}.watch");
+        if case.ended(&step) {
+            if let Some(watch) = case.watched(&step) {
+                judge_quiet(case, &watch);
+            }
+            case.shown("watched");
+        }
+        if let Some(plain) = ended_watch(case, &format!("{step}-plain")) {
+            plain.holds("a plain user watches as well", |it| !it.misbehaved);
+        }
+        if let Some(set) = ended_watch(case, &format!("{step}-set")) {
+            set.holds("that wall time was set is told, and is nobody's fault", |it| {
+                let set = |id: &str| it.sources.iter().find(|row| row.source == id).map(|row| row.steps.set);
+                !it.misbehaved && set("realtime") == Some(1) && set("monotonic") == Some(0)
+            });
+        }
+        if case.board.tsc.is_some() {
+            judge_changes(case, &step);
+        }
+    }
+}
+
+fn ended_watch<'a>(case: &'a Case<'_>, step: &str) -> Option<Judged<'a, WatchSummaryDocument>> {
+    if case.ended(step) { case.watched(step) } else { None }
+}
+
+fn judge_quiet(case: &Case<'_>, watch: &Judged<'_, WatchSummaryDocument>) {
+    let watched = |it: &WatchSummaryDocument, id: &str| it.sources.iter().any(|row| row.source == id);
+    let counter = case.board.processor_counter().unwrap_or("monotonic");
+    watch.holds("nobody is accused", |it| !it.misbehaved);
+    watch.holds("the first two CPUs were compared", |it| {
+        let first = it.cores.iter().filter(|pair| pair.first_cpu == 0 && pair.second_cpu == 1 && pair.fault.is_none());
+        first.count() == 1
+    });
+    watch.holds(&format!("{counter} and the kernel clocks were watched"), |it| {
+        [counter, "monotonic", "realtime"].into_iter().all(|id| watched(it, id))
+            && it.rounds > 1
+            && it.sources.iter().all(|row| row.offset.bursts * 2 > it.rounds)
+    });
+    watch.holds("each rate has its bound", |it| {
+        let states = |bound: Option<f64>| bound.is_some_and(|bound| bound > 0.0);
+        it.sources.iter().all(|row| states(row.lowest_bound_ppm) && states(row.highest_bound_ppm))
+    });
+    if case.board.system_timer.is_some() {
+        watch.holds("the System Timer was watched", |it| watched(it, "bcm-systimer"));
+    }
+    watch.holds("nothing happened", |it| it.events.is_empty());
+}
+
+/// Faults are not judged: under the ACPI timer a guest whose host is busy was seen to lose half a
+/// second of CLOCK_MONOTONIC_RAW, which is one.
+fn judge_changes(case: &Case<'_>, step: &str) {
+    let kinds = |it: &WatchSummaryDocument| it.events.iter().map(|event| event.kind).collect::<Vec<_>>();
+    let limit = format!("{step}-limit");
+    if case.ended(&limit) && !has_line(case.out(&limit), "status 1") {
+        case.wrong(format!("{limit}: a rate beyond the limit is no negative answer"));
+    }
+    if let Some(switched) = ended_watch(case, &format!("{step}-switched")) {
+        switched.holds("other clock sources are told", |it| kinds(it) == [MachineEventKind::ClockSource; 2]);
+        switched.holds("the note of what the reference counts by follows the change", |it| {
+            it.notes.iter().filter_map(|note| counted_by(note)).eq(["tsc", "acpi-pm", "tsc"])
+        });
+    }
+    // The log alone tells of it, and says that it turned there and back.
+    if let Some(flicker) = ended_watch(case, &format!("{step}-flicker")) {
+        flicker.holds("one that came and went is told, and only that", |it| {
+            kinds(it) == [MachineEventKind::ClockSource] && it.events[0].said.contains("then to")
+        });
+    }
+}
+
+/// The counter in a note like `from … on monotonic itself counts by tsc: …`.
+fn counted_by(note: &str) -> Option<&str> {
+    let (_, rest) = note.strip_prefix("from ")?.split_once(" itself counts by ")?;
+    let (counter, _) = rest.split_once(':')?;
+    let is_name = !counter.is_empty() && counter.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+    is_name.then_some(counter)
+}
+
+pub(super) const PLANTS: &[Plants] = &[
+    Plants {
+        about: "watch",
+        fit: |board| board.asked_for("watch"),
+        plants: &[
+            Plant {
+                what: "a source misbehaved",
+                change: |it| it.summary(".watch", |it| it.misbehaved = true),
+            },
+            Plant {
+                what: "other CPUs were compared",
+                change: |it| {
+                    it.summary(".watch", |it| {
+                        it.cores.iter_mut().filter(|pair| pair.second_cpu == 1).for_each(|pair| pair.second_cpu = 7);
+                    });
+                },
+            },
+            Plant {
+                what: "rates have no bound",
+                change: |it| {
+                    it.summary(".watch", |it| it.sources.iter_mut().for_each(|row| row.lowest_bound_ppm = None));
+                },
+            },
+            Plant {
+                what: "a source was hardly watched",
+                change: |it| it.summary(".watch", |it| it.sources[0].offset.bursts = 0),
+            },
+            Plant { what: "wall time was not set", change: |it| it.copy(".watch", ".watch-set") },
+            Plant { what: "the summary is missing", change: |it| it.leave_out(".watch-plain.out", "watch-summary") },
+            Plant { what: "something happened", change: |it| it.copy(".watch-set", ".watch") },
+        ],
+    },
+    Plants {
+        about: "watch of a TSC",
+        fit: |board| board.asked_for("watch") && board.tsc.is_some(),
+        plants: &[
+            Plant {
+                what: "a rate beyond the limit is fine",
+                change: |it| it.set_lines(".watch-limit.out", "status 1", "status 0"),
+            },
+            Plant { what: "no other clock source was told", change: |it| it.copy(".watch", ".watch-switched") },
+            Plant {
+                what: "the reference counted by the same counter all the time",
+                change: |it| it.replace(".watch-switched.out", "itself counts by acpi-pm", "itself counts by tsc"),
+            },
+            Plant {
+                what: "one that came and went stayed",
+                change: |it| it.copy(".watch-switched", ".watch-flicker"),
+            },
+        ],
+    },
+];

@@ -1,0 +1,55 @@
+//! Numbers out of what programs print as text.
+
+/// The number between two texts, or `None` if there is none.
+pub(super) fn number_between(text: &str, before: &str, after: &str) -> Option<f64> {
+    text.split(before).skip(1).find_map(|rest| rest.split_once(after)?.0.parse().ok())
+}
+
+/// The whole numbers between texts that follow each other from the beginning on: there is one
+/// between each two of them. What comes after the last text does not matter.
+pub(super) fn numbers_between(text: &str, texts: &[&str]) -> Option<Vec<u64>> {
+    let (first, others) = texts.split_first()?;
+    let mut rest = text.strip_prefix(first)?;
+    let mut numbers = Vec::new();
+    for other in others {
+        let end = rest.find(|character: char| !character.is_ascii_digit())?;
+        numbers.push(rest[..end].parse().ok()?);
+        rest = rest[end..].strip_prefix(other)?;
+    }
+    Some(numbers)
+}
+
+/// Lines with semicolons between them.
+pub(super) fn in_one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(";")
+}
+
+/// The last line, or nothing.
+pub(super) fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default()
+}
+
+/// Whether a whole line says that.
+pub(super) fn has_line(text: &str, line: &str) -> bool {
+    text.lines().any(|one| one == line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number_between, numbers_between};
+
+    #[test]
+    fn a_number_stands_between_two_texts() {
+        assert_eq!(number_between("shift 24 to run at 62.5 MHz", "to run at ", " MHz"), Some(62.5));
+        assert_eq!(number_between("to run at once, to run at 7 MHz", "to run at ", " MHz"), Some(7.0));
+        assert_eq!(number_between("to run at all", "to run at ", " MHz"), None);
+    }
+
+    #[test]
+    fn numbers_stand_between_texts_in_turn() {
+        assert_eq!(numbers_between("a 1 b 22 c", &["a ", " b ", " c"]), Some(vec![1, 22]));
+        assert_eq!(numbers_between("a 1 b x c", &["a ", " b ", " c"]), None);
+        assert_eq!(numbers_between("ba 1 b", &["a ", " b"]), None);
+        assert_eq!(numbers_between("a 1", &["a ", " b"]), None);
+    }
+}
