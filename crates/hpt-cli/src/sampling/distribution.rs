@@ -6,7 +6,7 @@ use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
 use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
 
-/// The heads of [`cells`](Self::cells).
+/// The heads of `cells`.
 pub(crate) const COLUMNS: [&str; 10] =
     ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
 

@@ -471,7 +471,7 @@ pub fn source() -> (SourceId, &'static str) {
     (id, Why::now().text())
 }
 
-/// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`] never does: a sandbox may forbid it.
+/// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`](super::Instant::now) never does: a sandbox may forbid it.
 pub fn status() -> Status {
     let (source, reason) = source();
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
@@ -511,7 +511,7 @@ pub fn status() -> Status {
     }
 }
 
-/// Decides, and takes the first points, so that the first [`Instant::now`] is as quick as the later ones. Takes a fraction of a millisecond.
+/// Decides, and takes the first points, so that the first [`Instant::now`](super::Instant::now) is as quick as the later ones. Takes a fraction of a millisecond.
 pub fn prime() {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);

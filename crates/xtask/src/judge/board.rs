@@ -46,6 +46,8 @@ pub struct Board {
     pub name: String,
     /// Debian's name of the kernel's architecture.
     pub architecture: String,
+    /// Whether its time goes by executed instructions, whatever else the host does.
+    pub counts_instructions: bool,
     /// The builds of hpt that it runs.
     pub builds: Vec<String>,
     /// The subjects that it is asked to show.
@@ -156,8 +158,9 @@ impl Board {
         let stated = (word != "none" && !word.is_empty()).then(|| word.clone());
         let number = |word: &str| word.parse::<u64>().map_err(|error| format!("{variable}: {word}: {error}"));
         match variable {
+            "qemu" => self.counts_instructions = words.iter().any(|word| word == "-icount"),
             // Only booting takes these.
-            "qemu" | "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" => {}
+            "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" => {}
             "kernel" => self.architecture = word.rsplit(':').next().unwrap_or_default().to_owned(),
             "builds" => self.builds = words,
             "shows" => self.shows = words,
@@ -258,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_board_says_what_to_expect() {
-        let text = "# A board.\nqemu=(qemu-system-arm -M virt)\nkernel=linux-image-armmp:armhf\nbuilds=(armv7 armv6)\n\
+        let text = "# A board.\nqemu=(qemu-system-arm -M virt -icount 'shift=0,sleep=off')\nkernel=linux-image-armmp:armhf\nbuilds=(armv7 armv6)\n\
                     clock_source='arm,sp804'\nsystem_timer=none\narm_counter=62500000\nhpet=unmapped\nacpi_timer=0x608\n\
                     cores=4\nafter_perf=stands\ngpio=none\n";
         let board = Board::parse("one", text).expect("it is a board");
@@ -266,6 +269,7 @@ mod tests {
         assert_eq!((board.clock_source.as_str(), board.system_timer.clone()), ("arm,sp804", None));
         assert_eq!((board.arm_counter, board.hpet, board.cores), (Some(62_500_000), Hpet::Unmapped, 4));
         assert_eq!((board.acpi_timer.clone(), board.after_perf), (AcpiTimer::Port("0x608".to_owned()), AfterPerf::Stands));
+        assert!(board.counts_instructions);
         assert_eq!((board.gpio.clone(), board.counters()), (None, vec!["arm-counter"]));
     }
 

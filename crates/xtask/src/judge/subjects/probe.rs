@@ -66,14 +66,16 @@ fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
                 let row = source(it, "arm-counter");
                 row.is_some_and(|row| row.available && row.frequency_hz == Some(hz as f64))
             });
-            // Both are the least of many. A judged reading takes longer than the reading itself,
-            // and the judgment is not part of a step.
-            probe.holds("the smallest step of arm-counter is no longer than a read and a tick", |it| {
+            // A judged reading takes longer than the reading itself, and the judgment is not part of a step. The
+            // comparison holds only where other work on the host lengthens neither of the two.
+            if board.counts_instructions {
+                probe.holds("the smallest step of arm-counter is no longer than a read and a tick", |it| {
                 source(it, "arm-counter").is_some_and(|row| {
                     let longest = row.read_cost_ns.zip(row.resolution_ns).map(|(cost, tick)| cost + tick);
                     row.granularity_ns.zip(longest).is_some_and(|(step, longest)| step <= longest)
                 })
-            });
+                });
+            }
         }
     }
     match &board.tsc {
@@ -157,6 +159,21 @@ pub(super) const PLANTS: &[Plants] = &[
             Plant { what: "the capture has no facts", change: |it| it.leave_out(".capture", "facts") },
             Plant { what: "there is no capture", change: |it| it.put(".capture", "") },
         ],
+    },
+    Plants {
+        about: "probe where time goes by instructions",
+        fit: |board| board.asked_for("probe") && board.counts_instructions && board.arm_counter.is_some(),
+        plants: &[Plant {
+            what: "the smallest step is longer than a read and a tick",
+            change: |it| {
+                it.document(".probe", |it: &mut ProbeDocument| {
+                    for row in &mut it.sources {
+                        let longest = row.read_cost_ns.zip(row.resolution_ns).map(|(cost, tick)| cost + tick);
+                        row.granularity_ns = longest.map(|longest| longest + 1.0);
+                    }
+                });
+            },
+        }],
     },
     Plants {
         about: "probe of a PC",
