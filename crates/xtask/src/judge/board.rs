@@ -265,10 +265,16 @@ mod tests {
                     clock_source='arm,sp804'\nsystem_timer=none\narm_counter=62500000\nhpet=unmapped\nacpi_timer=0x608\n\
                     cores=4\nafter_perf=stands\ngpio=none\n";
         let board = Board::parse("one", text).expect("it is a board");
-        assert_eq!((board.architecture.as_str(), board.builds.as_slice()), ("armhf", &["armv7".to_owned(), "armv6".to_owned()][..]));
+        assert_eq!(
+            (board.architecture.as_str(), board.builds.as_slice()),
+            ("armhf", &["armv7".to_owned(), "armv6".to_owned()][..])
+        );
         assert_eq!((board.clock_source.as_str(), board.system_timer.clone()), ("arm,sp804", None));
         assert_eq!((board.arm_counter, board.hpet, board.cores), (Some(62_500_000), Hpet::Unmapped, 4));
-        assert_eq!((board.acpi_timer.clone(), board.after_perf), (AcpiTimer::Port("0x608".to_owned()), AfterPerf::Stands));
+        assert_eq!(
+            (board.acpi_timer.clone(), board.after_perf),
+            (AcpiTimer::Port("0x608".to_owned()), AfterPerf::Stands)
+        );
         assert!(board.counts_instructions);
         assert_eq!((board.gpio.clone(), board.counters()), (None, vec!["arm-counter"]));
     }

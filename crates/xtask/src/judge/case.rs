@@ -118,8 +118,8 @@ impl<'a> Case<'a> {
         } else if status != 0 {
             self.wrong(format!("{step}: exit code {status}, not 0: {}", text::last_line(self.err(step))));
         }
-        if self.out(step).contains("panicked at") || self.err(step).contains("panicked at") {
-            self.wrong(format!("{step}: it panicked"));
+        for panic in [self.out(step), self.err(step)].into_iter().filter_map(text::panic) {
+            self.wrong(format!("{step}: {panic}"));
         }
         status == 0
     }
@@ -226,7 +226,9 @@ pub(super) fn measured(row: &CalibrationRow) -> bool {
 
 /// Whether a rate was found, and this one lies between its limits.
 pub(super) fn runs_at(row: &CalibrationRow, hz: f64) -> bool {
-    measured(row) && row.slowest_hz.is_some_and(|slowest| slowest <= hz) && row.fastest_hz.is_some_and(|fastest| hz <= fastest)
+    measured(row)
+        && row.slowest_hz.is_some_and(|slowest| slowest <= hz)
+        && row.fastest_hz.is_some_and(|fastest| hz <= fastest)
 }
 
 #[cfg(test)]
@@ -256,7 +258,7 @@ mod tests {
         let failed = ended(&[("a.probe.status", "2\n"), ("a.probe.err", "one\nhpt: no\n")]);
         assert_eq!(failed, ["a.probe: exit code 2, not 0: hpt: no"]);
         let panicked = ended(&[("a.probe.status", "0\n"), ("a.probe.err", "thread 'main' panicked at x.rs:1\n")]);
-        assert_eq!(panicked, ["a.probe: it panicked"]);
+        assert_eq!(panicked, ["a.probe: thread 'main' panicked at x.rs:1"]);
     }
 
     #[test]
@@ -267,7 +269,9 @@ mod tests {
             "settings":[],"notes":[]}"#;
         let files = [("a.restore.out", restore)];
         let look = |case: &Case<'_>| {
-            case.document::<RestoreDocument>("a.restore").expect("it is one").holds("something", |it| !it.settings.is_empty());
+            case.document::<RestoreDocument>("a.restore")
+                .expect("it is one")
+                .holds("something", |it| !it.settings.is_empty());
         };
         assert_eq!(wrong(&files, look), ["a.restore: not so: something"]);
         let other = |case: &Case<'_>| assert!(case.document::<PairsDocument>("a.restore").is_none());
@@ -280,7 +284,10 @@ mod tests {
     fn all_that_a_step_said_is_compared() {
         let files = [("a.status", "0"), ("a.out", "1\nafter tsc\n")];
         assert_eq!(wrong(&files, |case| case.said_all("a", "1;after tsc")), [""; 0]);
-        assert_eq!(wrong(&files, |case| case.said_all("a", "1;after acpi_pm")), ["a: said 1;after tsc, not 1;after acpi_pm"]);
+        assert_eq!(
+            wrong(&files, |case| case.said_all("a", "1;after acpi_pm")),
+            ["a: said 1;after tsc, not 1;after acpi_pm"]
+        );
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! What the kernel module `hpt_cycles` and its readers say of the cycle counter of each CPU.
 
-use super::{
-    case::Case,
-    text::in_one_line,
-};
+use super::{case::Case, text::in_one_line};
 
 /// The CPU that goes offline, and that perf counts on, as in `scripts/lib/shows.bash`.
 pub(super) const CPU: usize = 1;

@@ -124,7 +124,12 @@ impl Planted {
     }
 
     /// The watch that the step printed says something else, in its intervals and its summary.
-    pub(super) fn watch(&mut self, step: &str, interval: impl Fn(&mut WatchDocument), summary: impl Fn(&mut WatchSummaryDocument)) {
+    pub(super) fn watch(
+        &mut self,
+        step: &str,
+        interval: impl Fn(&mut WatchDocument),
+        summary: impl Fn(&mut WatchSummaryDocument),
+    ) {
         fn line<D: Printed>(document: &D) -> String {
             serde_json::to_string(document).expect("a document has a JSON form")
         }

@@ -1,4 +1,4 @@
-//! Numbers out of what programs print as text.
+//! What programs print as text: numbers, lines and panics.
 
 /// The number between two texts, or `None` if there is none.
 pub(super) fn number_between(text: &str, before: &str, after: &str) -> Option<f64> {
@@ -34,9 +34,25 @@ pub(super) fn has_line(text: &str, line: &str) -> bool {
     text.lines().any(|one| one == line)
 }
 
+/// Where a program panicked, and its message, if it did.
+pub(super) fn panic(text: &str) -> Option<String> {
+    let mut lines = text.lines().skip_while(|line| !line.contains("panicked at")).map(str::trim);
+    // The message stands on a line of its own.
+    lines.next().map(|place| [place, lines.next().unwrap_or_default()].join(" ").trim_end().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{number_between, numbers_between};
+    use super::{number_between, numbers_between, panic};
+
+    #[test]
+    fn a_panic_is_a_place_and_a_message() {
+        let text =
+            "running\nthread 'one' panicked at src/a.rs:1:2:\nleft is not right\nnote: run with RUST_BACKTRACE\n";
+        assert_eq!(panic(text).as_deref(), Some("thread 'one' panicked at src/a.rs:1:2: left is not right"));
+        assert_eq!(panic("it panicked at once").as_deref(), Some("it panicked at once"));
+        assert_eq!(panic("all is well"), None);
+    }
 
     #[test]
     fn a_number_stands_between_two_texts() {

@@ -49,9 +49,14 @@ mod tests {
 
     #[test]
     fn a_board_without_answers_is_wrong_in_each_step() {
-        let board = Board { builds: vec!["a".to_owned()], shows: vec!["carry".to_owned(), "juggling".to_owned()], ..Board::default() };
+        let board = Board {
+            builds: vec!["a".to_owned()],
+            shows: vec!["carry".to_owned(), "juggling".to_owned()],
+            ..Board::default()
+        };
         let wrong = judge(&Board { name: "one".to_owned(), ..board }, &Answers::default()).wrong;
-        let unfinished = ["clock_source", "kernel", "a.carry"].map(|step| format!("{step}: the board did not get to its end"));
+        let unfinished =
+            ["clock_source", "kernel", "a.carry"].map(|step| format!("{step}: the board did not get to its end"));
         assert_eq!(wrong[..3], unfinished);
         assert_eq!(wrong[3..], ["boards/one.board: there is nothing called juggling to be shown"]);
     }

@@ -158,10 +158,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "a thread was not woken",
             change: |it| it.document(".wakes", |it: &mut WakeLatencyDocument| it.results[0].figures.samples = 19),
         },
-        Plant {
-            what: "a plain user has the class",
-            change: |it| it.copy(".wakes", ".wakes-plain"),
-        },
+        Plant { what: "a plain user has the class", change: |it| it.copy(".wakes", ".wakes-plain") },
         Plant {
             what: "no note says that the experiments ran under an emulator",
             change: |it| it.replace(".experiments.out", "\"emulated by QEMU: ", "\"as real as can be: "),

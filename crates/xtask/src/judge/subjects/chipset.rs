@@ -152,7 +152,8 @@ fn judge_plain(board: &Board, probe: &Judged<'_, ProbeDocument>) {
         });
     }
     probe.holds("the ACPI timer is refused to a plain user, with what helps", |it| {
-        source(it, "acpi-pm").is_some_and(|row| refused(row, "no-right") && because(row, "FACP") && row.remedy.is_some())
+        source(it, "acpi-pm")
+            .is_some_and(|row| refused(row, "no-right") && because(row, "FACP") && row.remedy.is_some())
     });
     probe.holds("perf-time is refused to a plain user, with what helps", |it| {
         source(it, "perf-time").is_some_and(|row| refused(row, "no-right") && helps(row, "perf_event_paranoid=2"))
@@ -200,8 +201,7 @@ fn judge_rates(case: &Case<'_>, step: &str) {
 pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "chipset",
     fit: |board| {
-        board.asked_for("chipset")
-            && matches!((board.hpet, &board.acpi_timer), (Hpet::Hz(_), AcpiTimer::Port(_)))
+        board.asked_for("chipset") && matches!((board.hpet, &board.acpi_timer), (Hpet::Hz(_), AcpiTimer::Port(_)))
     },
     plants: &[
         Plant { what: "another rate of the HPET is expected", change: |it| it.board.hpet = Hpet::Hz(14_318_180) },
@@ -216,17 +216,17 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "the ACPI timer runs at 3.5795455 MHz",
             change: |it| it.replace(".chipset.out", "\"frequency_hz\": 3579545.0", "\"frequency_hz\": 3579545.5"),
         },
-        Plant {
-            what: "there is no PIT",
-            change: |it| it.replace(".chipset.out", "\"needs-write\"", "\"no-device\""),
-        },
+        Plant { what: "there is no PIT", change: |it| it.replace(".chipset.out", "\"needs-write\"", "\"no-device\"") },
         Plant {
             what: "the kernel's multiplier gives 1 GHz",
             change: |it| {
                 it.document(".chipset", |it: &mut ProbeDocument| {
                     for line in it.sources.iter_mut().flat_map(|row| &mut row.evidence) {
                         if let Some((head, tail)) = line.split_once("to run at ") {
-                            *line = format!("{head}to run at 1000{}", tail.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+                            *line = format!(
+                                "{head}to run at 1000{}",
+                                tail.trim_start_matches(|digit: char| digit.is_ascii_digit())
+                            );
                         }
                     }
                 });

@@ -153,7 +153,10 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
                 });
             },
         },
-        Plant { what: "a plain user's list is that of root", change: |it| it.copy(".clocksource", ".clocksource-plain") },
+        Plant {
+            what: "a plain user's list is that of root",
+            change: |it| it.copy(".clocksource", ".clocksource-plain"),
+        },
         Plant {
             what: "reads were not made to the end",
             change: |it| {
@@ -205,16 +208,15 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
         },
         Plant {
             what: "nothing was refused",
-            change: |it| it.lines(".clocksource-refused.out", |_, line| Some(if line == "2" { "0" } else { line }.to_owned())),
+            change: |it| {
+                it.lines(".clocksource-refused.out", |_, line| Some(if line == "2" { "0" } else { line }.to_owned()));
+            },
         },
         Plant {
             what: "the other clock source is in use after SIGHUP",
             change: |it| it.set_lines(".clocksource-HUP.out", "after ", "after acpi_pm"),
         },
-        Plant {
-            what: "SIGTERM ended it",
-            change: |it| it.set_lines(".clocksource-TERM.out", "status ", "status 143"),
-        },
+        Plant { what: "SIGTERM ended it", change: |it| it.set_lines(".clocksource-TERM.out", "status ", "status 143") },
         Plant {
             what: "it was not restored after SIGKILL",
             change: |it| it.set_lines(".clocksource-KILL.out", "restored ", "restored 0 acpi_pm"),

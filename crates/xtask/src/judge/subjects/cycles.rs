@@ -92,7 +92,7 @@ fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
             kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("hpt_cycles"))
         });
     }
-    hpt_says(case, build, "open", 0, "arm-cycles is there", |available, ..| available);
+    hpt_says(case, build, "open", 0, "arm-cycles is there", |available, _, _, _| available);
     if case.board.hotplug {
         counter.is_read(&format!("{build}.cycles-online"), MOVES, None);
     }
@@ -262,9 +262,7 @@ fn hpt_says(
 pub(super) const PLANTS: &[Plants] = &[
     Plants {
         about: "cycle counter",
-        fit: |board| {
-            board.asked_for("cycles") && board.hotplug && board.vcpu && board.after_perf == AfterPerf::Sigill
-        },
+        fit: |board| board.asked_for("cycles") && board.hotplug && board.vcpu && board.after_perf == AfterPerf::Sigill,
         plants: PLANTS_CYCLES,
     },
     Plants {
@@ -356,10 +354,7 @@ const PLANTS_CYCLES: &[Plant] = &[
         change: |it| it.append("cycles-said.out", "hpt_cycles: CPU0: somebody else lets programs read"),
     },
     Plant { what: "it was not opened again", change: |it| it.copy(".cycles-before", ".cycles-again") },
-    Plant {
-        what: "perf left all CPUs open",
-        change: |it| it.copy(".cycles-open", ".cycles-user-access"),
-    },
+    Plant { what: "perf left all CPUs open", change: |it| it.copy(".cycles-open", ".cycles-user-access") },
     Plant { what: "it was not opened again by itself", change: |it| it.copy(".cycles-before", ".cycles-by-itself") },
     Plant { what: "the module took it from perf", change: |it| it.copy(".cycles-open", ".cycles-beside-perf") },
     Plant {
@@ -379,10 +374,7 @@ const PLANTS_CYCLES: &[Plant] = &[
         what: "the register is another one after the module met a guest that KVM clears",
         change: |it| it.set_lines("cycles-access-cleared-closed.out", "CPU 1: access ", "CPU 1: access 0xf"),
     },
-    Plant {
-        what: "a CPU does not show its register",
-        change: |it| it.leave_out("cycles-access-before.out", "CPU 1"),
-    },
+    Plant { what: "a CPU does not show its register", change: |it| it.leave_out("cycles-access-before.out", "CPU 1") },
     Plant {
         what: "a CPU that KVM closed is open",
         change: |it| it.set_lines(".cycles-cleared.out", "CPU 1: SIGILL", "CPU 1: moves, 1000 MHz"),
@@ -413,10 +405,7 @@ const PLANTS_CYCLES: &[Plant] = &[
         what: "a reader ended without a word",
         change: |it| it.leave_out(".cycles-reader.out", "hpt: the cycle counter"),
     },
-    Plant {
-        what: "a reader ended well",
-        change: |it| it.set_lines(".cycles-reader.out", "status 132", "status 0"),
-    },
+    Plant { what: "a reader ended well", change: |it| it.set_lines(".cycles-reader.out", "status 132", "status 0") },
     Plant {
         what: "hpt blames the counter for a signal that was sent",
         change: |it| it.append(".cycles-foreign.out", "hpt: the cycle counter was closed"),

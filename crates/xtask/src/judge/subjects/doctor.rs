@@ -25,8 +25,9 @@ pub(super) fn judge(case: &Case<'_>) {
         let diagnoses = steps.map(|step| case.document::<DoctorDocument>(&step));
         for diagnosis in diagnoses.iter().flatten() {
             diagnosis.holds("every rule answers, and what is found has a remedy", |it| {
-                let answers =
-                    |rule: &DoctorRule| !rule.seen.is_empty() && (rule.verdict != DoctorVerdict::Found || !rule.remedies.is_empty());
+                let answers = |rule: &DoctorRule| {
+                    !rule.seen.is_empty() && (rule.verdict != DoctorVerdict::Found || !rule.remedies.is_empty())
+                };
                 it.rules.len() > 30 && it.rules.iter().all(answers)
             });
         }
@@ -90,9 +91,7 @@ fn judge_cpu(case: &Case<'_>, cpu: &Judged<'_, DoctorDocument>) {
             it.cpu == Some(0) && rules.all(|rule| is(it, rule, DoctorVerdict::NotHere))
         });
     } else {
-        cpu.holds("it is asked for one CPU", |it| {
-            it.cpu == Some(0) && is(it, "kernel-threads", DoctorVerdict::Found)
-        });
+        cpu.holds("it is asked for one CPU", |it| it.cpu == Some(0) && is(it, "kernel-threads", DoctorVerdict::Found));
     }
 }
 
@@ -118,10 +117,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "doctor",
     fit: |board| board.asked_for("doctor") && board.arm_counter.is_some(),
     plants: &[
-        Plant {
-            what: "nothing is in the way",
-            change: |it| it.set_lines(".doctor.err", "status 1", "status 0"),
-        },
+        Plant { what: "nothing is in the way", change: |it| it.set_lines(".doctor.err", "status 1", "status 0") },
         Plant { what: "a plain user is told what root is", change: |it| it.copy(".doctor", ".doctor-plain") },
         Plant { what: "no CPU was named", change: |it| it.copy(".doctor", ".doctor-cpu") },
         Plant { what: "the capture is of a live machine", change: |it| it.copy(".doctor", ".doctor-captured") },
@@ -155,10 +151,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant { what: "one CPU is expected", change: |it| it.board.cores = 1 },
-        Plant {
-            what: "another clock source is expected",
-            change: |it| it.board.clock_source = "timer".to_owned(),
-        },
+        Plant { what: "another clock source is expected", change: |it| it.board.clock_source = "timer".to_owned() },
         Plant { what: "the bare one ended by a signal", change: |it| it.status(".doctor-bare", 139) },
     ],
 }];

@@ -130,7 +130,12 @@ fn judge_edges(case: &Case<'_>, step: &str) {
         list.holds("the lines that are wired, and the one that the module has", |it| {
             let names = ["LOOP_OUT", "LOOP_IN", "LOOP_OUT2", "LOOP_IN2", "LOOP_OPEN", "LOOP_KEPT"];
             it.lines.iter().map(|line| line.place.name.as_deref()).eq(names.map(Some))
-                && it.lines.iter().filter(|line| line.used).map(|line| line.consumer.as_deref()).eq([Some("gpio-loop-itself")])
+                && it
+                    .lines
+                    .iter()
+                    .filter(|line| line.used)
+                    .map(|line| line.consumer.as_deref())
+                    .eq([Some("gpio-loop-itself")])
                 && it.lines.iter().filter(|line| line.direction == "output").map(|line| line.place.line).eq([5])
         });
     }
@@ -146,11 +151,7 @@ fn judge_edges(case: &Case<'_>, step: &str) {
     }
     if let Some(spin) = case.ended_with::<GpioLatencyDocument>(&format!("{step}-spin")) {
         spin.holds("the same by reading again and again", |it| {
-            every_edge(it)
-                && nothing_missing(it)
-                && it.listen == GpioListening::Spin
-                && it.out.line == 2
-                && adds_up(it)
+            every_edge(it) && nothing_missing(it) && it.listen == GpioListening::Spin && it.out.line == 2 && adds_up(it)
         });
     }
     if let Some(realtime) = case.ended_with::<GpioLatencyDocument>(&format!("{step}-realtime")) {
@@ -177,9 +178,10 @@ fn judge_late_and_lost(case: &Case<'_>, step: &str) {
     let broke = format!("{step}-break");
     if let Some(first) = case.ended_with::<GpioLatencyDocument>(&broke) {
         first.holds("the first that took too long ends it", |it| {
-            it.end.broke_at_ns.zip(it.results.first()).is_some_and(|(at_ns, row)| {
-                at_ns > 0 && row.figures.samples == 1 && row.figures.max_at_ns == at_ns
-            })
+            it.end
+                .broke_at_ns
+                .zip(it.results.first())
+                .is_some_and(|(at_ns, row)| at_ns > 0 && row.figures.samples == 1 && row.figures.max_at_ns == at_ns)
         });
         code(case, &broke, case.err(&broke), "1");
     }
@@ -293,10 +295,7 @@ pub(super) const PLANTS: &[Plants] = &[
                 what: "an edge came where nothing is wired",
                 change: |it| it.replace(".gpio-unwired.out", "no edge came", "an edge came"),
             },
-            Plant {
-                what: "it ended well where nothing is wired",
-                change: |it| it.append(".gpio-unwired.err", "0"),
-            },
+            Plant { what: "it ended well where nothing is wired", change: |it| it.append(".gpio-unwired.err", "0") },
             Plant {
                 what: "a plain user is refused for another reason",
                 change: |it| it.replace(".gpio-plain.out", "no right to open", "cannot use"),
@@ -365,10 +364,7 @@ pub(super) const PLANTS: &[Plants] = &[
                     it.lines(".gpio-refused.out", |number, line| Some(if number == 2 { "0" } else { line }.to_owned()));
                 },
             },
-            Plant {
-                what: "SIGINT ended it",
-                change: |it| it.set_lines(".gpio-INT.out", "status 0", "status 130"),
-            },
+            Plant { what: "SIGINT ended it", change: |it| it.set_lines(".gpio-INT.out", "status 0", "status 130") },
             Plant {
                 what: "the lines are outputs after SIGTERM",
                 change: |it| it.set_lines(".gpio-TERM.out", "input,false", "output,false,,false"),

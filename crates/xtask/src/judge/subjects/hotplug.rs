@@ -29,7 +29,8 @@ pub(super) fn judge(case: &Case<'_>) {
         if let Some(timer) = case.ended_with::<WakeLatencyDocument>(&format!("{step}-timer")) {
             timer.holds(ELSEWHERE, |it| was_away(&it.end.away, &it.notes));
             timer.holds("all four CPUs, and fewer deadlines of the one that was offline", |it| {
-                let deadlines: Vec<u64> = it.results.iter().map(|row| row.figures.samples + row.figures.missed).collect();
+                let deadlines: Vec<u64> =
+                    it.results.iter().map(|row| row.figures.samples + row.figures.missed).collect();
                 it.results.iter().map(|row| row.cpu).eq([0, 1, 2, 3].map(Some))
                     && it.results[3].figures.samples > 0
                     && deadlines[3] < deadlines[2]

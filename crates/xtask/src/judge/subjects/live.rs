@@ -32,7 +32,9 @@ pub(super) fn judge(case: &Case<'_>) {
 
 /// The number of tests that passed.
 fn passed(out: &str) -> u64 {
-    let results = out.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(" passed")?.0.parse::<u64>().ok());
+    let results = out
+        .lines()
+        .filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(" passed")?.0.parse::<u64>().ok());
     results.sum()
 }
 

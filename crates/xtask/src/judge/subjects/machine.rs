@@ -12,9 +12,7 @@ const ALARMS: [&str; 5] = ["undefined instruction", "Internal error", "Oops", "B
 
 pub(super) fn judge(case: &Case<'_>) {
     let board = case.board;
-    if !board.compatible.is_empty()
-        && case.ended("compatible")
-        && !has_line(case.out("compatible"), &board.compatible)
+    if !board.compatible.is_empty() && case.ended("compatible") && !has_line(case.out("compatible"), &board.compatible)
     {
         let found = case.out("compatible").lines().collect::<Vec<_>>().join(" ");
         case.wrong(format!("the device tree is that of {found}, not of {}", board.compatible));
@@ -36,7 +34,10 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     fit: |board| !board.compatible.is_empty(),
     plants: &[
         Plant { what: "another clock source is expected", change: |it| it.board.clock_source = "sundial".to_owned() },
-        Plant { what: "another device tree is expected", change: |it| it.board.compatible = "nobody,nothing".to_owned() },
+        Plant {
+            what: "another device tree is expected",
+            change: |it| it.board.compatible = "nobody,nothing".to_owned(),
+        },
         Plant {
             what: "the kernel's log has an Oops",
             change: |it| it.append("kernel.out", "Internal error: Oops - undefined instruction: 0"),

@@ -70,10 +70,10 @@ fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
             // comparison holds only where other work on the host lengthens neither of the two.
             if board.counts_instructions {
                 probe.holds("the smallest step of arm-counter is no longer than a read and a tick", |it| {
-                source(it, "arm-counter").is_some_and(|row| {
-                    let longest = row.read_cost_ns.zip(row.resolution_ns).map(|(cost, tick)| cost + tick);
-                    row.granularity_ns.zip(longest).is_some_and(|(step, longest)| step <= longest)
-                })
+                    source(it, "arm-counter").is_some_and(|row| {
+                        let longest = row.read_cost_ns.zip(row.resolution_ns).map(|(cost, tick)| cost + tick);
+                        row.granularity_ns.zip(longest).is_some_and(|(step, longest)| step <= longest)
+                    })
                 });
             }
         }
@@ -138,12 +138,12 @@ pub(super) const PLANTS: &[Plants] = &[
                 what: "the System Timer is expected elsewhere",
                 change: |it| it.board.system_timer = Some("0x10003000".to_owned()),
             },
-            Plant { what: "another rate of arm-counter is expected", change: |it| it.board.arm_counter = Some(1_000_000) },
-            Plant { what: "the probe did not end", change: |it| it.never_ended(".probe") },
             Plant {
-                what: "a plain user's probe is that of root",
-                change: |it| it.copy(".probe", ".probe-plain"),
+                what: "another rate of arm-counter is expected",
+                change: |it| it.board.arm_counter = Some(1_000_000),
             },
+            Plant { what: "the probe did not end", change: |it| it.never_ended(".probe") },
+            Plant { what: "a plain user's probe is that of root", change: |it| it.copy(".probe", ".probe-plain") },
             Plant {
                 what: "a plain user has the right, and is refused for another reason",
                 change: |it| it.replace(".probe-plain.out", "no-right", "unknown"),
@@ -152,10 +152,7 @@ pub(super) const PLANTS: &[Plants] = &[
                 what: "a plain user's probe is not one of an emulated machine",
                 change: |it| it.document(".probe-plain", |it: &mut ProbeDocument| it.head.machine.emulated_by = None),
             },
-            Plant {
-                what: "the capture was cut off",
-                change: |it| it.leave_out(".capture", "end"),
-            },
+            Plant { what: "the capture was cut off", change: |it| it.leave_out(".capture", "end") },
             Plant { what: "the capture has no facts", change: |it| it.leave_out(".capture", "facts") },
             Plant { what: "there is no capture", change: |it| it.put(".capture", "") },
         ],

@@ -38,9 +38,7 @@ pub(super) fn judge(case: &Case<'_>) {
             case.shown(format!("ptp0 {} MHz, a wrong ptp1 refused", (hz / 1e4).round() / 100.0));
         }
         if let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.ptp-bench")) {
-            bench.holds("it was read to the end", |it| {
-                matches!(it.results.as_slice(), [row] if row.repeated.complete)
-            });
+            bench.holds("it was read to the end", |it| matches!(it.results.as_slice(), [row] if row.repeated.complete));
         }
     }
 }
@@ -67,12 +65,14 @@ fn judge_probe(probe: &Judged<'_, ProbeDocument>) {
     });
     probe.holds("perf-time, by a counter of fewer than 64 bits at the rate of the ARM counter", |it| {
         let evident = |text: &str| {
-            source(it, "perf-time").is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains(text)))
+            source(it, "perf-time")
+                .is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains(text)))
         };
         evident("run at 62.500000 MHz") && evident("a counter of 5")
     });
     probe.holds("the real-time clock of this machine", |it| {
-        source(it, "rtc0").is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains("rtc-pl031")))
+        source(it, "rtc0")
+            .is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains("rtc-pl031")))
     });
     probe.holds("neither is chosen", |it| it.choice.source.as_ref().is_some_and(|source| !source.starts_with("ptp")));
 }
@@ -96,10 +96,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "the offset was measured in another way",
             change: |it| it.replace(".ptp.out", "PTP_SYS_OFFSET_EXTENDED", "PTP_SYS_OFFSET"),
         },
-        Plant {
-            what: "the bound is 20 ms",
-            change: |it| it.set_number(".ptp.out", "± ", " ns", "20000000"),
-        },
+        Plant { what: "the bound is 20 ms", change: |it| it.set_number(".ptp.out", "± ", " ns", "20000000") },
         Plant {
             what: "the wrong clock is missing",
             change: |it| it.replace(".ptp.out", "\"self-test\"", "\"no-device\""),

@@ -21,7 +21,8 @@ pub(super) fn judge(case: &Case<'_>) {
         });
         if case.board.system_timer.is_some() {
             rates.holds("the System Timer runs at 1 MHz", |it| {
-                let rows: Vec<_> = it.calibrations.iter().filter(|row| row.source.starts_with("bcm-systimer")).collect();
+                let rows: Vec<_> =
+                    it.calibrations.iter().filter(|row| row.source.starts_with("bcm-systimer")).collect();
                 rows.len() == 2 && rows.iter().all(|row| runs_at(row, 1e6))
             });
         }
@@ -66,8 +67,12 @@ fn runs_as_logged(row: &CalibrationRow, mhz: f64) -> bool {
 }
 
 fn in_words(document: &CalibrateDocument) -> String {
-    let shown = document.calibrations.iter().filter(|row| ["bcm-systimer", "arm-counter", "tsc"].contains(&row.source.as_str()));
-    let words = shown.filter_map(|row| Some(format!("{} {} MHz", row.source, (row.frequency_hz? / 1e4).round() / 100.0)));
+    let shown = document
+        .calibrations
+        .iter()
+        .filter(|row| ["bcm-systimer", "arm-counter", "tsc"].contains(&row.source.as_str()));
+    let words =
+        shown.filter_map(|row| Some(format!("{} {} MHz", row.source, (row.frequency_hz? / 1e4).round() / 100.0)));
     words.collect::<Vec<_>>().join(", ")
 }
 

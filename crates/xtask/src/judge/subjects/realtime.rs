@@ -136,19 +136,13 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant { what: "a thread may spin", change: |it| it.put(".realtime-spins.out", "0\n") },
-        Plant {
-            what: "the program has no class",
-            change: |it| it.set_lines(".realtime-run.out", "3 2", "0 0"),
-        },
+        Plant { what: "the program has no class", change: |it| it.set_lines(".realtime-run.out", "3 2", "0 0") },
         Plant { what: "throttling is off after the run", change: |it| it.put(".realtime-after.out", "-1\n") },
         Plant {
             what: "throttling is off after SIGHUP",
             change: |it| it.set_lines(".realtime-HUP.out", "after ", "after -1"),
         },
-        Plant {
-            what: "SIGTERM ended it",
-            change: |it| it.set_lines(".realtime-TERM.out", "status ", "status 143"),
-        },
+        Plant { what: "SIGTERM ended it", change: |it| it.set_lines(".realtime-TERM.out", "status ", "status 143") },
         Plant {
             what: "throttling was not restored after SIGKILL",
             change: |it| it.set_lines(".realtime-KILL.out", "restored ", "restored 0 -1"),

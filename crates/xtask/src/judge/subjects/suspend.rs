@@ -79,10 +79,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     fit: |board| board.asked_for("suspend") && board.asked_for("watch"),
     plants: &[
         Plant { what: "the test did not end", change: |it| it.never_ended(".suspend") },
-        Plant {
-            what: "the test did not say what it saw",
-            change: |it| it.leave_out(".suspend.out", "suspended: "),
-        },
+        Plant { what: "the test did not say what it saw", change: |it| it.leave_out(".suspend.out", "suspended: ") },
         Plant {
             what: "it was suspended for a moment only",
             change: |it| it.set_number(".suspend.out", "CLOCK_BOOTTIME ", " ms", "160"),
@@ -93,7 +90,9 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
                 it.lines(".suspend.out", |_, line| {
                     let numbers = numbers_between(line, &LINE[..3]);
                     let Some([monotonic, boottime]) = numbers.as_deref() else { return Some(line.to_owned()) };
-                    Some(line.replace(&format!("CLOCK_MONOTONIC {monotonic} "), &format!("CLOCK_MONOTONIC {boottime} ")))
+                    Some(
+                        line.replace(&format!("CLOCK_MONOTONIC {monotonic} "), &format!("CLOCK_MONOTONIC {boottime} ")),
+                    )
                 });
             },
         },
@@ -105,10 +104,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "the stated bound is 2 ms",
             change: |it| it.set_number(".suspend.out", "stated ", " ns", "2000000"),
         },
-        Plant {
-            what: "time went back",
-            change: |it| it.replace(".suspend.out", " 0 ns back", " 1 ns back"),
-        },
+        Plant { what: "time went back", change: |it| it.replace(".suspend.out", " 0 ns back", " 1 ns back") },
         Plant {
             what: "there were few readings",
             change: |it| it.set_number(".suspend.out", " ms; ", " readings", "7"),
@@ -117,10 +113,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "another source told the time",
             change: |it| it.replace(".suspend.out", "source tsc", "source monotonic"),
         },
-        Plant {
-            what: "the watch knows of no suspend",
-            change: |it| it.copy(".watch", ".watch-suspend"),
-        },
+        Plant { what: "the watch knows of no suspend", change: |it| it.copy(".watch", ".watch-suspend") },
         Plant {
             what: "the suspend was not one to RAM",
             change: |it| it.replace("kernel.out", "PM: suspend entry (deep)", "PM: suspend entry (s2idle)"),

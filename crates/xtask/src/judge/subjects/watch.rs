@@ -1,6 +1,6 @@
 //! `hpt watch` accuses no source, and tells of what happens to the machine.
 
-use hpt_document::watch::{MachineEventKind, WatchSummaryDocument};
+use hpt_document::watch::{MachineEvent, MachineEventKind, WatchSummaryDocument};
 
 use crate::judge::{
     case::{Case, Judged},
@@ -94,10 +94,7 @@ pub(super) const PLANTS: &[Plants] = &[
         about: "watch",
         fit: |board| board.asked_for("watch"),
         plants: &[
-            Plant {
-                what: "a source misbehaved",
-                change: |it| it.summary(".watch", |it| it.misbehaved = true),
-            },
+            Plant { what: "a source misbehaved", change: |it| it.summary(".watch", |it| it.misbehaved = true) },
             Plant {
                 what: "other CPUs were compared",
                 change: |it| {
@@ -118,7 +115,20 @@ pub(super) const PLANTS: &[Plants] = &[
             },
             Plant { what: "wall time was not set", change: |it| it.copy(".watch", ".watch-set") },
             Plant { what: "the summary is missing", change: |it| it.leave_out(".watch-plain.out", "watch-summary") },
-            Plant { what: "something happened", change: |it| it.copy(".watch-set", ".watch") },
+            Plant {
+                what: "something happened",
+                change: |it| {
+                    it.summary(".watch", |it| {
+                        let said = "CPU 1 went offline".to_owned();
+                        it.events.push(MachineEvent {
+                            kind: MachineEventKind::CpuOffline,
+                            at_s: 1.0,
+                            suspended_ns: None,
+                            said,
+                        });
+                    });
+                },
+            },
         ],
     },
     Plants {
@@ -134,10 +144,7 @@ pub(super) const PLANTS: &[Plants] = &[
                 what: "the reference counted by the same counter all the time",
                 change: |it| it.replace(".watch-switched.out", "itself counts by acpi-pm", "itself counts by tsc"),
             },
-            Plant {
-                what: "one that came and went stayed",
-                change: |it| it.copy(".watch-switched", ".watch-flicker"),
-            },
+            Plant { what: "one that came and went stayed", change: |it| it.copy(".watch-switched", ".watch-flicker") },
         ],
     },
 ];
