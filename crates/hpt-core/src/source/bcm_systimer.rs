@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, rights, tested, two_words::two_words,
+    TimeSource, Unavailable, backend::Sealed, rights, split_counter::read_split_counter, tested,
 };
 use crate::{
     host::{Architecture, DeviceNode, Host, Region, SYSTEM_TIMER},
@@ -78,7 +78,7 @@ impl<R: Registers> Counter<R> {
 
     #[inline(always)]
     fn wide(&self) -> u64 {
-        two_words(&self.registers, LOW, HIGH)
+        read_split_counter(&self.registers, LOW, HIGH)
     }
 
     #[inline(always)]

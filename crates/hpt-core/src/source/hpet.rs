@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, tested, two_words::two_words,
+    TimeSource, Unavailable, backend::Sealed, split_counter::read_split_counter, tested,
 };
 use crate::{
     host::{Architecture, Host},
@@ -109,7 +109,7 @@ impl<R: Registers> Counter<R> {
 
     #[inline(always)]
     fn read(&self) -> u64 {
-        if self.both { two_words(&self.registers, LOW, HIGH) } else { self.registers.read_u32(LOW).into() }
+        if self.both { read_split_counter(&self.registers, LOW, HIGH) } else { self.registers.read_u32(LOW).into() }
     }
 
     #[inline(always)]

@@ -26,12 +26,12 @@ mod rights;
 mod rtc;
 mod select;
 mod self_test;
+mod split_counter;
 #[cfg(test)]
 mod test_world;
 mod tested;
 mod time_source;
 mod tsc;
-mod two_words;
 mod widen;
 
 #[cfg_attr(target_arch = "x86_64", allow(unused_imports, reason = "for ARM's own clock"))]

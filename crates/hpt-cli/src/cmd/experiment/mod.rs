@@ -1,8 +1,8 @@
 //! `hpt experiment`: published measurements, made on this machine, beside what was published.
 
-mod page;
-mod rows;
+mod document;
 mod saved_parts;
+mod terminal;
 
 use std::{
     cell::{Cell as Shared, RefCell},
@@ -15,9 +15,9 @@ use hpt_core::realtime::{Conduct, allowed_cpus};
 use hpt_document::experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState};
 
 use self::{
-    page::page,
-    rows::{beside, data, of},
+    document::{beside, data, of},
     saved_parts::{Planned, SavedParts, expected},
+    terminal::page,
 };
 use crate::{
     arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},

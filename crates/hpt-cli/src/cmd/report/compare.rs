@@ -18,7 +18,7 @@ use hpt_document::{
 use super::{
     data_file::Report,
     files::ReportFiles,
-    page::{Gallery, WAKES},
+    html_page::{Gallery, WAKES},
 };
 use crate::{
     context::Context,
@@ -87,7 +87,7 @@ pub(super) fn run(
 /// A report that a page could be made of: figures of others would be missing without a word.
 fn sound(path: &Path) -> Result<Report, Failure> {
     let report = Report::read(path)?;
-    let made = super::page::page(&report);
+    let made = super::html_page::page(&report);
     made.map_err(|why| Failure::NotAReport { path: path.to_owned(), why: causes(&why) })?;
     Ok(report)
 }

@@ -4,7 +4,7 @@
 mod compare;
 mod data_file;
 mod files;
-mod page;
+mod html_page;
 mod plan;
 
 use std::{
@@ -204,7 +204,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
 
 /// Makes and keeps the page; what is printed is where it is, and what there was to measure.
 fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> Result<Document, Failure> {
-    let made = page::page(report).map_err(|why| {
+    let made = html_page::page(report).map_err(|why| {
         let path = from.unwrap_or(Path::new("the report")).to_owned();
         Failure::NotAReport { path, why: causes(&why) }
     })?;

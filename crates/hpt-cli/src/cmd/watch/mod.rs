@@ -1,8 +1,8 @@
 //! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
 
 mod machine_events;
-mod page;
 mod sources;
+mod terminal;
 mod totals;
 
 use std::{thread, time::Duration};
@@ -19,10 +19,10 @@ use hpt_document::watch::MachineEvent;
 
 use self::{
     machine_events::MachineWatch,
-    page::{print_interval, summary_page},
     sources::{
         Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
     },
+    terminal::{print_interval, summary_page},
     totals::Totals,
 };
 use crate::{
@@ -179,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
-    let answer = match (data.misbehaved, page::was_compared(&data)) {
+    let answer = match (data.misbehaved, terminal::was_compared(&data)) {
         (true, _) => Answer::No,
         (false, false) => Answer::Unknown,
         (false, true) => Answer::Yes,

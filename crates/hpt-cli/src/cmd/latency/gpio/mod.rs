@@ -1,10 +1,10 @@
 //! `hpt latency gpio`: how long an edge on a GPIO line takes until a program knows.
 
+mod document;
 mod edge_figures;
 mod line;
 mod list;
-mod page;
-mod rows;
+mod terminal;
 
 use std::{
     io,
@@ -26,11 +26,11 @@ use hpt_document::{
 };
 
 use self::{
+    document::rows,
     edge_figures::{EdgeFigures, EdgeSample, Figure},
     line::{line_of, line_words},
     list::{LIST, list},
-    page::{page, what_was_wrong},
-    rows::rows,
+    terminal::{page, what_was_wrong},
 };
 use crate::{
     arguments::{after_help, duration_in},

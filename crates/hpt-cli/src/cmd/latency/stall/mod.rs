@@ -1,8 +1,8 @@
 //! `hpt latency stall`: when a thread that does nothing but look at the time is kept from it, for how long, and what moved meanwhile.
 
 mod account;
-mod page;
-mod rows;
+mod document;
+mod terminal;
 
 use std::{
     sync::{
@@ -25,8 +25,8 @@ use hpt_document::{away::Away, latency::LatencyThread, stall::StallDocument};
 
 use self::{
     account::{Account, Elsewhere, ThreadOutcome, notes_of},
-    page::page,
-    rows::{cause_rows, chosen, counter_rows, row, so_far},
+    document::{cause_rows, chosen, counter_rows, row, so_far},
+    terminal::page,
 };
 use crate::{
     arguments::{after_help, duration_in},

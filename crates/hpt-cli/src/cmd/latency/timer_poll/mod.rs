@@ -1,7 +1,7 @@
 //! `hpt latency timer` and `hpt latency poll`: how late a thread knows that a moment has come.
 
-mod page;
-mod rows;
+mod document;
+mod terminal;
 mod time_of_day;
 
 use std::{
@@ -24,8 +24,8 @@ use hpt_document::{
 use jiff::Zoned;
 
 use self::{
-    page::page,
-    rows::row,
+    document::row,
+    terminal::page,
     time_of_day::{TimeOfDay, time_of_day},
 };
 use crate::{

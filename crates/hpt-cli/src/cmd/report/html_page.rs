@@ -336,7 +336,7 @@ mod tests {
         cmd::report::data_file::Report,
         golden,
         output::{html, latency_files::counts::tests::threads},
-        sampling::distribution::figures,
+        sampling::latency_figures::figures,
     };
 
     /// Wake-ups on so many CPUs: each of ten thousand whole microseconds was counted, more often the earlier it was.

@@ -9,7 +9,7 @@ const MOST_CARRIES: u32 = 4;
 /// Both words, read as high, low, high, and again when the high word moved in between, so that no reading mixes a low word from after a carry with a high
 /// word from before it.
 #[inline(always)]
-pub(super) fn two_words<R: Registers>(registers: &R, low_offset: usize, high_offset: usize) -> u64 {
+pub(super) fn read_split_counter<R: Registers>(registers: &R, low_offset: usize, high_offset: usize) -> u64 {
     let mut high = registers.read_u32(high_offset);
     let mut low = registers.read_u32(low_offset);
     // A carry happens once in minutes. A page that is something else may seem to carry all the time, and must not be read for ever.

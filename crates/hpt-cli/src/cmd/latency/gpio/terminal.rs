@@ -15,7 +15,7 @@ use crate::{
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{
         cpu_absences,
-        distribution::{COLUMNS, bars, cells},
+        latency_figures::{COLUMNS, bars, cells},
         realtime_settings::words,
         result_files::ended_by,
     },
@@ -123,9 +123,9 @@ mod tests {
     use super::{page, what_was_wrong};
     use crate::{
         cmd::latency::gpio::{
+            document::rows,
             edge_figures::{EdgeFigures, Figure, tests::samples},
             line::tests::place,
-            rows::rows,
         },
         golden,
         output::Document,

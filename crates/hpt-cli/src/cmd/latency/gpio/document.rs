@@ -3,7 +3,7 @@
 use hpt_document::gpio_latency::GpioLatencyRow;
 
 use super::edge_figures::{EdgeFigures, Figure};
-use crate::sampling::distribution::figures;
+use crate::sampling::latency_figures::figures;
 
 /// Those of the three figures that have samples.
 pub(super) fn rows(three: &EdgeFigures) -> Vec<GpioLatencyRow> {

@@ -145,7 +145,7 @@ mod tests {
 
     use super::{classes, figure, letter, page};
     use crate::{
-        cmd::experiment::rows::{beside, of},
+        cmd::experiment::document::{beside, of},
         experiments::{EXPERIMENTS, Measured},
         golden,
         output::Document,

@@ -3,7 +3,7 @@
 use hpt_core::measure::Lateness;
 use hpt_document::wake_latency::WakeLatencyRow;
 
-use crate::sampling::{distribution::figures, time_series::Course};
+use crate::sampling::{latency_figures::figures, time_series::Course};
 
 pub(super) fn row(cpu: Option<usize>, lateness: &Lateness, course: &Course) -> Option<WakeLatencyRow> {
     Some(WakeLatencyRow {

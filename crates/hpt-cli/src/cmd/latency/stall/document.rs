@@ -13,7 +13,7 @@ use hpt_document::{
 use super::account::{Account, Beside, KEPT, ThreadOutcome};
 use crate::{
     output::{latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
-    sampling::distribution::tail,
+    sampling::latency_figures::tail,
 };
 
 /// What is known of one thread while it runs.

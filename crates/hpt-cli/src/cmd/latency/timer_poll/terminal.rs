@@ -13,7 +13,7 @@ use crate::{
     sampling::{
         cpu_absences,
         cpu_options::name_of,
-        distribution::{COLUMNS, bars, cells, figures},
+        latency_figures::{COLUMNS, bars, cells, figures},
         realtime_settings::words_of_threads,
         result_files::ended_by,
     },
@@ -74,7 +74,7 @@ mod tests {
 
     use super::page;
     use crate::{
-        cmd::latency::timer_poll::rows::row,
+        cmd::latency::timer_poll::document::row,
         golden,
         output::{Document, latency_files},
         sampling::{cpu_absences, realtime_settings::tests::example, time_series::Course},

@@ -8,7 +8,7 @@ use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, remarks, short_time},
     sampling::{
-        cpu_absences, cpu_options::name_of, distribution::bars, realtime_settings::words_of_threads,
+        cpu_absences, cpu_options::name_of, latency_figures::bars, realtime_settings::words_of_threads,
         result_files::ended_by,
     },
 };
@@ -169,7 +169,7 @@ mod tests {
     use crate::{
         cmd::latency::stall::{
             account::{Account, Elsewhere, ThreadOutcome, notes_of},
-            rows::{StallWithWords, cause_rows, chosen, counter_rows, row},
+            document::{StallWithWords, cause_rows, chosen, counter_rows, row},
         },
         golden,
         output::Document,
