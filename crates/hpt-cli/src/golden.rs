@@ -33,27 +33,54 @@ pub(crate) fn head(kind: &str) -> Head {
     head
 }
 
-/// What the documents of all kinds need at least.
-const NOTHING: &str = r#"{
-    "notes": [], "sources": [], "rules": [], "results": [], "calibrations": [], "away": [], "causes": [],
-    "counters": [], "longest": [], "newest": [], "cores": [], "events": [], "offline": [], "shared_faults": [],
-    "root_would_be_told": [], "interrupted": false, "measured_now": true, "misbehaved": false, "major": 0,
-    "minor": 0, "to_know": 0, "interval_ns": 0, "timeout_ns": 0, "lost": 0, "strange": 0, "dropped": 0,
-    "elsewhen": 0, "look_ns": 0, "read_ns": 0.0, "elapsed_s": 0.0, "watched_s": 0.0, "intervals": 0, "rounds": 0,
-    "began": "", "source": "", "reference": "", "listen": "poll", "figure": "whole", "by": "kernel", "stopwatch": "",
-    "stopwatch_frequency_hz": 1.0, "stopwatch_frequency_from": "measured", "choice": { "reason": "" },
-    "out": { "chip": "", "label": "", "line": 0 }, "in": { "chip": "", "label": "", "line": 0 },
-    "thread": { "cpus": [], "governors": [], "refused": [] }, "synchronisation": { "readable": false },
-    "limits": { "rate_ppm": 0.0, "statements_may_be_wrong": false, "step_ns": 0, "core_offset_ns": 0 }
-}"#;
+/// The least value that a schema allows: null where it may be, else nothing, none or zero.
+fn least(schema: &Value, definitions: &Value) -> Value {
+    let names = |key: &str| schema.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        _ => names("type").iter().filter_map(Value::as_str).collect(),
+    };
+    if let Some(reference) = schema["$ref"].as_str() {
+        return least(&definitions[reference.trim_start_matches("#/$defs/")], definitions);
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.clone();
+    }
+    let is_nullable = types.contains(&"null") || names("enum").contains(&Value::Null);
+    let ways = [names("anyOf"), names("oneOf")].concat();
+    if is_nullable || ways.iter().any(|way| way["type"] == "null") {
+        return Value::Null;
+    }
+    if let Some(first) = names("enum").first() {
+        return first.clone();
+    }
+    if let Some(first) = ways.first() {
+        return least(first, definitions);
+    }
+    match types.first().copied() {
+        Some("object") => {
+            let required = names("required").iter().filter_map(Value::as_str);
+            required.map(|key| (key.to_owned(), least(&schema["properties"][key], definitions))).collect()
+        }
+        Some("array") if schema["minItems"].as_u64().unwrap_or(0) > 0 => {
+            vec![least(&schema["items"], definitions)].into()
+        }
+        Some("array") => Vec::<Value>::new().into(),
+        Some("string") => "".into(),
+        Some("boolean") => false.into(),
+        Some("integer") => schema["minimum"].as_u64().unwrap_or(0).into(),
+        _ => schema["minimum"].as_f64().unwrap_or(1.0).into(),
+    }
+}
 
-/// A document of this kind in which nothing was found, or what there is of it where it goes without much.
+/// A document of this kind in which nothing was found.
 pub(crate) fn empty(kind: &str) -> hpt_document::Document {
-    let mut document: Value = serde_json::from_str(NOTHING).expect("it is JSON");
+    let schema = hpt_document::schema::of(kind).expect("every kind has a schema");
+    let mut document = least(&schema, &schema["$defs"]);
     let head = serde_json::to_value(head(kind)).expect("names have a JSON form");
     let keys = document.as_object_mut().expect("it is one");
     keys.extend(head.as_object().expect("it is one").clone());
-    hpt_document::Document::read(&document).expect("all that every document needs is there")
+    hpt_document::Document::read(&document).expect("all that a document needs is in its schema")
 }
 
 /// Compares every format with its snapshot.
