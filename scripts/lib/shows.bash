@@ -55,8 +55,8 @@ guest_rates() {
     local build sources
     sources=$(counters)
     for build in "${builds[@]}"; do
-        echo "step $build.rates hpt-$build calibrate --window 300ms --format json --source $sources"
-        echo "step $build.rates-plain as plain hpt-$build calibrate --window 100ms --format json --source $(counters_for_all)"
+        echo "step $build.rates hpt-$build calibrate --duration 300ms --format json --source $sources"
+        echo "step $build.rates-plain as plain hpt-$build calibrate --duration 100ms --format json --source $(counters_for_all)"
     done
 }
 
@@ -87,16 +87,17 @@ kill -CONT \$pid
 await \$pid worked \$pid $cores \$((worked + 10))
 kill -TERM \$pid
 wait \$pid
+test \$? = 143
 STOP
 chmod 755 /tmp/stop-stalls
 GUEST
     for build in "${builds[@]}"; do
-        echo "step $build.bench hpt-$build bench --calls 2000 --format json"
-        echo "step $build.bench-plain as plain hpt-$build bench --calls 500 --format json --source $(counters_for_all),realtime"
-        echo "step $build.wakes hpt-$build latency timer --count 20 --interval 5ms --cpu all --fifo 2 --lock-memory --awake --best-effort --format json"
+        echo "step $build.bench hpt-$build bench --count 2000 --format json"
+        echo "step $build.bench-plain as plain hpt-$build bench --count 500 --format json --source $(counters_for_all),realtime"
+        echo "step $build.wakes hpt-$build latency timer --count 20 --interval 5ms --cpu all --fifo 2 --mlockall --dma-latency 0 --best-effort --format json"
         # The longest step by far. What another build of the same program adds is shown by the other steps.
         if [[ $build == "${builds[0]}" ]]; then
-            echo "step $build.experiments sh -c 'hpt-$build experiment all --short --store /tmp/kept --format json || test \$? = 1'"
+            echo "step $build.experiments sh -c 'hpt-$build experiment all --short --state-dir /tmp/kept --format json || test \$? = 1'"
         fi
         echo "step $build.poll hpt-$build latency poll --count 5 --interval 5ms --format json"
         echo "step $build.stalls /tmp/stop-stalls $build"
@@ -126,7 +127,7 @@ guest_uio() {
     echo 'step uio cat /sys/class/uio/uio0/name /sys/class/uio/uio0/maps/map0/addr'
     for build in "${builds[@]}"; do
         echo "step $build.uio as plain hpt-$build probe bcm-systimer --format json"
-        echo "step $build.uio-rates as plain hpt-$build calibrate --window 300ms --format json --source bcm-systimer"
+        echo "step $build.uio-rates as plain hpt-$build calibrate --duration 300ms --format json --source bcm-systimer"
     done
 }
 
@@ -146,7 +147,7 @@ guest_suspend() {
     local build
     for build in "${builds[@]}"; do
         if [[ " ${shows[*]} " == *' watch '* ]]; then
-            echo "hpt-$build watch --limit-step 100us --duration 10min --format json >/tmp/watched &"
+            echo "hpt-$build watch --threshold-step 100us --duration 10min --format json >/tmp/watched &"
             echo 'suspend_watch=$!'
             echo 'await $suspend_watch lines 1 /tmp/watched'
         fi
@@ -186,15 +187,15 @@ guest_chipset() {
         echo "step $build.chipset-plain as plain hpt-$build probe --format json"
         # Between two of the same kind a rate is constant, whatever happens to the host: perf-time and the kernel's clock count by the TSC, which
         # is the host's, and devices by the clock of QEMU, which follows a clock of the host that is bent and may jump.
-        echo "step $build.chipset-rates hpt-$build calibrate --window 300ms --format json --source perf-time"
+        echo "step $build.chipset-rates hpt-$build calibrate --duration 300ms --format json --source perf-time"
         if [[ $(chipset_devices) == *hpet*acpi-pm* ]]; then
-            echo "step $build.chipset-devices hpt-$build calibrate --window 300ms --format json --reference hpet --source hpet-low,acpi-pm"
+            echo "step $build.chipset-devices hpt-$build calibrate --duration 300ms --format json --reference hpet --source hpet-low,acpi-pm"
         fi
         # Beside the kernel's clock they are watched, which takes it that they jump. Exit code 1: one did.
         if [[ -n $(chipset_devices) ]]; then
             echo "step $build.chipset-watch sh -c 'hpt-$build watch --duration 2s --format json --source $(chipset_devices) || test \$? = 1'"
         fi
-        echo "step $build.chipset-bench hpt-$build bench --calls 500 --format json --source $(chipset_clocks),rtc0"
+        echo "step $build.chipset-bench hpt-$build bench --count 500 --format json --source $(chipset_clocks),rtc0"
     done
 }
 
@@ -210,8 +211,8 @@ guest_ptp() {
     for build in "${builds[@]}"; do
         echo "step $build.ptp hpt-$build probe --format json"
         echo "step $build.ptp-plain as plain hpt-$build probe --format json"
-        echo "step $build.ptp-rates hpt-$build calibrate --window 300ms --format json --source ptp0"
-        echo "step $build.ptp-bench hpt-$build bench --calls 500 --format json --source ptp0"
+        echo "step $build.ptp-rates hpt-$build calibrate --duration 300ms --format json --source ptp0"
+        echo "step $build.ptp-bench hpt-$build bench --count 500 --format json --source ptp0"
     done
 }
 
@@ -228,7 +229,7 @@ cat >/tmp/watch-while <<'WHILE'
 build=$1
 shift
 : >/tmp/while-watched
-hpt-$build watch --limit-step 100us --duration 1d --format json >/tmp/while-watched &
+hpt-$build watch --threshold-step 100us --format json >/tmp/while-watched &
 export watched=$!
 await $watched lines 1 /tmp/while-watched
 "$@" >&2
@@ -246,7 +247,7 @@ exec await $watched grep -q '"second_cpu":1,' /tmp/while-watched
 COMPARED
 cat >/tmp/watch-limit <<'LIMIT'
 #!/bin/sh
-hpt-$1 watch --source tsc --limit-ppm 0.001 --interval 3s --duration 1d --format json >/tmp/limit-watched &
+hpt-$1 watch --source tsc --threshold-ppm 0.001 --interval 3s --format json >/tmp/limit-watched &
 await $! grep -q 'off the stated rate' /tmp/limit-watched
 kill -TERM $!
 wait $!
@@ -277,7 +278,7 @@ chmod 755 /tmp/switch /tmp/flicker
 GUEST
     for build in "${builds[@]}"; do
         echo "step $build.watch /tmp/watch-while $build /tmp/cores-compared"
-        echo "step $build.watch-plain as plain hpt-$build watch --limit-step 100us --duration 2s --format json"
+        echo "step $build.watch-plain as plain hpt-$build watch --threshold-step 100us --duration 2s --format json"
         echo "step $build.watch-set /tmp/watch-while $build date -s '2031-01-01 00:00:00'"
         [[ $tsc != none ]] || continue
         # To a plain user the kernel's log is closed, and BogoMIPS is what the kernel found at first: not the rate that it goes by, but how far off that is, is
@@ -301,7 +302,7 @@ guest_clocksource() {
 cat >/tmp/compare-until <<'COMPARE'
 #!/bin/sh
 build=\$1 signal=\$2
-hpt-\$build clocksource compare --source $OTHER_CLOCK_SOURCE --calls 1e9 --yes --format json >/tmp/compared 2>/tmp/said &
+hpt-\$build clocksource compare --source $OTHER_CLOCK_SOURCE --count 1e9 --yes --format json >/tmp/compared 2>/tmp/said &
 await \$! holds $CLOCK_SOURCE_FILE $OTHER_CLOCK_SOURCE
 echo "during \$(cat $CLOCK_SOURCE_FILE)"
 kill -s \$signal \$!
@@ -324,12 +325,12 @@ GUEST
         echo "$what-plain as plain hpt-$build clocksource --format json"
         # An ARM board has one clock source, and no other to turn to.
         [[ $tsc != none ]] || continue
-        echo "$what-compare hpt-$build clocksource compare --calls 2000 --yes --format json"
+        echo "$what-compare hpt-$build clocksource compare --count 2000 --yes --format json"
         echo "$what-compared cat $CLOCK_SOURCE_FILE"
         # Exit code 1: the published machine's sources are not all here.
-        echo "$what-published sh -c 'hpt-$build experiment clock-sources --short --all-clock-sources --yes --store /tmp/kept --format json || test \$? = 1'"
+        echo "$what-published sh -c 'hpt-$build experiment clock-sources --short --all-clock-sources --yes --state-dir /tmp/kept --format json || test \$? = 1'"
         echo "$what-published-left cat $CLOCK_SOURCE_FILE"
-        echo "$what-set hpt-$build clocksource set $OTHER_CLOCK_SOURCE --calls 2000 --yes --format json"
+        echo "$what-set hpt-$build clocksource set $OTHER_CLOCK_SOURCE --count 2000 --yes --format json"
         echo "$what-is-set cat $CLOCK_SOURCE_FILE"
         echo "$what-restore hpt-$build restore --format json"
         echo "$what-restored cat $CLOCK_SOURCE_FILE"
@@ -356,13 +357,13 @@ guest_doctor() {
 RT_RUNTIME_FILE=/proc/sys/kernel/sched_rt_runtime_us
 
 guest_realtime() {
-    local build signal what few='--count 20 --duration 1ms --strategy nanosleep,hpt --format json'
+    local build signal what few='--count 20 --length 1ms --strategy nanosleep,hpt --format json'
     # A sleep that would take for ever gets a signal once throttling is off; then what is left, and what helps.
     cat <<GUEST
 cat >/tmp/sleep-until <<'SLEEP'
 #!/bin/sh
 build=\$1 signal=\$2
-hpt-\$build sleep --count 1000000 --duration 10ms --strategy nanosleep --fifo 1 --no-throttling --format json >/tmp/slept 2>/tmp/said &
+hpt-\$build sleep --count 1000000 --length 10ms --strategy nanosleep --fifo 1 --no-throttling --format json >/tmp/slept 2>/tmp/said &
 await \$! holds $RT_RUNTIME_FILE -1
 await \$! /tmp/sleeps-in-class \$!
 echo "during \$(cat $RT_RUNTIME_FILE)"
@@ -397,13 +398,13 @@ chmod 755 /tmp/told
 GUEST
     for build in "${builds[@]}"; do
         what="step $build.realtime"
-        echo "$what hpt-$build sleep $few --fifo 50 --lock-memory --awake --no-throttling"
+        echo "$what hpt-$build sleep $few --fifo 50 --mlockall --dma-latency 0 --no-throttling"
         echo "$what-rr hpt-$build sleep $few --rr 2 --cpu 0"
         echo "$what-deadline hpt-$build sleep $few --deadline 50ms/200ms"
-        echo "$what-spins sh -c 'hpt-$build sleep --count 2 --duration 1ms --strategy busy --fifo 1 2>&1 >/dev/null | grep -c accept-throttling'"
-        echo "$what-plain as plain hpt-$build sleep $few --fifo 50 --lock-memory --awake --no-throttling --governor performance --best-effort"
+        echo "$what-spins sh -c 'hpt-$build sleep --count 2 --length 1ms --strategy busy --fifo 1 2>&1 >/dev/null | grep -c accept-throttling'"
+        echo "$what-plain as plain hpt-$build sleep $few --fifo 50 --mlockall --dma-latency 0 --no-throttling --governor performance --best-effort"
         # Exit code 1 would say that a published figure is missing.
-        echo "$what-published hpt-$build experiment isolated-core --short --no-throttling --store /tmp/kept --format json"
+        echo "$what-published hpt-$build experiment isolated-core --short --no-throttling --state-dir /tmp/kept --format json"
         echo "$what-run sh -c 'hpt-$build run --rr 3 --cpu 0 --no-throttling /tmp/told; echo \$?'"
         echo "$what-after cat $RT_RUNTIME_FILE"
         for signal in INT TERM HUP KILL; do echo "$what-$signal /tmp/sleep-until $build $signal"; done
@@ -424,11 +425,11 @@ guest_gpio() {
         # The exit codes of what does not work are part of the answer.
         echo "$what-own sh -c 'hpt-$build latency gpio --list --format json; echo \$? >&2'"
         if [[ $gpio == none ]]; then
-            echo "$what-none sh -c 'hpt-$build latency gpio --out 0 --in 1 2>&1; echo \$?'"
+            echo "$what-none sh -c 'hpt-$build latency gpio --output-line 0 --input-line 1 2>&1; echo \$?'"
             continue
         fi
-        echo "$what-unwired sh -c 'hpt-$build latency gpio --chip $gpio --out ${gpio_unwired% *} --in ${gpio_unwired#* } --timeout 200ms --format json; echo \$? >&2'"
-        echo "$what-plain sh -c 'as plain hpt-$build latency gpio --out 0 --in 1 2>&1; echo \$?'"
+        echo "$what-unwired sh -c 'hpt-$build latency gpio --chip $gpio --output-line ${gpio_unwired% *} --input-line ${gpio_unwired#* } --timeout 200ms --format json; echo \$? >&2'"
+        echo "$what-plain sh -c 'as plain hpt-$build latency gpio --output-line 0 --input-line 1 2>&1; echo \$?'"
     done
     if [[ $gpio == none ]]; then return; fi
     # What ends it in the middle, and what the lines are after that.
@@ -436,7 +437,7 @@ guest_gpio() {
 cat >/tmp/gpio-until <<'EDGES'
 #!/bin/sh
 build=$1 signal=$2
-hpt-$build latency gpio --out LOOP_OUT --in LOOP_IN --duration 1h --interval 5ms --format json >/tmp/edges 2>/tmp/said &
+hpt-$build latency gpio --output-line LOOP_OUT --input-line LOOP_IN --duration 1h --interval 5ms --format json >/tmp/edges 2>/tmp/said &
 await $! sh -c "! holds /sys/module/gpio_loop/parameters/changes $3"
 hpt-$build latency gpio --list --format csv | grep -c ',output,true,hpt,'
 kill -s $signal $!
@@ -453,15 +454,15 @@ GUEST
         what="step $build.gpio"
         run="hpt-$build latency gpio --interval 2ms --format json"
         echo "$what-list hpt-$build latency gpio --list --chip gpio-loop --format json"
-        wired='--out LOOP_OUT --in LOOP_IN' all="--count $GPIO_EDGES --timeout 10s"
+        wired='--output-line LOOP_OUT --input-line LOOP_IN' all="--count $GPIO_EDGES --timeout 10s"
         echo "$what-edges $run $wired $all --raw /tmp/raw --write line=/tmp/line"
         echo "$what-raw cat /tmp/raw"
         echo "$what-line cat /tmp/line"
-        echo "$what-spin $run --chip gpio-loop --out 2 --in 3 $all --listen spin"
-        echo "$what-realtime $run $wired $all --fifo 40 --cpu 0 --lock-memory"
+        echo "$what-spin $run --chip gpio-loop --output-line 2 --input-line 3 $all --listen spin"
+        echo "$what-realtime $run $wired $all --fifo 40 --cpu 0 --mlockall"
         echo "echo $GPIO_DELAY_US >$loop/delay_us"
         echo "$what-late $run $wired $all"
-        echo "$what-break sh -c '$run $wired $all --figure set-to-edge --break-above 1ms; echo \$? >&2'"
+        echo "$what-break sh -c '$run $wired $all --figure set-to-edge --stop-above 1ms; echo \$? >&2'"
         echo "echo 0 >$loop/delay_us"
         echo "echo $GPIO_LOSE_EVERY >$loop/lose_every"
         echo "$what-lost sh -c '$run $wired --timeout 1s --count 50; echo \$? >&2'"
@@ -470,8 +471,8 @@ GUEST
         echo "$what-pulse hpt-$build latency timer --count 100 --interval 2ms --pulse LOOP_OPEN --format json"
         echo "echo \$((\$(cat $loop/changes) - changes)) >/tmp/pulses"
         echo "$what-pulses cat /tmp/pulses"
-        for what in 'LOOP_KEPT --in LOOP_IN' 'LOOP_OUT --in LOOP_OPEN' 'LOOP_OUT --in LOOP_OUT' 'gpio-loop:6 --in LOOP_IN' 'loop_out --in LOOP_IN' '0 --in 1' 'LOOP_IN --in LOOP_OUT'; do
-            echo "hpt-$build latency gpio --out $what --count 1 >>/tmp/refused-$build 2>&1; echo \$? >>/tmp/refused-$build"
+        for what in 'LOOP_KEPT --input-line LOOP_IN' 'LOOP_OUT --input-line LOOP_OPEN' 'LOOP_OUT --input-line LOOP_OUT' 'gpio-loop:6 --input-line LOOP_IN' 'loop_out --input-line LOOP_IN' '0 --input-line 1' 'LOOP_IN --input-line LOOP_OUT'; do
+            echo "hpt-$build latency gpio --output-line $what --count 1 >>/tmp/refused-$build 2>&1; echo \$? >>/tmp/refused-$build"
         done
         echo "step $build.gpio-refused cat /tmp/refused-$build"
         echo "step $build.gpio-INT /tmp/gpio-until $build INT \"\$(cat $loop/changes)\""
@@ -501,12 +502,12 @@ guest_cycles() {
     echo "step cycles-state as plain cat $state"
     cycles_hpt open
     for build in "${builds[@]}"; do
-        echo "step $build.cycles-bench as plain hpt-$build bench --calls 500 --format json --source arm-cycles"
+        echo "step $build.cycles-bench as plain hpt-$build bench --count 500 --format json --source arm-cycles"
         # What a published table compares, in short: in a row, after a pause, after a short and a long one in turn.
         echo "step $build.cycles-pairs as plain hpt-$build latency pairs --source monotonic,arm-cycles" \
-            '--every 0s,20ms,10ms/50ms --count 50 --format json'
+            '--interval 0s,20ms,10ms/50ms --count 50 --format json'
         # And its other table, as often as was published.
-        echo "step $build.cycles-period as plain hpt-$build experiment period --store /tmp/kept-plain --format json"
+        echo "step $build.cycles-period as plain hpt-$build experiment period --state-dir /tmp/kept-plain --format json"
     done
     # Where a CPU can be had offline at all.
     echo "if [ -e $online ]; then"
@@ -566,7 +567,7 @@ guest_cycles_reader() {
         echo "step $build.cycles-reader-load insmod /modules/hpt_cycles.ko check_seconds=0"
         # It reads without a pause, on the CPU that it opened the counter on, until it is ended.
         cat <<READER
-step $build.cycles-reader sh -c 'hpt-$build latency pairs --source arm-cycles --every 0s --count 4000000000 --cpu any 2>/tmp/reader &
+step $build.cycles-reader sh -c 'hpt-$build latency pairs --source arm-cycles --interval 0s --count 4000000000 --cpu any 2>/tmp/reader &
     await \$! pinned \$!
     await \$! worked \$! 1 300
     rmmod hpt_cycles
@@ -685,7 +686,7 @@ cat >/tmp/hotplug-watch <<'WATCH'
 #!/bin/sh
 # A watch on CPU 3, while CPU 3, CPU 0 and CPU 1 go and come, one after the other.
 : >/tmp/hotplug-watched
-hpt-$1 watch --cpu 3 --limit-step 100us --duration 1d --format json >/tmp/hotplug-watched &
+hpt-$1 watch --cpu 3 --threshold-step 100us --format json >/tmp/hotplug-watched &
 watched=$!
 # later TEXT...: an interval that began after this one says so.
 later() { await $watched /tmp/interval $(($(wc -l </tmp/hotplug-watched) + 1)) "$@"; }
@@ -731,7 +732,8 @@ kill -TERM $measuring
 wait $measuring
 status=$?
 cat /tmp/hotplug-measured
-exit $status
+# Ended before its time.
+test $status = 143
 LATENCY
 chmod 755 /tmp/cpu /tmp/interval /tmp/own /tmp/ticks /tmp/hotplug-watch /tmp/hotplug-latency
 GUEST

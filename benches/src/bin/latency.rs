@@ -145,7 +145,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
 
 fn hpts(hpt: &Path, cpu: usize, seconds: u64, args: &Args, file: &Path) -> Command {
     let mut command = Command::new(hpt);
-    command.args(["latency", "timer", "--awake", "--lock-memory"]);
+    command.args(["latency", "timer", "--dma-latency", "0", "--mlockall"]);
     command.arg(format!("--cpu={cpu}")).arg(format!("--fifo={}", args.priority));
     command.arg(format!("--interval={}us", args.interval.as_micros())).arg(format!("--duration={seconds}s"));
     command.arg(format!("--write=cyclictest-json={}", file.display()));

@@ -8,31 +8,97 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 
-use crate::output::Format;
+use crate::output::{
+    Format, OUTPUT,
+    message::{ColorChoice, Manner},
+};
 
-/// The meaning of exit code 1 for most commands.
-const USUAL_NO: &str = "not usable, or not all could be calibrated";
+/// The heading of options for the scheduling of a thread.
+pub(crate) const SCHEDULING: &str = "Scheduling";
 
-fn exit_codes(no: &str) -> String {
+/// The heading of options that change the whole machine.
+pub(crate) const SYSTEM_WIDE: &str = "System-wide (restored afterwards)";
+
+/// The exit codes of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Codes {
+    no: Option<&'static str>,
+    on_signals: &'static str,
+}
+
+impl Codes {
+    /// Of a command that measures nothing; `no` is the meaning of 1, if it has any.
+    pub(crate) const fn of(no: Option<&'static str>) -> Self {
+        Self { no, on_signals: "" }
+    }
+
+    /// Of a command that measures for a while.
+    pub(crate) const fn measuring(no: Option<&'static str>) -> Self {
+        let on_signals = "
+  130  ended by Ctrl-C; what was measured until then is printed
+  143  ended by SIGTERM; the same";
+        Self { no, on_signals }
+    }
+
+    /// Of a command that measures until Ctrl-C, unless it has a duration.
+    pub(crate) const fn watching(no: Option<&'static str>) -> Self {
+        let on_signals = "
+  130  ended by Ctrl-C before --duration was over; what was seen is printed
+  143  ended by SIGTERM before --duration was over; the same";
+        Self { no, on_signals }
+    }
+}
+
+fn exit_codes(Codes { no, on_signals }: Codes) -> String {
+    let no = no.map(|no| format!("\n  1    no: {no}")).unwrap_or_default();
     format!(
         "\
 Exit codes:
-  0  yes: done, or usable
-  1  a negative answer: {no}
-  2  could not tell, or wrong usage
-Ctrl-C ends a measurement early: what was measured is printed."
+  0    yes, or done{no}
+  2    wrong usage
+  3    unknown: a permission, hardware or samples are missing{on_signals}"
     )
 }
 
-/// Output options of all commands: the format, and a file for the metrics.
+/// Output options of all commands: the format, a file for the metrics, and what is said beside the result.
 #[derive(Debug, Args)]
 pub(crate) struct Printed {
-    /// Print the result as a table for people, as JSON, its rows as CSV, or its metrics as OpenMetrics
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    /// human, json, csv or openmetrics
+    ///
+    /// human: tables for people. json: the whole result. csv: its rows. openmetrics: its figures, for Prometheus.
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "human", hide_possible_values = true, help_heading = OUTPUT)]
     pub(crate) format: Format,
-    /// Also write the metrics into a file that node_exporter's textfile collector takes, replaced in one step; its name ends in .prom
-    #[arg(long, global = true, value_name = "FILE")]
+    /// Same as --format json
+    #[arg(long, global = true, conflicts_with = "format", help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Also write metrics for node_exporter to FILE (.prom)
+    ///
+    /// The file is replaced atomically, for the textfile collector of node_exporter. Its name ends in .prom.
+    #[arg(long, global = true, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) textfile: Option<PathBuf>,
+    /// Print only the result: no progress bar, no notes
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = OUTPUT, hide_short_help = true)]
+    pub(crate) quiet: bool,
+    /// Print what hpt does to standard error
+    #[arg(short, long, global = true, help_heading = OUTPUT, hide_short_help = true)]
+    pub(crate) verbose: bool,
+    /// When to use colors
+    ///
+    /// The environment variables NO_COLOR, CLICOLOR and CLICOLOR_FORCE are obeyed with auto.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT, hide_short_help = true)]
+    pub(crate) color: ColorChoice,
+}
+
+impl Printed {
+    /// The format that is asked for.
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
+    /// How hpt behaves beside its result.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { quiet: self.quiet, verbose: self.verbose, color: self.color }
+    }
 }
 
 /// One of the options of `Printed`, for a command that has another help for it: a command's own comes before the global one.
@@ -47,8 +113,8 @@ fn refused(name: &str) -> Arg {
 }
 
 /// The options of `Printed` for a command that prints no document.
-pub(crate) fn without_documents() -> [Arg; 2] {
-    [refused("format"), refused("textfile")]
+pub(crate) fn without_documents() -> [Arg; 3] {
+    [refused("format"), refused("json"), refused("textfile")]
 }
 
 /// The options of `Printed` for a command that has no metrics: the help does not name them.
@@ -58,19 +124,15 @@ pub(crate) fn without_metrics() -> [Arg; 2] {
         .filter_map(|format| Some(format.to_possible_value()?.hide(*format == Format::Openmetrics)));
     let read = |name: String| Format::from_str(&name, false).expect("it is one of the values");
     let format = printed("format")
-        .help("Print the result as a table for people, as JSON, or its rows as CSV")
+        .help("human, json or csv")
+        .long_help("human: tables for people. json: the whole result. csv: its rows.")
         .value_parser(PossibleValuesParser::new(names).map(read));
     [format, refused("textfile")]
 }
 
-/// Exit codes and examples, for the end of a command's help.
-pub(crate) fn after_help(examples: &str) -> String {
-    after_help_with(USUAL_NO, examples)
-}
-
-/// As [`after_help`], for a command whose exit code 1 has a meaning of its own.
-pub(crate) fn after_help_with(no: &str, examples: &str) -> String {
-    format!("{}\n\nExamples:\n{examples}", exit_codes(no))
+/// Exit codes and examples, for the end of a command's long help.
+pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
+    format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
 }
 
 /// The CPU a measurement runs on.
@@ -86,13 +148,13 @@ pub(crate) enum CpuChoice {
 pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     match text {
         "any" => Ok(CpuChoice::Any),
-        number => number.parse().map(CpuChoice::Number).map_err(|_| "a CPU's number, or `any`".to_owned()),
+        number => number.parse().map(CpuChoice::Number).map_err(|_| "expected one CPU: a number, or any".to_owned()),
     }
 }
 
 /// Reads `1000000`, `1_000_000` or `1e6`.
 pub(crate) fn calls(text: &str) -> Result<u64, String> {
-    let wrong = || "a whole number from 1 to 1e12".to_owned();
+    let wrong = || "expected a whole number from 1 to 1e12".to_owned();
     let digits = text.replace('_', "");
     let calls = match digits.split_once(['e', 'E']) {
         None => digits.parse::<u64>().map_err(|_| wrong())?,
@@ -113,34 +175,38 @@ pub(crate) fn duration_in(
     (limits, example): (&str, &str),
 ) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like {example}"))?;
-    if (least..=most).contains(&duration) { Ok(duration) } else { Err(limits.to_owned()) }
+    if (least..=most).contains(&duration) { Ok(duration) } else { Err(format!("must be {limits}")) }
 }
 
 /// Reads a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to a day.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_millis(1), Duration::from_secs(24 * 3_600)), ("from 1ms to 1day", "100ms or 1s"))
+    duration_in(
+        text,
+        (Duration::from_millis(1), Duration::from_secs(24 * 3_600)),
+        ("between 1ms and 1day", "100ms or 1s"),
+    )
 }
 
 /// Reads the length of an interval with its unit, from 100 ms to an hour: shorter ones have no readings to compare.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("from 100ms to 1h", "1s or 500ms"))
+    duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("between 100ms and 1h", "1s or 500ms"))
 }
 
 /// Reads how far clocks may be apart, with its unit, from 1 ns to a second.
 pub(crate) fn apart(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("from 1ns to 1s", "500ns or 5us"))
+    duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("between 1ns and 1s", "500ns or 5us"))
 }
 
 /// Reads parts per million, more than none and at most all.
 pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
     let ppm = text.strip_suffix("ppm").unwrap_or(text).trim().parse::<f64>().ok();
     let ppm = ppm.filter(|&ppm| ppm > 0.0 && ppm <= 1e6);
-    ppm.ok_or_else(|| "parts per million, like 50, more than 0 and at most 1000000".to_owned())
+    ppm.ok_or_else(|| "must be positive, and at most 1000000 ppm".to_owned())
 }
 
 /// Reads a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("from 1us to 10s", "250us or 1ms"))
+    duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("between 1us and 10s", "250us or 1ms"))
 }
 
 #[cfg(test)]

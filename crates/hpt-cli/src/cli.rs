@@ -3,33 +3,85 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    arguments::{Printed, after_help},
+    arguments::{Codes, Printed, after_help},
     cmd,
     output::{self, chart_option::ChartFile},
 };
 
 const EXAMPLES: &str = "  \
-  hpt probe                       list every time source of this machine
-  hpt calibrate --source tsc      say how fast the TSC ticks, with a bound
-  hpt bench --format json         what a read of each costs, for programs
-  hpt sleep --duration 1ms        how late sleeps of a millisecond return
-  hpt latency pairs --every 1s    what two reads differ by, once a second
-  hpt doctor --cpu 3              what is in the way of low latency on CPU 3
-  hpt report                      all of it on a page, in a minute and a half
-  hpt clocksource                 what the kernel tells the time by";
+  hpt                             this machine on one screen
+  hpt doctor                      what causes latency here, and how to fix it
+  hpt latency timer --duration 1m how late a thread is woken
+  hpt bench --json                what a read of each source costs, as JSON
+  hpt report                      everything on one page, in a minute and a half";
 
-/// Time sources of a Linux machine: which there are, how fast they tick, what a read costs; how late
-/// it wakes who sleeps, and how long it takes until a program knows.
+/// The subcommands as the help lists them. A test holds it against their definitions.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Start here", &["doctor", "report"]),
+    ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch"]),
+    ("Change", &["run", "clocksource", "restore"]),
+    ("Other", &["experiment", "capture", "schema", "completions", "manual", "help"]),
+];
+
+/// Measure time and latency on Linux, and find what makes them worse
 #[derive(Debug, Parser)]
-#[command(name = "hpt", version, max_term_width = 80, after_help = after_help(EXAMPLES))]
+#[command(name = "hpt", version, max_term_width = 80, after_long_help = after_help(Codes::measuring(Some("see the command")), EXAMPLES))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) printed: Printed,
+    /// Without one, hpt prints an overview.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+}
+
+impl Cli {
+    /// The definition of the whole command line.
+    pub(crate) fn definition() -> clap::Command {
+        let command = Self::command();
+        let template = help_template(&command);
+        command.help_template(template)
+    }
+
+    /// Reads a command line. `color` is when its errors and its help have colors.
+    pub(crate) fn read(
+        line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        color: clap::ColorChoice,
+    ) -> Result<Self, clap::Error> {
+        let matches = Self::definition().color(color).try_get_matches_from(line)?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// The template of the main help: the subcommands in groups.
+fn help_template(command: &clap::Command) -> String {
+    let about = |name: &str| {
+        let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+        about.map_or_else(|| "Print this help, or that of a command".to_owned(), ToString::to_string)
+    };
+    let groups = GROUPS.map(|(title, names)| {
+        let lines = names.iter().map(|name| format!("  {name:11}  {}\n", about(name)));
+        format!("{title}:\n{}", lines.collect::<String>())
+    });
+    format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}", groups.join("\n"))
+}
+
+/// The value of `--color`, also of a command line that cannot be read.
+pub(crate) fn color_of(line: impl IntoIterator<Item = OsString>) -> clap::ColorChoice {
+    let words: Vec<String> = line.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = words.split(|word| word == "--").next().unwrap_or_default();
+    let last = words.iter().enumerate().rev().find_map(|(index, word)| match word.strip_prefix("--color") {
+        Some("") => words.get(index + 1).map(String::as_str),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    });
+    match last {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +98,7 @@ pub(crate) enum Command {
     Clocksource(cmd::clocksource::Arguments),
     Watch(cmd::watch::Arguments),
     Restore(cmd::restore::Arguments),
+    Schema(cmd::schema::Arguments),
     Completions(cmd::completions::Arguments),
     Manual(cmd::manual::Arguments),
     Run(cmd::run::Arguments),
@@ -55,7 +108,7 @@ pub(crate) enum Command {
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        if argument == "--format" || argument == "--textfile" {
+        if ["--format", "-f", "--textfile", "--color"].iter().any(|option| argument == *option) {
             arguments.next();
         } else if !argument.as_encoded_bytes().starts_with(b"-") {
             return argument == "run";
@@ -78,6 +131,33 @@ impl Command {
         output::has_metrics(kind)
     }
 
+    /// Its name.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Probe(_) => "probe",
+            Self::Calibrate(_) => "calibrate",
+            Self::Bench(_) => "bench",
+            Self::Sleep(_) => "sleep",
+            Self::Latency(_) => "latency",
+            Self::Experiment(_) => "experiment",
+            Self::Doctor(_) => "doctor",
+            Self::Report(_) => "report",
+            Self::Capture(_) => "capture",
+            Self::Clocksource(_) => "clocksource",
+            Self::Watch(_) => "watch",
+            Self::Restore(_) => "restore",
+            Self::Schema(_) => "schema",
+            Self::Completions(_) => "completions",
+            Self::Manual(_) => "manual",
+            Self::Run(_) => "run",
+        }
+    }
+
+    /// Whether it runs until a signal ends it.
+    pub(crate) const fn is_endless(&self) -> bool {
+        matches!(self, Self::Watch(arguments) if arguments.is_endless())
+    }
+
     /// Where a picture of its result is to be.
     pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
         match self {
@@ -94,38 +174,64 @@ impl Command {
 mod tests {
     use std::path::Path;
 
-    use clap::{CommandFactory, Parser, ValueEnum};
+    use clap::ValueEnum;
 
-    use super::{Cli, is_for_run};
+    use super::{Cli, GROUPS, color_of, is_for_run};
     use crate::{arguments::CpuChoice, cmd::report::PLANS, output::Format};
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        Cli::definition().debug_assert();
+    }
+
+    fn read(line: &str) -> Cli {
+        Cli::read(line.split(' '), clap::ColorChoice::Never).expect(line)
     }
 
     #[test]
     fn formats_are_read_before_and_behind_each_command() {
-        let of = |line: &str| Cli::try_parse_from(line.split(' ')).expect(line).printed;
         for command in ["probe", "experiment", "run true"] {
             for format in ["human", "json", "csv", "openmetrics"] {
                 let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
                 let behind = format!("hpt {name} --format {format} --textfile x.prom {rest}");
                 let before = format!("hpt --format {format} --textfile x.prom {command}");
-                for line in [behind.trim_end(), before.as_str()] {
-                    let printed = of(line);
-                    assert_eq!(printed.format, Format::from_str(format, false).expect("one of them"), "{line}");
+                let short = format!("hpt -f {format} --textfile x.prom {command}");
+                for line in [behind.trim_end(), before.as_str(), short.as_str()] {
+                    let printed = read(line).printed;
+                    assert_eq!(printed.format(), Format::from_str(format, false).expect("one of them"), "{line}");
                     assert_eq!(printed.textfile.as_deref(), Some(Path::new("x.prom")), "{line}");
                 }
             }
-            let printed = of(&format!("hpt {command}"));
-            assert_eq!((printed.format, printed.textfile), (Format::Human, None));
+            let printed = read(&format!("hpt {command}")).printed;
+            assert_eq!((printed.format(), printed.textfile), (Format::Human, None));
         }
+        assert_eq!(read("hpt probe --json").printed.format(), Format::Json);
+    }
+
+    #[test]
+    fn every_command_stands_in_one_group_of_the_help() {
+        let definition = Cli::definition();
+        let mut defined: Vec<&str> = definition.get_subcommands().map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        defined.push("help");
+        defined.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(defined, listed);
+    }
+
+    #[test]
+    fn colors_are_told_before_the_line_is_read() {
+        let of = |line: &str| color_of(line.split(' ').map(Into::into));
+        assert_eq!(
+            (of("probe --color always"), of("--color=never probe")),
+            (clap::ColorChoice::Always, clap::ColorChoice::Never)
+        );
+        assert_eq!((of("run -- ls --color always"), of("probe")), (clap::ColorChoice::Auto, clap::ColorChoice::Auto));
     }
 
     #[test]
     fn the_help_offers_metrics_where_there_are_some() {
-        let mut hpt = Cli::command();
+        let mut hpt = Cli::definition();
         hpt.build();
         let help = |words: &str| {
             let find = |command: &clap::Command, word| command.find_subcommand(word).expect(word).clone();
@@ -154,7 +260,7 @@ mod tests {
                 "{words}"
             );
         }
-        for words in ["completions", "manual", "run"] {
+        for words in ["completions", "manual", "schema", "run"] {
             assert!(!help(words).contains("--format") && !help(words).contains("--textfile"), "{words}");
         }
     }
@@ -172,7 +278,7 @@ mod tests {
             for short in [false, true] {
                 for cpu in [None, Some(CpuChoice::Any), Some(CpuChoice::Number(0))] {
                     let line = plan.line(short, cpu);
-                    assert!(Cli::try_parse_from(&line).is_ok(), "{line:?}");
+                    assert!(Cli::read(&line, clap::ColorChoice::Never).is_ok(), "{line:?}");
                 }
             }
         }

@@ -3,11 +3,11 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::exit::{Failure, say};
+use crate::{exit::Failure, output::message};
 
 /// Says what is about to happen, and asks at the terminal, unless `--yes` was given. `false`: it is not meant.
 pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
-    say(warning);
+    message::warning(warning);
     if yes {
         return Ok(true);
     }
@@ -15,7 +15,7 @@ pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
         return Err(Failure::NobodyToAsk);
     }
     let mut answer = String::new();
-    let _ = write!(io::stderr(), "hpt: do it? [y/N] ");
+    let _ = write!(io::stderr(), "hpt: Continue? [y/N] ");
     io::stdin().lock().read_line(&mut answer).map_err(|_| Failure::NobodyToAsk)?;
     Ok(is_yes(&answer))
 }

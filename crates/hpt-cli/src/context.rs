@@ -21,10 +21,11 @@ use hpt_document::{Document, head::Head};
 
 use crate::{
     arguments::CpuChoice,
-    exit::Failure,
+    exit::{Failure, causes},
     output::{
         self, Format,
         files::{self, WriteError},
+        message,
         metrics::gauge::Gauge,
     },
     signals::Signals,
@@ -71,7 +72,7 @@ impl Context {
         if let Some(path) = textfile {
             // Before anything is measured. The collector passes over other names, and nobody would know why.
             if path.extension().is_none_or(|extension| extension != "prom") {
-                return Err(Failure::Usage("the collector takes no file whose name does not end in .prom"));
+                return Err(Failure::NotAProm(path.to_owned()));
             }
             files::check_replacing(path)
                 .map_err(|cause| Failure::Write(WriteError { path: path.to_owned(), cause }))?;
@@ -121,22 +122,37 @@ impl Context {
     fn keep_text(&self, text: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
         let Some(path) = &self.textfile else { return Ok(()) };
         let Some(text) = text() else { return Ok(()) };
-        files::replace(path, text.as_bytes()).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))
+        files::replace(path, text.as_bytes())
+            .map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
+        message::detail(format_args!("wrote {}", path.display()));
+        Ok(())
     }
 
     /// The machine in a file that `hpt capture` wrote.
     pub(crate) fn captured(path: &Path) -> Result<Host, Failure> {
-        let wrong =
-            |cause: Box<dyn std::error::Error + Send + Sync>| Failure::NotACapture { path: path.to_owned(), cause };
+        let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| {
+            // What is said of the file names it as well.
+            let whole = causes(cause.as_ref());
+            let why = whole.strip_prefix(&format!("cannot read {}: ", path.display())).unwrap_or(&whole).to_owned();
+            Failure::NotACapture { path: path.to_owned(), why }
+        };
+        message::detail(format_args!("reading the capture {}", path.display()));
         let capture = Capture::open(path).map_err(|refused| wrong(refused.into()))?;
         let facts: Facts =
             serde_json::from_str(capture.facts()).map_err(|cause| wrong(format!("its facts: {cause}").into()))?;
         Ok(Host::captured(capture, facts))
     }
 
-    /// The journal of settings that hpt changes: `--store`, else /run/hpt.
+    /// The journal of settings that hpt changes: `--journal`, else /run/hpt.
     pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
-        Ok(Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?)
+        let journal = Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?;
+        message::detail(format_args!("journal of changed settings: {}", journal.path().display()));
+        Ok(journal)
+    }
+
+    /// The number of the signal that asked to end, if one did.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        self.signals.signal()
     }
 
     /// Whether Ctrl-C or SIGTERM asked to end: print what is there.
@@ -180,7 +196,10 @@ impl Context {
 
     /// Opens the source called `name`.
     pub(crate) fn open(&self, name: &str) -> Result<Opened, Failure> {
-        source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })
+        let opened =
+            source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })?;
+        message::detail(format_args!("opened {name}, read by {}", opened.as_dyn().info().read_path.name()));
+        Ok(opened)
     }
 
     /// The CPU that is meant; `None` where the thread is not to be pinned.
@@ -195,10 +214,14 @@ impl Context {
 
     /// Pins this thread as asked; the guard says where.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
-        Ok(Self::cpu(choice).map(Pinned::to).transpose()?)
+        let pinned = Self::cpu(choice).map(Pinned::to).transpose()?;
+        if let Some(pinned) = &pinned {
+            message::detail(format_args!("pinned to CPU {}", pinned.cpu()));
+        }
+        Ok(pinned)
     }
 
-    /// The state folder: `--store`, else XDG_STATE_HOME/hpt, else ~/.local/state/hpt.
+    /// The state folder: `--state-dir`, else XDG_STATE_HOME/hpt, else ~/.local/state/hpt.
     pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
         let given = folder.map(Path::to_owned);
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -243,6 +266,7 @@ impl Context {
         kept.extend_from_slice(calibrations);
         let payload = serde_json::to_vec_pretty(&kept).expect("numbers and names have a JSON form");
         store.save(CALIBRATIONS, &binding, &payload)?;
+        message::detail(format_args!("saved calibrations in {}", store.path(CALIBRATIONS).display()));
         Ok(Some(store.path(CALIBRATIONS)))
     }
 }

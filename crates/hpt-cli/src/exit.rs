@@ -1,14 +1,8 @@
 //! Exit codes, and failures with what helps.
 
-use std::{
-    error::Error,
-    ffi::OsString,
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{error::Error, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
-use crate::output::{Answer, chart_option::ChartError, files::WriteError, without_escapes};
+use crate::output::{Answer, chart_option::ChartError, files::WriteError, message};
 use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
@@ -19,18 +13,21 @@ use hpt_core::{
     stopwatch::StopwatchError,
 };
 
-/// The code of an answer: 0 yes, 1 no, 2 could not tell or wrong usage.
+/// The command line asks for what cannot be.
+pub(crate) const USAGE: u8 = 2;
+
+/// The code of an answer: 0 yes, 1 no, 3 unknown.
 pub(crate) fn code(answer: Answer) -> ExitCode {
     match answer {
         Answer::Yes => ExitCode::from(0),
         Answer::No => ExitCode::from(1),
-        Answer::Unknown => ExitCode::from(2),
+        Answer::Unknown => ExitCode::from(3),
     }
 }
 
-/// Says something on standard error. If nobody listens, there is nobody to tell.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "hpt: {}", without_escapes(text));
+/// The code of a run that a signal ended before its time, as shells tell it: 128 and the signal's number.
+pub(crate) fn code_of_signal(signal: u8) -> ExitCode {
+    ExitCode::from(128_u8.saturating_add(signal))
 }
 
 /// An error with all its causes.
@@ -38,10 +35,41 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(reason) = cause {
-        text.push_str(&format!(": {reason}"));
+        text.push_str(&format!(": {}", in_a_sentence(&reason.to_string())));
         cause = reason.source();
     }
-    text
+    without_numbers(&text)
+}
+
+/// Whether no file can be at that path, whoever asks: another path helps, and nothing else.
+fn is_no_place(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::InvalidInput
+    )
+}
+
+/// What the system says of an error, as it is written in the middle of a sentence.
+fn in_a_sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        // Not the name of a signal or of a class.
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+/// The text without the numbers of errors, which the standard library adds to their words.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(part.split_once(')').map_or("", |(_, rest)| rest));
+    }
+    kept
 }
 
 /// Why a command could not answer.
@@ -53,12 +81,12 @@ pub(crate) enum Failure {
         #[source]
         reason: Unavailable,
     },
-    #[error("there is no CPU {cpu}: {online} run")]
-    NoSuchCpu { cpu: usize, online: String },
+    #[error("no such CPU: {cpu} (usable: {usable})")]
+    NoSuchCpu { cpu: usize, usable: String },
     #[error("cannot choose the CPU")]
-    Cpu(#[from] PinError),
+    Cpu(#[source] PinError),
     #[error(transparent)]
-    Realtime(#[from] RealtimeError),
+    Realtime(RealtimeError),
     #[error(transparent)]
     Gpio(#[from] GpioError),
     #[error("cannot time a single read")]
@@ -71,21 +99,31 @@ pub(crate) enum Failure {
     SavedByAnother(PathBuf),
     #[error("cannot bind the calibration to this boot: /proc/sys/kernel/random/boot_id cannot be read; mount /proc")]
     NoBootId,
-    #[error("cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a folder with --store")]
+    #[error(
+        "cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a directory with --state-dir"
+    )]
     NoStateFolder,
-    #[error("{0} is there already, and is not empty; --force replaces it, or name another file")]
+    #[error("{0} exists and is not empty; replace it with --force, or choose another file")]
     CapturedAlready(PathBuf),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
     Chart(#[from] ChartError),
-    #[error("{path} is no report that can be read: {why}")]
+    #[error("cannot open {path}")]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("{path} is not an hpt report: {why}")]
     NotAReport { path: PathBuf, why: String },
-    #[error("{0} is there already; --force replaces it, or name another by --out")]
+    #[error("{0} exists; replace it with --force, or choose another --output")]
     ThereAlready(PathBuf),
-    #[error("{0} holds the data that are read: no page takes their place, also with --force; name another by --out")]
+    #[error(
+        "{0} holds the data that are read: no page takes their place, also with --force; name another with --output"
+    )]
     OverItsData(PathBuf),
-    #[error("nothing was written: {path} cannot be")]
+    #[error("cannot write {path}")]
     NothingWritten {
         path: PathBuf,
         #[source]
@@ -95,12 +133,8 @@ pub(crate) enum Failure {
     Unwritten { path: PathBuf },
     #[error("{path} took less than was measured: {samples} samples are not in it")]
     Dropped { path: PathBuf, samples: u64 },
-    #[error("{path} is not a captured machine; `hpt capture FILE` makes one")]
-    NotACapture {
-        path: PathBuf,
-        #[source]
-        cause: Box<dyn Error + Send + Sync>,
-    },
+    #[error("cannot read the capture {path}: {why}")]
+    NotACapture { path: PathBuf, why: String },
     #[error("cannot start {name:?}: {why}")]
     NotStarted {
         name: OsString,
@@ -112,6 +146,16 @@ pub(crate) enum Failure {
     LostProgram(#[source] io::Error),
     #[error("{0}")]
     Usage(&'static str),
+    #[error(
+        "{option} is not available for hpt {command}, which has no metrics (probe, calibrate, watch, doctor, latency timer, poll, stall and gpio have)"
+    )]
+    NoMetrics { option: &'static str, command: &'static str },
+    #[error("--textfile {0}: the name must end in .prom")]
+    NotAProm(PathBuf),
+    #[error("--reference {0} counts no time of the whole machine: choose one of the kernel's clocks, or a counter")]
+    NoReference(String),
+    #[error("--at {0} is in the past")]
+    Past(String),
     #[error(
         "{watched} beside {reference} would show nothing, because both are one reading; choose another --reference, or other sources"
     )]
@@ -128,21 +172,19 @@ pub(crate) enum Failure {
         "the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there, or tells nothing; mount /sys"
     )]
     NoClockSources,
-    #[error("the kernel offers no clock source {name:?}, only {available}{why}")]
+    #[error("clocksource {name:?} is not available (available: {available}){why}")]
     NotOffered { name: String, available: String, why: String },
     #[error("nothing was changed: the clock source was just set to {0} by somebody else; look at it, and try again")]
     ChangedMeanwhile(String),
-    #[error("nothing was changed: it was not meant")]
+    #[error("aborted; nothing was changed")]
     NotMeant,
-    #[error(
-        "nothing was changed: nobody can be asked, because standard input is no terminal; --yes says that it is meant"
-    )]
+    #[error("confirmation needs a terminal; nothing was changed. --yes confirms")]
     NobodyToAsk,
     #[error("cannot change the setting")]
     Knob(#[from] KnobError),
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("there is no folder {0}, so no journal in it; without --store, the one in /run/hpt is looked at")]
+    #[error("there is no folder {0}, so no journal in it; without --journal, the one in /run/hpt is looked at")]
     NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
@@ -158,17 +200,85 @@ pub(crate) enum Failure {
     CounterForbidden(#[source] std::io::Error),
 }
 
+impl From<PinError> for Failure {
+    fn from(error: PinError) -> Self {
+        match error {
+            PinError::NotAllowed { cpu, allowed } => {
+                let usable: Vec<String> = allowed.iter().map(usize::to_string).collect();
+                Self::NoSuchCpu { cpu, usable: usable.join(", ") }
+            }
+            other => Self::Cpu(other),
+        }
+    }
+}
+
+impl From<RealtimeError> for Failure {
+    fn from(error: RealtimeError) -> Self {
+        match error {
+            RealtimeError::Cpu(error) => error.into(),
+            other => Self::Realtime(other),
+        }
+    }
+}
+
 impl Failure {
-    /// Says on standard error what happened, why, and what helps.
-    pub(crate) fn report(&self) {
-        say(&self.text());
+    /// The exit code: 2 where another command line helps, 1 where the user said no, else 3.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::NotMeant => code(Answer::No),
+            Self::Source { reason: Unavailable::Unknown { .. }, .. }
+            | Self::NoSuchCpu { .. }
+            | Self::Gpio(
+                GpioError::NoSuchChip { .. }
+                | GpioError::NotAChip { .. }
+                | GpioError::NoSuchLine { .. }
+                | GpioError::NoSuchName { .. }
+                | GpioError::Ambiguous { .. }
+                | GpioError::WhichChip { .. }
+                | GpioError::SameLine { .. },
+            )
+            | Self::CapturedAlready(_)
+            | Self::NotAReport { .. }
+            | Self::Unreadable { .. }
+            | Self::NotACapture { .. }
+            | Self::ThereAlready(_)
+            | Self::OverItsData(_)
+            | Self::Usage(_)
+            | Self::NoMetrics { .. }
+            | Self::NotAProm(_)
+            | Self::Past(_)
+            | Self::NoReference(_)
+            | Self::BesideItself { .. }
+            | Self::TooFine { .. }
+            | Self::ShowsNoStall { .. }
+            | Self::NotTheClock(..)
+            | Self::NotOffered { .. }
+            | Self::NobodyToAsk
+            | Self::NoJournalFolder(_) => ExitCode::from(USAGE),
+            Self::Write(WriteError { cause, .. })
+            | Self::NothingWritten { cause, .. }
+            | Self::Gpio(GpioError::Chip { cause, .. })
+                if is_no_place(cause) =>
+            {
+                ExitCode::from(USAGE)
+            }
+            _ => code(Answer::Unknown),
+        }
     }
 
-    /// What happened, why, and what helps.
+    /// Says on standard error what happened, why, and what helps.
+    pub(crate) fn report(&self) {
+        message::error(causes(self));
+        if let Some(remedy) = self.remedy() {
+            message::hint(remedy);
+        }
+    }
+
+    /// The same in one line.
     pub(crate) fn text(&self) -> String {
         let mut text = causes(self);
         if let Some(remedy) = self.remedy() {
-            text.push_str(&format!("\nhpt: {remedy}"));
+            text.push_str(&format!("; {remedy}"));
         }
         text
     }
@@ -176,6 +286,7 @@ impl Failure {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Source { reason, .. } => reason.remedy(),
+            Self::Realtime(_) => Some("with --best-effort, hpt goes on without what is refused".to_owned()),
             _ => None,
         }
     }

@@ -25,13 +25,16 @@ mod stopwatch;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 use crate::{
+    arguments::Printed,
     cli::{Cli, Command},
     context::Context,
-    exit::{Failure, causes, code, say},
-    output::{Answer, Document, Format, chart_option::ChartFile},
+    exit::{Failure, USAGE, causes, code, code_of_signal},
+    output::{
+        Answer, Document, Format,
+        chart_option::ChartFile,
+        message::{self, ColorChoice, Manner},
+    },
 };
 
 fn main() -> ExitCode {
@@ -40,44 +43,64 @@ fn main() -> ExitCode {
     // Before anything reads a counter that can be closed meanwhile. Without it the same happens, and without a word.
     let _ = hpt_core::source::explain_refused_cycles(cycle_counters::WHY_ENDED);
     // Where a shell asks what could come next, it is told, and nothing else is done.
-    shell_completion::answer_the_shell(Cli::command);
-    let cli = match Cli::try_parse() {
+    shell_completion::answer_the_shell(Cli::definition);
+    let color = cli::color_of(std::env::args_os().skip(1));
+    let cli = match Cli::read(std::env::args_os(), color) {
         Ok(cli) => cli,
         Err(answer) => {
-            // Help or a usage error. If nobody reads it, there is nobody to tell.
-            let _ = answer.print();
+            if answer.use_stderr() {
+                message::behave(Manner { color: ColorChoice::of(color), ..Manner::default() });
+                message::wrong_usage(&answer.render().to_string());
+            } else {
+                // Help. If nobody reads it, there is nobody to tell.
+                let _ = answer.print();
+            }
             return match (answer.use_stderr(), cli::is_for_run(std::env::args_os().skip(1))) {
                 (true, true) => ExitCode::from(cmd::run::FAILED),
-                (true, false) => code(Answer::Unknown),
+                (true, false) => ExitCode::from(USAGE),
                 (false, _) => code(Answer::Yes),
             };
         }
     };
-    match run(&cli, forbidden) {
+    message::behave(cli.printed.manner());
+    let Some(command) = &cli.command else {
+        return overview(&cli.printed, forbidden).unwrap_or_else(|failure| {
+            failure.report();
+            failure.code()
+        });
+    };
+    match run(command, &cli.printed, forbidden) {
         Ok(code) => code,
         Err(failure) => {
             failure.report();
-            match cli.command {
+            match command {
                 Command::Run(_) => ExitCode::from(cmd::run::FAILED),
-                _ => code(Answer::Unknown),
+                _ => failure.code(),
             }
         }
     }
 }
 
-fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
-    let wants_metrics = cli.printed.format == Format::Openmetrics || cli.printed.textfile.is_some();
-    if wants_metrics && !cli.command.has_metrics() {
-        return Err(Failure::Usage(
-            "it has no metrics; probe, calibrate, watch, doctor, latency timer, poll, stall and gpio have",
-        ));
+/// What hpt prints without a command.
+fn overview(printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
+    let context = Context::new(forbidden, printed.format(), printed.textfile.as_deref())?;
+    cmd::overview::run(&context).map(code)
+}
+
+fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
+    let format = printed.format();
+    let wants_metrics = format == Format::Openmetrics || printed.textfile.is_some();
+    if wants_metrics && !command.has_metrics() {
+        let option = if printed.textfile.is_some() { "--textfile" } else { "--format openmetrics" };
+        return Err(Failure::NoMetrics { option, command: command.name() });
     }
-    let context = Context::new(forbidden, cli.printed.format, cli.printed.textfile.as_deref())?;
-    let picture = cli.command.picture();
+    let context = Context::new(forbidden, format, printed.textfile.as_deref())?;
+    let picture = command.picture();
     picture.map_or(Ok(()), ChartFile::check)?;
-    let mut document = match &cli.command {
+    let mut document = match command {
+        Command::Schema(arguments) => return cmd::schema::run(arguments).map(code),
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
-        Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::command()).map(code),
+        Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::definition()).map(code),
         // What is printed is the capture.
         Command::Capture(arguments) if arguments.is_printed() => return cmd::capture::print(&context).map(code),
         // What is printed is the program's, and so is the exit code.
@@ -92,11 +115,13 @@ fn run(cli: &Cli, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure>
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
-    output::print(&document, cli.printed.format).map_err(Failure::Print)?;
+    output::print(&document, format).map_err(Failure::Print)?;
     for warning in &document.warnings {
-        say(warning);
+        message::warning(warning);
     }
-    Ok(code(document.answer))
+    // A run without an end is ended so, and has an answer.
+    let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
+    Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
 }
 
 /// What a subcommand finds that has a document of its own.
@@ -113,7 +138,7 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
         Command::Clocksource(arguments) => cmd::clocksource::run(arguments, context),
         Command::Watch(arguments) => cmd::watch::run(arguments, context),
         Command::Restore(arguments) => cmd::restore::run(arguments, context),
-        Command::Report(_) | Command::Completions(_) | Command::Manual(_) | Command::Run(_) => {
+        Command::Report(_) | Command::Schema(_) | Command::Completions(_) | Command::Manual(_) | Command::Run(_) => {
             Err(Failure::Usage("it is no part of a report"))
         }
     }
@@ -121,6 +146,6 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
 
 /// A measurement of a report: what the same command line would find.
 fn part(line: &[String], context: &Context) -> Result<Document, Failure> {
-    let cli = Cli::try_parse_from(line).expect("a report's own command lines are sound");
-    document(&cli.command, context)
+    let cli = Cli::read(line, clap::ColorChoice::Never).expect("a report's own command lines are sound");
+    document(&cli.command.expect("they name a command"), context)
 }

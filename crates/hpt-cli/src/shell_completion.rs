@@ -88,7 +88,7 @@ fn values_of(command: &str, argument: Arg) -> Arg {
         ("cpu", "doctor") => ArgValueCandidates::new(numbers),
         ("cpu", _) if takes_several_cpus() => return argument.add(ArgValueCompleter::new(several_cpus)),
         ("cpu", _) => ArgValueCandidates::new(|| numbers().into_iter().chain(["any".into()]).collect()),
-        ("out" | "input" | "pulse", _) => ArgValueCandidates::new(gpio_lines),
+        ("output_line" | "input_line" | "pulse", _) => ArgValueCandidates::new(gpio_lines),
         ("chip", _) => ArgValueCandidates::new(gpio_chips),
         _ => return argument,
     };

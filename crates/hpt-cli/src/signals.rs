@@ -2,9 +2,10 @@
 //! Measures nothing.
 
 use std::{
+    io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -17,6 +18,8 @@ use crate::exit::Failure;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     interrupted: Arc<AtomicBool>,
+    /// The number of that signal; the last one of several. Zero before.
+    signal: Arc<AtomicUsize>,
     /// Whether the handlers are installed already.
     listens: Arc<AtomicBool>,
 }
@@ -41,6 +44,17 @@ impl Signals {
         self.interrupted.load(Ordering::Relaxed)
     }
 
+    /// The number of the signal that asked to end.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        u8::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|&signal| signal > 0)
+    }
+
+    /// Notes which signal it was, before anybody is told that there was one.
+    fn note(&self, signal: i32) -> io::Result<()> {
+        let number = usize::try_from(signal).expect("a signal's number is positive");
+        signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map(drop)
+    }
+
     /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. A
     /// Ctrl-C after that ends hpt at once. A SIGTERM does not: timeout(1) sends two of them, one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
@@ -51,7 +65,9 @@ impl Signals {
         let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
         // The shutdown must come before the flag that it looks at. A Ctrl-C between the two would be lost: another flag is set by it.
         let early = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(key, Arc::clone(&early))
+        self.note(key)
+            .and_then(|()| self.note(request))
+            .and_then(|()| signal_hook::flag::register(key, Arc::clone(&early)))
             .and_then(|_| {
                 signal_hook::flag::register_conditional_shutdown(key, 128 + key, Arc::clone(&self.interrupted))
             })
@@ -69,6 +85,7 @@ impl Signals {
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+            self.note(signal).map_err(Failure::Signals)?;
             signal_hook::flag::register(signal, Arc::clone(&self.interrupted)).map_err(Failure::Signals)?;
         }
         Ok(())

@@ -121,6 +121,32 @@ documents! {
 }
 
 impl Document {
+    /// Whether Ctrl-C or another signal ended the measurement early; false for kinds that measure nothing.
+    #[must_use]
+    pub const fn interrupted(&self) -> bool {
+        match self {
+            Self::Bench(document) => document.interrupted,
+            Self::Calibrate(document) => document.interrupted,
+            Self::ClocksourceCost(document) => document.interrupted,
+            Self::Doctor(document) => document.interrupted,
+            Self::Experiment(document) => document.interrupted,
+            Self::GpioLatency(document) => document.end.interrupted,
+            Self::Pairs(document) => document.interrupted,
+            Self::Report(document) => document.interrupted,
+            Self::ReportCompare(_)
+            | Self::Capture(_)
+            | Self::Clocksource(_)
+            | Self::GpioList(_)
+            | Self::Probe(_)
+            | Self::Restore(_)
+            | Self::Watch(_) => false,
+            Self::Sleep(document) => document.interrupted,
+            Self::Stall(document) => document.end.interrupted,
+            Self::WakeLatency(document) => document.end.interrupted,
+            Self::WatchSummary(document) => document.interrupted,
+        }
+    }
+
     /// What else to know about the result; empty for kinds without notes.
     #[must_use]
     pub fn notes(&self) -> &[String] {

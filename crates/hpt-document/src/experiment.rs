@@ -55,7 +55,7 @@ pub struct ExperimentRow {
 pub struct ExperimentPartRow {
     /// Its name.
     pub name: String,
-    /// Number of samples without --short and --repeat: as many as were published, if that is known.
+    /// Number of samples without --short and --count: as many as were published, if that is known.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub full_count: u64,
     /// Number of samples requested.

@@ -46,7 +46,7 @@ pub struct GpioLatencyDocument {
     pub dropped: u64,
     /// Edges with a timestamp outside of the readings around them; they count in the whole only.
     pub elsewhen: u64,
-    /// The figure that is written to files and compared with --break-above.
+    /// The figure that is written to files and compared with --stop-above.
     pub figure: GpioFigure,
     /// How the run ended.
     #[serde(flatten)]

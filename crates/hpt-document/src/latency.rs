@@ -29,7 +29,7 @@ pub struct LatencyRunTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunEnd {
-    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --break-above and ended the run:
+    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run:
     /// the deadline of a wake-up, the moment at which the line was driven, or the start of a stall.
     /// Null if there was none.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]

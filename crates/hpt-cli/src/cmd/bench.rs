@@ -12,7 +12,7 @@ use hpt_core::{
 use hpt_document::bench::{BenchDocument, BenchRow};
 
 use crate::{
-    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
+    arguments::{Codes, CpuChoice, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     cycle_counters::{CYCLES, counts_cycles},
     document_head::{head_of, machine_line},
@@ -32,28 +32,28 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt bench                                      a million reads of each
-  hpt bench --source tsc,monotonic --calls 1e8   a hundred million of two
+  hpt bench --source tsc,monotonic --count 1e8   a hundred million of two
   hpt bench --format csv > bench.csv             for a spreadsheet";
 
 /// Assumed time of a read, from which the progress bar estimates the length of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
-/// Measure what a read of each source costs
+/// Measure the cost of reading each time source
 ///
-/// Reads each source N times in a row for the mean, then up to 100,000 times singly for the spread. Beside the vDSO's clock_gettime, and beside
-/// cycles that are read by register, stands the system call. Where cycles can be counted, each read's are. A source whose read takes 10 µs or more is
-/// read for 2 s in a row at most; single reads are timed for 1 s where one takes as long with the clock that times it.
+/// Reads each source N times in a row for the mean, then up to 100,000 times singly for the distribution. The system call is measured beside the vDSO's clock_gettime, and beside cycles that are read by register. Where the machine lets programs count cycles, each read is also stated in cycles. A source whose read takes 10 µs or more is read for 2 s in a row at most, and singly for 1 s at most.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Read this source; may be given several times, or with commas [default: all]
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    /// Sources to read, separated by commas [default: all]
+    #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Number of consecutive reads of each source; accepts 1e6
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = calls)]
-    calls: u64,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Consecutive reads of each source
+    ///
+    /// Accepts 1e6.
+    #[arg(short = 'n', long, value_name = "N", default_value = "1000000", value_parser = calls)]
+    count: u64,
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     pub(crate) picture: ChartOption,
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let stopwatch = stopwatch(context, wall.as_dyn())?;
     let timer = (stopwatch.source.as_dyn(), stopwatch.rate.frequency);
     let instruments = Instruments { wall: wall.as_dyn(), stopwatch: timer.0, stopwatch_frequency: timer.1, cycles };
-    let steps = arguments.calls.saturating_mul(subjects.len() as u64);
+    let steps = arguments.count.saturating_mul(subjects.len() as u64);
     let guess = GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
     let progress = Progress::new(steps, guess);
     let (mut rows, mut cut_short) = (Vec::new(), Vec::new());
@@ -79,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     for (before, subject) in (0..).zip(&subjects) {
         let source = subject.as_dyn();
         progress.name(source.info().id.as_str());
-        let cost = read_cost(source, instruments, arguments.calls, |done| {
-            progress.at(arguments.calls.saturating_mul(before).saturating_add(done));
+        let cost = read_cost(source, instruments, arguments.count, |done| {
+            progress.at(arguments.count.saturating_mul(before).saturating_add(done));
             !context.interrupted()
         });
         if cost.cut_short {

@@ -15,7 +15,7 @@ use hpt_core::{
 use hpt_document::calibrate::{CalibrateDocument, CalibrationRow};
 
 use crate::{
-    arguments::{CpuChoice, after_help, cpu_choice, window},
+    arguments::{Codes, CpuChoice, after_help, cpu_choice, window},
     context::Context,
     document_head::{head_of, machine_line},
     exit::Failure,
@@ -26,37 +26,38 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt calibrate                            all that count time, for 1 s
-  hpt calibrate --source tsc --window 10s  one source, more exactly
+  hpt calibrate --source tsc --duration 10s  one source, more exactly
   hpt calibrate --save                     keep the result for this boot";
 
-/// Measure how fast each source ticks, with a bound
+/// Measure the frequency of each source, with an error bound
 ///
-/// Each source is read between two readings of the reference; the narrowest of these brackets leave a range of rates that no constant rate
-/// can be outside of. A window ten times as long gives a bound ten times as tight.
+/// Reads each source between two reads of the reference. The narrowest of these brackets leave a range of frequencies, and no constant frequency outside of it fits. Ten times the run time gives a bound ten times tighter.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a source could not be calibrated, or nothing is saved")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Calibrate this source; may be given several times, or with commas [default: all that count time]
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    /// Sources to calibrate, separated by commas [default: all that count time]
+    #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Measure against this source
+    /// Source to calibrate against
     #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
     reference: String,
-    /// Observe for this long, with its unit
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = window)]
-    window: Duration,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Run time
+    ///
+    /// Ten times the run time gives a bound ten times tighter.
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = window)]
+    duration: Duration,
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
-    /// Keep the result, for this boot of this machine
+    /// Save the result for this boot of this machine
     #[arg(long)]
     save: bool,
-    /// Show what was kept instead of measuring
-    #[arg(long, conflicts_with_all = ["save", "reference", "window", "cpu"])]
+    /// Print the saved result; measure nothing
+    #[arg(long, conflicts_with_all = ["save", "reference", "duration", "cpu"])]
     saved: bool,
-    /// Keep it in this folder [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
+    /// Directory of saved results [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
     #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -68,7 +69,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     for name in &arguments.source {
         context.known(name)?;
     }
-    let mut calibrations = context.saved(&context.store(arguments.store.as_deref())?)?;
+    let mut calibrations = context.saved(&context.store(arguments.state_dir.as_deref())?)?;
     if !arguments.source.is_empty() {
         calibrations.retain(|calibration| arguments.source.iter().any(|name| name == calibration.source.as_str()));
     }
@@ -87,15 +88,18 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     // First, because a source of one core's cycles keeps its thread where it was opened.
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
+    if reference.as_dyn().info().scope != Scope::System {
+        return Err(Failure::NoReference(arguments.reference.clone()));
+    }
     let (sources, left_out) = sources(arguments, context)?;
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let results = {
-        let progress = Progress::new(1_000, arguments.window);
+        let progress = Progress::new(1_000, arguments.duration);
         progress.name("calibrating");
         let started = Instant::now();
         let borrowed: Vec<&dyn TimeSource> = sources.iter().map(Opened::as_dyn).collect();
-        calibrate_together(&borrowed, reference.as_dyn(), arguments.window, || {
-            let done = started.elapsed().as_secs_f64() / arguments.window.as_secs_f64();
+        calibrate_together(&borrowed, reference.as_dyn(), arguments.duration, || {
+            let done = started.elapsed().as_secs_f64() / arguments.duration.as_secs_f64();
             progress.at_fraction(done);
             !context.interrupted()
         })
@@ -123,7 +127,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     data.notes.extend(common_counter(ids, reference.as_dyn(), counter));
     let mut warnings = Vec::new();
     if arguments.save {
-        let saved = context.store(arguments.store.as_deref()).and_then(|store| context.save(&store, &good));
+        let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
             Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
             // Nothing is lost: what was measured is printed, and then why it could not be kept.
@@ -152,7 +156,7 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec
         .filter(|report| report.availability.as_ref().is_ok_and(|info| info.scope == Scope::System));
     let opened = count_time.filter_map(|report| source::open(&context.host, report.id.as_str()).ok());
     let (left_out, sources): (Vec<Opened>, Vec<Opened>) =
-        opened.partition(|opened| is_too_coarse(opened.as_dyn().info().claimed_resolution_ns, arguments.window));
+        opened.partition(|opened| is_too_coarse(opened.as_dyn().info().claimed_resolution_ns, arguments.duration));
     Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
 }
 
@@ -167,7 +171,7 @@ fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
 fn left_out_note(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} left out: it changes too rarely for this window; --source {} --window 5m calibrates it",
+            "{} left out: it changes too rarely for this window; --source {} --duration 5m calibrates it",
             names.join(", "),
             names.join(",")
         )
@@ -368,7 +372,7 @@ mod tests {
             !is_too_coarse(Some(4_000_000), Duration::from_millis(1)) && !is_too_coarse(None, Duration::from_millis(1))
         );
         assert_eq!(left_out_note(&[]), None);
-        assert!(left_out_note(&["rtc0".to_owned()]).is_some_and(|note| note.contains("--source rtc0 --window")));
+        assert!(left_out_note(&["rtc0".to_owned()]).is_some_and(|note| note.contains("--source rtc0 --duration")));
     }
 
     #[test]

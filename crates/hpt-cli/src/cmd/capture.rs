@@ -12,11 +12,11 @@ use hpt_core::host::{Capture, Entry, ReadRefused};
 use hpt_document::capture::{CaptureDocument, CapturedFile};
 
 use crate::{
-    arguments::{after_help, without_metrics},
+    arguments::{Codes, after_help, without_metrics},
     context::Context,
     document_head::{head_of, machine_line},
-    exit::{Failure, say},
-    output::{self, Answer, Block, Cell, Document, Format, files::Unfinished},
+    exit::Failure,
+    output::{self, Answer, Block, Cell, Document, Format, files::Unfinished, message},
 };
 
 const EXAMPLES: &str = "  \
@@ -31,17 +31,18 @@ const STANDARD_OUTPUT: &str = "-";
 const NOTE: &str = "No serial number, boot identity, host name, address or user's name is in it, and of other programs nothing but which keep time; of the \
                     kernel's log and command line, what bears on time and latency. Look through it before you send it.";
 
-/// Save what hpt reads of this machine into a file, to explain the machine elsewhere
+/// Save what hpt reads of this machine to a file
 ///
-/// The file is text that you can read. Other hpt commands read it with --host. No serial number, boot identity, host name, address or name of a user is in
-/// it, and of other programs nothing but which keep time. Look through it before you send it.
+/// The file is text that you can read. Other hpt commands read it with --host, on any machine. It holds no serial number, boot identity, host name, address or user name, and of other programs only those that keep time. Look through it before you send it.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// The file to write, which only you can read at first; - prints it
+    /// File to write; - prints it
+    ///
+    /// A new file can be read by you alone.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Replace FILE if it is there already and not empty
+    /// Replace FILE if it exists and is not empty
     #[arg(long)]
     force: bool,
 }
@@ -60,7 +61,7 @@ pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     }
     let (capture, _) = taken(context);
     output::print_as_it_is(capture.to_string().as_bytes()).map_err(Failure::Print)?;
-    say(NOTE);
+    message::note(NOTE);
     Ok(Answer::Yes)
 }
 

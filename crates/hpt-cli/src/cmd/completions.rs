@@ -3,7 +3,7 @@
 use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
-    arguments::{after_help, without_documents},
+    arguments::{Codes, after_help, without_documents},
     exit::Failure,
     output::{self, Answer},
     shell_completion,
@@ -14,14 +14,13 @@ const EXAMPLES: &str = "  \
   hpt completions zsh > ~/.zfunc/_hpt        with `fpath+=~/.zfunc` before compinit
   hpt completions fish > ~/.config/fish/completions/hpt.fish";
 
-/// Print what makes a shell complete hpt's command lines
+/// Print shell completions
 ///
-/// Subcommands, options and formats are completed by their definitions; sources, CPUs and the kernel's clock sources by what this machine has when the
-/// key is pressed. Debian's package brings all three.
+/// Subcommands, options and formats are completed from their definitions; sources, CPUs and clocksources from what this machine has when the key is pressed. The Debian package installs all three.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_documents()))]
+#[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(shell_completion::SHELLS))]
     shell: String,
 }

@@ -2,28 +2,36 @@
 
 use std::{fs, io, path::PathBuf};
 
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
 
 use crate::{
-    arguments::{after_help, without_documents},
+    arguments::{Codes, after_help, without_documents},
     exit::Failure,
     output::{Answer, files::WriteError},
 };
 
+/// Columns of a synopsis, less what man puts before it.
+const SYNOPSIS_WIDTH: usize = 72;
+
+const ENVIRONMENT: &str = "\
+NO_COLOR         no colors, unless --color says otherwise (no-color.org)
+CLICOLOR_FORCE   colors also in a pipe or a file
+XDG_STATE_HOME   where results are saved";
+
 const EXAMPLES: &str = "  \
   hpt manual ~/.local/share/man/man1    then `man hpt`, `man hpt-latency-timer`";
 
-/// Write the manual's pages into a folder
+/// Write the manual pages to a directory
 ///
-/// A page for hpt and one for each of its subcommands, of the same words that `--help` has. Debian's package brings them.
+/// One page for hpt, and one for each subcommand, from the texts of --help. The Debian package installs them.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_documents()))]
+#[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
-    /// The folder; made where there is none
+    /// Directory to write to; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -31,7 +39,10 @@ pub(crate) struct Arguments {
 /// Writes the pages of `hpt`, which is the definition of the whole command line.
 pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
     let failed = |cause| Failure::Write(WriteError { path: arguments.folder.clone(), cause });
-    fs::create_dir_all(&arguments.folder).map_err(failed)?;
+    fs::create_dir_all(&arguments.folder).map_err(|cause| match cause.kind() {
+        io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
+        _ => failed(cause),
+    })?;
     // No page for `hpt help`: it prints what the pages say.
     let mut command = hpt.disable_help_subcommand(true);
     command.build();
@@ -61,31 +72,114 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    section("SYNOPSIS", &synopsis(command), &mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
-    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let after = command.get_after_long_help().or_else(|| command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
     let (codes, examples) = after.split_once("Examples:\n").unwrap_or((&after, ""));
     let codes = codes.trim_start_matches("Exit codes:\n").trim_end();
-    let sections =
-        [("EXIT STATUS", codes.to_owned()), ("EXAMPLES", examples.to_owned()), ("SEE ALSO", see_also(&title))];
-    for (heading, text) in sections.iter().filter(|(_, text)| !text.is_empty()) {
-        // Lines as they are: they have columns.
-        let mut roff = Roff::default();
-        roff.control("SH", [*heading]).control("nf", []);
-        text.lines().for_each(|line| {
-            roff.text([roman(line)]);
-        });
-        roff.control("fi", []);
-        roff.to_writer(&mut page)?;
-    }
+    section("EXIT STATUS", codes, &mut page)?;
+    section("FILES", &files(command), &mut page)?;
+    section("ENVIRONMENT", ENVIRONMENT, &mut page)?;
+    section("EXAMPLES", examples, &mut page)?;
+    section("SEE ALSO", &see_also(&title), &mut page)?;
     Ok(page)
 }
 
-/// The page of what it is part of.
+/// A section of lines as they are: they have columns. None of an empty text.
+fn section(heading: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut roff = Roff::default();
+    roff.control("SH", [heading]).control("nf", []);
+    text.lines().for_each(|line| {
+        roff.text([roman(line)]);
+    });
+    roff.control("fi", []);
+    roff.to_writer(page)
+}
+
+/// The command line: the options with their values, and the arguments.
+fn synopsis(command: &Command) -> String {
+    let words = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+    let indent = " ".repeat(words.len() + 1);
+    let mut lines = vec![words];
+    let options = command.get_opts().chain(command.get_arguments().filter(|one| !one.is_positional()));
+    let mut seen = Vec::new();
+    for option in options.filter(|option| !option.is_hide_set()) {
+        if seen.contains(&option.get_id()) {
+            continue;
+        }
+        seen.push(option.get_id());
+        add(&mut lines, &indent, &option_in_synopsis(option));
+    }
+    for argument in command.get_positionals() {
+        let name = argument.get_value_names().and_then(|names| names.first()).map_or("ARGUMENT", |name| name.as_str());
+        let many = if argument.get_num_args().is_some_and(|number| number.max_values() > 1) { "..." } else { "" };
+        let text = if argument.is_required_set() { format!("{name}{many}") } else { format!("[{name}]{many}") };
+        add(&mut lines, &indent, &text);
+    }
+    if command.has_subcommands() {
+        let text = if command.is_subcommand_required_set() { "COMMAND" } else { "[COMMAND]" };
+        add(&mut lines, &indent, text);
+    }
+    lines.join("\n")
+}
+
+/// An option with its short form and its values.
+fn option_in_synopsis(option: &Arg) -> String {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    let short = option.get_short().map(|short| format!("-{short}"));
+    let mut text = short.into_iter().chain(long).collect::<Vec<_>>().join("|");
+    if option.get_action().takes_values() {
+        for name in option.get_value_names().unwrap_or_default() {
+            text.push_str(&format!(" {name}"));
+        }
+    }
+    if option.is_required_set() { text } else { format!("[{text}]") }
+}
+
+/// Adds a word to the last line, or to a new one if that is full.
+fn add(lines: &mut Vec<String>, indent: &str, word: &str) {
+    let last = lines.last_mut().expect("there is a first line");
+    if last.len() + 1 + word.len() > SYNOPSIS_WIDTH {
+        lines.push(format!("{indent}{word}"));
+    } else {
+        last.push_str(&format!(" {word}"));
+    }
+}
+
+/// The files that the options of a command are about.
+fn files(command: &Command) -> String {
+    let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
+    let is_whole = command.get_name() == "hpt";
+    let lines = [
+        (is_whole || has("journal"), "/run/hpt                            journal of changed settings (--journal)"),
+        (is_whole || has("state_dir"), "$XDG_STATE_HOME/hpt                 saved results (--state-dir)"),
+        (is_whole || has("state_dir"), "~/.local/state/hpt                  the same without XDG_STATE_HOME"),
+        (is_whole || has("dma_latency"), "/dev/cpu_dma_latency                held open by --dma-latency"),
+    ];
+    lines.into_iter().filter(|(is_meant, _)| *is_meant).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+/// The page of what it is part of, and programs of other projects beside which it stands.
 fn see_also(title: &str) -> String {
-    title.rsplit_once('-').map(|(whole, _)| format!("{whole}(1)")).unwrap_or_default()
+    let whole = title.rsplit_once('-').map(|(whole, _)| format!("{whole}(1)"));
+    let others: &[&str] = match title {
+        "hpt" => &["hpt-doctor(1)", "hpt-latency(1)", "hpt-report(1)", "cyclictest(8)", "rtla(1)", "hyperfine(1)"],
+        "hpt-latency-timer" | "hpt-latency-poll" => &["cyclictest(8)", "rtla-timerlat(1)", "sched(7)", "time(7)"],
+        "hpt-latency-stall" => &["rtla-osnoise(1)", "rtla-hwnoise(1)", "sched(7)"],
+        "hpt-latency-gpio" => &["gpioset(1)", "gpiomon(1)"],
+        "hpt-run" => &["chrt(1)", "taskset(1)", "tuna(8)", "sched(7)"],
+        "hpt-watch" | "hpt-calibrate" => &["adjtimex(8)", "chronyc(1)", "clock_gettime(2)"],
+        "hpt-bench" | "hpt-probe" | "hpt-latency-pairs" => &["clock_gettime(2)", "vdso(7)", "perf-stat(1)"],
+        "hpt-sleep" => &["clock_nanosleep(2)", "prctl(2)"],
+        _ => &[],
+    };
+    whole.iter().map(String::as_str).chain(others.iter().copied()).collect::<Vec<_>>().join(", ")
 }

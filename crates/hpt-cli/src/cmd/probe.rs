@@ -11,7 +11,7 @@ use hpt_core::{
 use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceChoice};
 
 use crate::{
-    arguments::after_help,
+    arguments::{Codes, after_help},
     context::Context,
     document_head::{head_of, machine_facts, machine_line},
     exit::Failure,
@@ -24,17 +24,19 @@ const EXAMPLES: &str = "  \
   hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
   hpt probe --host my.capture     list those of a captured machine";
 
-/// List every time source, with what it is and why it can or cannot be used
+/// List the time sources, and why one can or cannot be used
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_long_help = after_help(Codes::of(Some("the source cannot be used (hpt probe SOURCE)")), EXAMPLES))]
 pub(crate) struct Arguments {
     /// Explain this source in full
     #[arg(value_name = "SOURCE")]
     name: Option<String>,
-    /// The same as the name alone
-    #[arg(long, value_name = "SOURCE", conflicts_with = "name")]
+    /// Same as SOURCE
+    #[arg(short, long, value_name = "SOURCE", conflicts_with = "name")]
     source: Option<String>,
-    /// Explain the machine in this file instead (hpt capture); nothing is opened
+    /// Explain the captured machine in FILE (see hpt capture)
+    ///
+    /// No source is opened.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use hpt_core::knobs::{Contents, KnobError, Outcome, Restored};
 use hpt_document::restore::{RestoreDocument, RestoreOutcome, RestoredSetting};
 
 use crate::{
-    arguments::{after_help, without_metrics},
+    arguments::{Codes, after_help, without_metrics},
     context::Context,
     document_head::head_of,
     exit::{Failure, causes},
@@ -18,27 +18,25 @@ const EXAMPLES: &str = "  \
   hpt restore --list   say what would be put back
   sudo hpt restore     put it back";
 
-/// Put back the settings of this machine that hpt changed
+/// Restore the settings that hpt changed
 ///
-/// Before hpt changes a setting of the whole machine, like its clock source, it writes down in a journal what it was set to. What a command was asked to
-/// leave changed, and what one left that was killed, is put back here. A setting that somebody else has changed since is left alone. The journal is of this
-/// boot: settings do not outlive it, and one of another boot is void. A folder that was named and is not there is no answer: exit code 2.
+/// hpt writes a setting of the machine to a journal before it changes it. This command restores what a command was asked to leave changed, and what a killed command left behind. A setting that somebody else has changed since is left alone. The journal is valid for this boot, because the settings do not outlive it.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(Some("a setting was changed by somebody else since, and is left alone")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Say what is in the journal, and change nothing
+    /// List the journal; change nothing
     #[arg(long)]
     list: bool,
-    /// The journal's folder [default: /run/hpt]
+    /// Directory of the journal [default: /run/hpt]
     #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
+    journal: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let journal = context.journal(arguments.store.as_deref())?;
+    let journal = context.journal(arguments.journal.as_deref())?;
     // /run/hpt is made by the first change; one that was named is meant to be there.
     let is_missing = || matches!(fs::metadata(journal.folder()), Err(error) if error.kind() == ErrorKind::NotFound);
-    if arguments.store.is_some() && is_missing() {
+    if arguments.journal.is_some() && is_missing() {
         return Err(Failure::NoJournalFolder(journal.folder().to_owned()));
     }
     let contents = journal.contents()?;
@@ -48,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     }));
     notes.extend(journal.elsewhere().iter().map(|folder| {
         format!(
-            "settings are changed by the journal in {0} as well: `hpt restore --store {0}` puts them back",
+            "settings are changed by the journal in {0} as well: `hpt restore --journal {0}` puts them back",
             folder.display()
         )
     }));

@@ -13,10 +13,10 @@ use clap::Args;
 use hpt_core::realtime::{Conduct, Ended, Pinned, Signals, StartError};
 
 use crate::{
-    arguments::{CpuChoice, cpu_choice, without_documents},
+    arguments::{CpuChoice, SCHEDULING, cpu_choice, without_documents},
     context::Context,
-    exit::{Failure, causes, say},
-    output::Format,
+    exit::{Failure, causes},
+    output::{Format, message},
     sampling::realtime_options::RealtimeOptions,
 };
 
@@ -37,24 +37,24 @@ reach hpt alone, and so the program once.
 
 Examples:
   sudo hpt run --cpu 3 --fifo 80 -- ./control-loop
-  sudo hpt run --cpu 3 --fifo 80 --no-throttling --awake -- ./loop --fast
+  sudo hpt run --cpu 3 --fifo 80 --no-throttling --dma-latency 0 -- ./loop --fast
   hpt run --cpu 3 -- make bench";
 
-/// Start a program with real-time settings, and put the machine back when it ends
+/// Run a program with real-time settings, and restore them after it
 ///
 /// The program has its CPU and its class from its first instruction on, and so have the threads and programs that it starts (with --deadline those run
 /// ordinarily). One that never waits stands still for a part of each second by --fifo and --rr, unless --no-throttling is there as well (from Linux 6.12 on that takes debugfs, and hpt says so where it is not to be had). Settings of the machine and /dev/cpu_dma_latency are held by hpt, which waits for the program. When hpt itself is killed (SIGKILL), the program
 /// goes on with what is its own, CPUs may sleep again, and `hpt restore` puts settings of the machine back. Memory is not locked for it: what is
 /// locked is unlocked when a program is started, so it has to do that itself (mlockall).
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP, args(without_documents()), mut_arg("lock_memory", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
+#[command(after_long_help = AFTER_HELP, args(without_documents()), mut_arg("mlockall", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
 pub(crate) struct Arguments {
-    /// Let it run on this CPU alone; `any` is as without [default: where hpt may run]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Run on this CPU only; any: wherever hpt may run [default: any]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     realtime: RealtimeOptions,
-    /// The program, by its path or to be found in PATH, and its arguments
+    /// Program, by its path or found in PATH, and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, help_heading = "Arguments")]
     command: Vec<OsString>,
 }
@@ -86,7 +86,7 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
     let options = &arguments.realtime;
     if options.locks_memory() {
         return Err(Failure::Usage(
-            "--lock-memory is nothing that a program can be started with: what is locked is unlocked then; it has to call mlockall itself",
+            "--mlockall is nothing that a program can be started with: what is locked is unlocked then; it has to call mlockall itself",
         ));
     }
     // From before anything is changed until all is put back: nothing but SIGKILL ends hpt in between.
@@ -102,17 +102,17 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
     }
     let is_off = options.turns_throttling_off() && !refused.iter().any(|refused| refused.setting == "throttling");
     if let Some(untold) = held.fair_server_untold().filter(|_| is_off) {
-        say(&format!("--no-throttling reaches sched_rt_runtime_us alone: {untold}"));
+        message::warning(format!("--no-throttling reaches sched_rt_runtime_us alone: {untold}"));
     }
     let code = start_and_wait(arguments, &signals, cpu);
     for failed in held.end() {
-        say(&failed);
+        message::warning(failed);
     }
     code
 }
 
 fn without(setting: &str, reason: &str) {
-    say(&format!("without {setting}: {reason}"));
+    message::warning(format!("without {setting}: {reason}"));
 }
 
 fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) -> Result<u8, Failure> {

@@ -11,7 +11,7 @@ use hpt_core::{
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use crate::{
-    arguments::{after_help, sleep_length, without_metrics},
+    arguments::{Codes, after_help, sleep_length, without_metrics},
     context::Context,
     document_head::{head_of, machine_line},
     exit::Failure,
@@ -28,33 +28,36 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt sleep                                  four lengths, five ways to sleep
-  hpt sleep --duration 1ms --count 10000     one length, ten thousand times
-  sudo hpt sleep --fifo 50 --awake           as a real-time thread, CPUs kept
+  hpt sleep --length 1ms --count 10000       one length, ten thousand times
+  sudo hpt sleep --fifo 50 --dma-latency 0   as a real-time thread, CPUs kept
                                              awake
-  sudo hpt sleep --strategy busy --fifo 50 --no-throttling --lock-memory
+  sudo hpt sleep --strategy busy --fifo 50 --no-throttling --mlockall
                                              one that never waits, and is left
                                              on its CPU";
 
-/// Measure how late sleeps return, and what CPU time they take
+/// Measure the latency of sleeps, and their CPU time
 ///
-/// Sleeps by each method in turn: std (the standard library), nanosleep (clock_nanosleep, timer slack 1 ns), fixed (the same to 125 µs before the deadline, then
-/// spinning), busy (spinning all the time), hpt (parked until a learned reserve before the deadline, then spinning).
+/// Sleeps by each method in turn: std (the standard library), nanosleep (clock_nanosleep, timer slack 1 ns), fixed (the same to 125 µs before the deadline, then spinning), busy (spinning all the time), hpt (parked until a learned reserve before the deadline, then spinning).
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Sleep for so long; may be given several times, or with commas
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
-    duration: Vec<Duration>,
-    /// Number of sleeps with each method
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Lengths of a sleep, separated by commas
+    #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
+    length: Vec<Duration>,
+    /// Sleeps of each length and method
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
-    /// Sleep by this method; may be given several times, or with commas [default: all]
-    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
+    /// std, nanosleep, fixed, busy, hpt [default: all]
+    ///
+    /// Several are separated by commas.
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Let this part of hpt's wake-ups be in time: the more, the more CPU time
+    /// Fraction of hpt's wake-ups that are in time, 0 to 1
+    ///
+    /// A larger fraction costs more CPU time.
     #[arg(long, value_name = "PART", value_parser = part)]
     quantile: Option<f64>,
-    /// Let hpt spend no more than this part of the time spinning
+    /// Largest fraction of time that hpt spins, 0 to 1
     #[arg(long, value_name = "PART", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
     #[command(flatten)]
@@ -82,12 +85,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     clock::prime();
 
     let sleeps = u64::from(arguments.count) * methods;
-    let expected = arguments.duration.iter().sum::<Duration>();
+    let expected = arguments.length.iter().sum::<Duration>();
     let expected = expected.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
-    let progress = Progress::new(sleeps * arguments.duration.len() as u64, expected);
+    let progress = Progress::new(sleeps * arguments.length.len() as u64, expected);
     let mut rows = Vec::new();
     let mut parts = Parts::of(held.cpu(), context);
-    for (before, &duration) in (0..).zip(&arguments.duration) {
+    for (before, &duration) in (0..).zip(&arguments.length) {
         progress.name(&format!("{duration:?}"));
         let mut sleeper = Sleeper::new();
         if let Some(part) = arguments.quantile {

@@ -149,7 +149,7 @@ impl Run<'_> {
 
 /// What happened, why and what helps, in one line.
 pub(crate) fn in_one_line(failure: &Failure) -> String {
-    failure.text().replace("\nhpt: ", "; ")
+    failure.text()
 }
 
 /// Beats of a loop, `hpt` drawing its progress bar between stretches of them and never in one. `(place, of)`: the how-manieth of how many loops of the part.

@@ -15,6 +15,8 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
+/// Pairs in a row between two looks at Ctrl-C: some milliseconds.
+const IN_A_ROW_AT_ONCE: u64 = 100_000;
 const IN_A_ROW: [&str; 2] = ["in a row, system's clock", "in a row, cycle counter"];
 const EACH_SECOND: [&str; 2] = ["each second, system's clock", "each second, cycle counter"];
 const IN_TURN: [&str; 2] = ["1 s and 5 s in turn, system's clock", "1 s and 5 s in turn, cycle counter"];
@@ -95,17 +97,19 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let turn: Duration = waits.iter().sum();
     let turns = KEEP_EVERY.as_nanos().checked_div(turn.as_nanos()).unwrap_or(0);
     let stretch = u64::try_from(turns).unwrap_or(1).max(1) * waits.len() as u64;
-    let stretch = if waits.is_empty() { run.count } else { stretch };
+    let stretch = if waits.is_empty() { IN_A_ROW_AT_ONCE } else { stretch };
     let (mut done, mut kept) = (0, Instant::now());
     while done < run.count && run.goes_on() {
         let before = done;
-        let pairs = read_pairs(&sources, waits, stretch.min(run.count - done), |wait| {
+        let asked = stretch.min(run.count - done);
+        let pairs = read_pairs(&sources, waits, asked, |wait| {
             (run.progress)(done as f64 / run.count as f64);
             done += 1;
             run.goes_on() && sleeper.sleep(wait).is_in_time() && run.goes_on()
         });
         if waits.is_empty() {
-            done = run.count;
+            (run.progress)(done as f64 / run.count as f64);
+            done += asked;
         }
         for ((tally, pairs), rate) in tallies.iter_mut().zip(&pairs).zip(&rates) {
             if let Ok(rate) = rate {

@@ -6,7 +6,7 @@ use clap::Args;
 use hpt_document::Document;
 
 use super::{
-    chart,
+    OUTPUT, chart,
     files::{self, WriteError},
 };
 
@@ -26,8 +26,10 @@ pub(crate) enum ChartError {
 /// Of a subcommand whose result can be drawn.
 #[derive(Debug, Args)]
 pub(crate) struct ChartOption {
-    /// Also draw a picture of the result into this file, as SVG; it is replaced in one step
-    #[arg(long, value_name = "FILE")]
+    /// Also draw the result to FILE, as SVG
+    ///
+    /// The file is replaced atomically.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     svg: Option<PathBuf>,
 }
 

@@ -1,6 +1,8 @@
 //! Tables and text for people: at most as wide as the terminal, 80 columns where there is none, coloured on request.
 
-use std::{env, io::IsTerminal};
+use std::io::IsTerminal;
+
+use super::message::{is_colored, is_quiet};
 
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
@@ -83,13 +85,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// What standard output can show: colour on a terminal unless NO_COLOR is set (no-color.org) or the terminal is dumb.
+    /// What standard output can show.
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || env::var_os("TERM").is_some_and(|value| value == "dumb");
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
-        Self { width: usable_width(told), colour: terminal && !refused }
+        Self { width: usable_width(told), colour: is_colored(terminal) }
     }
 }
 
@@ -102,7 +102,8 @@ fn usable_width(told: Option<u16>) -> u16 {
 pub(crate) fn remarks(interrupted: bool, notes: &[String]) -> impl Iterator<Item = Block> {
     let cut_short = "Interrupted: what was measured until then stands above.";
     let cut_short = interrupted.then(|| Block::Text(cut_short.to_owned()));
-    cut_short.into_iter().chain(notes.iter().map(|note| Block::Text(format!("Note: {note}"))))
+    let notes = notes.iter().filter(|_| !is_quiet()).map(|note| Block::Text(format!("Note: {note}")));
+    cut_short.into_iter().chain(notes)
 }
 
 pub(super) fn render(blocks: &[Block], look: Look) -> String {

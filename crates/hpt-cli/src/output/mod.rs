@@ -10,6 +10,7 @@ pub(crate) mod html;
 mod human;
 mod json;
 pub(crate) mod latency_files;
+pub(crate) mod message;
 pub(crate) mod metrics;
 mod openmetrics;
 mod print;
@@ -17,11 +18,14 @@ mod printable;
 pub(crate) mod progress;
 mod text;
 
+/// The heading of options that say what is printed and written.
+pub(crate) const OUTPUT: &str = "Output";
+
 #[cfg(test)]
 pub(crate) use self::{human::Look, print::rendered};
 pub(crate) use self::{
     human::{Align, Block, Cell, Column, Table, Tone, remarks, short_time},
-    print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, textfile, textfile_so_far},
+    print::{Format, has_metrics, print, print_as_it_is, print_one_of_several, print_page, textfile, textfile_so_far},
     printable::{Answer, Document},
     text::{rounded, saturating_nanos, without_escapes},
 };

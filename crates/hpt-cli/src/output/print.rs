@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::{
     csv,
-    human::{self, Look},
+    human::{self, Block, Look},
     json,
     metrics::{self, gauge::Gauge},
     openmetrics,
@@ -46,6 +46,11 @@ pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
 /// Prints what is no document, but a file's content.
 pub(crate) fn print_as_it_is(content: &[u8]) -> io::Result<()> {
     write_out(content).map(|_| ())
+}
+
+/// Prints a page for people that is no document.
+pub(crate) fn print_page(blocks: &[Block]) -> io::Result<()> {
+    write_out(human::render(blocks, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
 /// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.

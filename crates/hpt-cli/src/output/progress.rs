@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::message::is_quiet;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A run that ends sooner has no bar.
@@ -16,7 +17,7 @@ const STEPS: u64 = 1_000_000_000;
 /// Says which of several measurements has begun, where somebody looks.
 pub(crate) fn say_on_a_terminal(text: &str) {
     let mut err = std::io::stderr();
-    if err.is_terminal() {
+    if err.is_terminal() && !is_quiet() {
         let _ = writeln!(err, "hpt: {text}");
     }
 }
@@ -48,7 +49,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar of `steps` steps, for a run expected to take `expected`.
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
-        let visible = std::io::stderr().is_terminal() && expected >= SHORTEST_RUN;
+        let visible = std::io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
         let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let time_left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
             let left = left(expected, state.elapsed(), state.fraction().into());

@@ -25,7 +25,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
         _ => {}
     }
     let numbers: Result<Vec<_>, _> = text.split(',').map(str::parse).collect();
-    let mut numbers = numbers.map_err(|_| "numbers of CPUs with commas, `all` or `any`".to_owned())?;
+    let mut numbers = numbers.map_err(|_| "expected CPU numbers separated by commas, all, or any".to_owned())?;
     numbers.sort_unstable();
     numbers.dedup();
     Ok(Cpus::These(numbers))
@@ -34,8 +34,10 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 /// Which threads a run has.
 #[derive(Debug, Args)]
 pub(crate) struct CpuOptions {
-    /// Run on these CPUs, each with a thread of its own; `all`, or `any` for one thread that is not pinned [default: the highest allowed]
-    #[arg(long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
+    /// CPUs, one thread each; or all, any [default: highest]
+    ///
+    /// any: one thread that is not pinned. Default: the highest CPU that hpt may use.
+    #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
     #[command(flatten)]
     pub(crate) realtime: RealtimeOptions,

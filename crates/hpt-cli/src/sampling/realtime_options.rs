@@ -12,7 +12,7 @@ use hpt_core::realtime::{Class, Conduct, Setup, allowed_cpus};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
-    arguments::{CpuChoice, cpu_choice},
+    arguments::{CpuChoice, SCHEDULING, SYSTEM_WIDE, cpu_choice},
     context::Context,
     exit::Failure,
 };
@@ -22,10 +22,9 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// The options of what measures on one thread, to be flattened into a subcommand's own.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = HEADING)]
 pub(crate) struct ThreadOptions {
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     realtime: RealtimeOptions,
@@ -33,50 +32,88 @@ pub(crate) struct ThreadOptions {
 
 /// The same without the CPU, for what measures on several threads.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = HEADING)]
 pub(crate) struct RealtimeOptions {
-    /// Run by SCHED_FIFO with this priority, 1 to 99
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with_all = ["rr", "deadline"])]
+    /// Policy: f:80, r:80, d:2ms/10ms or o
+    ///
+    /// f: SCHED_FIFO with a priority from 1 to 99. r: SCHED_RR with such a priority. d: SCHED_DEADLINE with a runtime in every period. o: SCHED_OTHER. A SCHED_DEADLINE thread is pinned only with --cpu.
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy, conflicts_with_all = ["fifo", "rr", "deadline"], help_heading = SCHEDULING)]
+    priority: Option<Policy>,
+    /// SCHED_FIFO with this priority: same as -P f:PRIORITY
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with_all = ["rr", "deadline"], help_heading = SCHEDULING, hide_short_help = true)]
     fifo: Option<u8>,
-    /// Run by SCHED_RR with this priority, 1 to 99
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with = "deadline")]
+    /// SCHED_RR with this priority: same as -P r:PRIORITY
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with = "deadline", help_heading = SCHEDULING, hide_short_help = true)]
     rr: Option<u8>,
-    /// Run by SCHED_DEADLINE, so long in every period, like 2ms/10ms; not pinned then, unless --cpu says so
-    #[arg(long, value_name = "RUNTIME/PERIOD", value_parser = part_of_period)]
+    /// SCHED_DEADLINE: same as -P d:RUNTIME/PERIOD
+    #[arg(long, value_name = "RUNTIME/PERIOD", value_parser = part_of_period, help_heading = SCHEDULING, hide_short_help = true)]
     deadline: Option<PartOfPeriod>,
-    /// Keep all of hpt's memory from being paged out, and 256 KiB of stack at hand
-    #[arg(long)]
-    lock_memory: bool,
-    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
-    #[arg(long)]
-    awake: bool,
-    /// Machine: let real-time threads have all of the time meanwhile (sched_rt_runtime_us, and the fair server of Linux 6.12)
-    #[arg(long)]
+    /// Lock memory (mlockall), with 256 KiB of stack
+    #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
+    mlockall: bool,
+    /// Keep CPUs out of idle states slower than this (µs)
+    ///
+    /// Holds /dev/cpu_dma_latency open during the run. 0 keeps the CPUs out of idle states.
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=2_000_000_000), help_heading = SYSTEM_WIDE)]
+    dma_latency: Option<u32>,
+    /// Switch real-time throttling off
+    ///
+    /// Sets kernel.sched_rt_runtime_us to -1, and the runtime of the fair server (Linux 6.12) to 0.
+    #[arg(long, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     no_throttling: bool,
-    /// Run by a real-time class though throttling is on and the thread never waits
-    #[arg(long, conflicts_with = "no_throttling")]
+    /// Spin with a real-time policy although throttling is on
+    #[arg(long, conflicts_with = "no_throttling", help_heading = SCHEDULING, hide_short_help = true)]
     accept_throttling: bool,
-    /// Machine: let this governor decide on the CPU's frequency meanwhile, like performance
-    #[arg(long, value_name = "NAME")]
+    /// Set the cpufreq governor, such as performance
+    #[arg(long, value_name = "NAME", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     governor: Option<String>,
-    /// Machine: let no CPU run above its nominal frequency meanwhile
-    #[arg(long)]
+    /// Switch turbo frequencies off
+    #[arg(long, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     no_turbo: bool,
-    /// Leave out what is refused, and say so in the result
-    #[arg(long)]
+    /// Continue without settings that are refused
+    ///
+    /// The result names them.
+    #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
     best_effort: bool,
-    /// Where settings of the machine are written down before they are changed, for `hpt restore` [default: /run/hpt]
-    #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
+    /// Directory of the journal of changed settings [default: /run/hpt]
+    ///
+    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
+    journal: Option<PathBuf>,
 }
-
-const HEADING: &str = "What it runs by, and the machine around it";
 
 /// So long in every period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartOfPeriod {
     runtime: Duration,
     period: Duration,
+}
+
+impl PartOfPeriod {
+    const fn class(self) -> Class {
+        Class::Deadline { runtime: self.runtime, deadline: self.period, period: self.period }
+    }
+}
+
+/// A class, as `--priority` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Policy(Class);
+
+/// Reads `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
+fn policy(text: &str) -> Result<Policy, String> {
+    let wrong = || "expected f:PRIORITY, r:PRIORITY, d:RUNTIME/PERIOD or o".to_owned();
+    let (class, parameters) = text.split_once(':').unwrap_or((text, ""));
+    let priority = || match parameters.parse() {
+        Ok(priority @ 1..=99) => Ok(priority),
+        _ => Err(format!("expected a priority from 1 to 99, like {class}:80")),
+    };
+    let class = match class {
+        "f" => Class::Fifo { priority: priority()? },
+        "r" => Class::RoundRobin { priority: priority()? },
+        "d" => part_of_period(&parameters.replacen(':', "/", 1))?.class(),
+        "o" if ["", "0"].contains(&parameters) => Class::Other,
+        _ => return Err(wrong()),
+    };
+    Ok(Policy(class))
 }
 
 /// Reads `2ms/10ms`.
@@ -94,14 +131,16 @@ fn part_of_period(text: &str) -> Result<PartOfPeriod, String> {
 /// What may be asked of the machine around a thread that has a core of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Alone {
-    /// Machine: make isolated-core with real-time threads having all of the time (sched_rt_runtime_us, and the fair server of Linux 6.12)
-    #[arg(long, requires = "names")]
+    /// Run isolated-core with real-time throttling off
+    ///
+    /// Sets kernel.sched_rt_runtime_us to -1, and the runtime of the fair server (Linux 6.12) to 0.
+    #[arg(long, requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     pub(crate) no_throttling: bool,
-    /// Machine: make isolated-core with no CPU above its nominal frequency
-    #[arg(long, requires = "names")]
+    /// Run isolated-core with turbo frequencies off
+    #[arg(long, requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     pub(crate) no_turbo: bool,
-    /// Machine: make isolated-core with this governor deciding on the CPU's frequency, like performance
-    #[arg(long, value_name = "NAME", requires = "names")]
+    /// Run isolated-core with this cpufreq governor
+    #[arg(long, value_name = "NAME", requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     pub(crate) governor: Option<String>,
 }
 
@@ -125,7 +164,7 @@ impl ThreadOptions {
     /// journal.
     pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
         // The kernel does not let a thread by SCHED_DEADLINE be pinned.
-        let pinned = if self.cpu.is_none() && self.realtime.deadline.is_some() { None } else { Context::cpu(self.cpu) };
+        let pinned = if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) };
         let setup = self.realtime.of_a_thread(conduct, pinned);
         self.realtime.apply(self.realtime.of_the_machine(setup), context, conduct, by)
     }
@@ -136,7 +175,8 @@ impl RealtimeOptions {
     /// allowed.
     pub(crate) fn of_a_core_of_its_own(alone: &Alone, journal: Option<&Path>) -> (Self, Self) {
         let Alone { no_throttling, no_turbo, governor } = alone.clone();
-        let machine = Self { no_throttling, no_turbo, governor, store: journal.map(Path::to_owned), ..Self::default() };
+        let machine =
+            Self { no_throttling, no_turbo, governor, journal: journal.map(Path::to_owned), ..Self::default() };
         let thread = Self { fifo: Some(99), accept_throttling: true, best_effort: true, ..Self::default() };
         (machine, thread)
     }
@@ -149,7 +189,7 @@ impl RealtimeOptions {
 
     /// Whether memory is to be locked.
     pub(crate) const fn locks_memory(&self) -> bool {
-        self.lock_memory
+        self.mlockall
     }
 
     /// Whether what is refused is left out.
@@ -159,22 +199,20 @@ impl RealtimeOptions {
 
     /// The class that is asked for.
     pub(crate) fn class(&self) -> Option<Class> {
-        let fifo = self.fifo.map(|priority| Class::Fifo { priority });
+        let fifo = || self.fifo.map(|priority| Class::Fifo { priority });
         let rr = || self.rr.map(|priority| Class::RoundRobin { priority });
-        let deadline = || {
-            self.deadline.map(|PartOfPeriod { runtime, period }| Class::Deadline { runtime, deadline: period, period })
-        };
-        fifo.or_else(rr).or_else(deadline)
+        let deadline = || self.deadline.map(PartOfPeriod::class);
+        self.priority.map(|Policy(class)| class).or_else(fifo).or_else(rr).or_else(deadline)
     }
 
     /// Whether threads run by a class that they cannot have on a CPU of their own.
-    pub(crate) const fn is_by_deadline(&self) -> bool {
-        self.deadline.is_some()
+    pub(crate) fn is_by_deadline(&self) -> bool {
+        matches!(self.class(), Some(Class::Deadline { .. }))
     }
 
     /// Whether a thread that never waits leaves nothing of its CPU to others.
-    pub(crate) const fn leaves_nothing(&self) -> bool {
-        (self.fifo.is_some() || self.rr.is_some()) && self.no_throttling
+    pub(crate) fn leaves_nothing(&self) -> bool {
+        matches!(self.class(), Some(Class::Fifo { .. } | Class::RoundRobin { .. })) && self.no_throttling
     }
 
     /// Whether throttling is to be off.
@@ -211,7 +249,7 @@ impl RealtimeOptions {
 
     fn apply(&self, mut setup: Setup, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
         if setup.changes_the_machine() {
-            setup = setup.on_behalf_of(by).in_journal(context.journal(self.store.as_deref())?);
+            setup = setup.on_behalf_of(by).in_journal(context.journal(self.journal.as_deref())?);
         }
         if self.best_effort {
             setup = setup.best_effort();
@@ -228,18 +266,18 @@ impl RealtimeOptions {
         if let Some(class) = self.class() {
             setup = setup.by(class);
         }
-        if self.lock_memory {
+        if self.mlockall {
             setup = setup.with_stack_of(STACK_BYTES);
         }
         if self.accept_throttling { setup.accepting_throttling() } else { setup }
     }
 
     fn of_the_machine(&self, mut setup: Setup) -> Setup {
-        if self.lock_memory {
+        if self.mlockall {
             setup = setup.with_memory_locked();
         }
-        if self.awake {
-            setup = setup.with_cpus_waking_within(Duration::ZERO);
+        if let Some(us) = self.dma_latency {
+            setup = setup.with_cpus_waking_within(Duration::from_micros(us.into()));
         }
         if self.no_throttling {
             setup = setup.without_throttling();
@@ -255,7 +293,28 @@ impl RealtimeOptions {
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use super::{PartOfPeriod, part_of_period};
+    use hpt_core::realtime::Class;
+
+    use super::{PartOfPeriod, Policy, part_of_period, policy};
+
+    #[test]
+    fn a_policy_is_written_as_for_rtla_and_chrt() {
+        let ms = Duration::from_millis;
+        let deadline = Class::Deadline { runtime: ms(2), deadline: ms(10), period: ms(10) };
+        for (text, class) in [
+            ("f:80", Class::Fifo { priority: 80 }),
+            ("r:1", Class::RoundRobin { priority: 1 }),
+            ("d:2ms/10ms", deadline),
+            ("d:2ms:10ms", deadline),
+            ("o", Class::Other),
+            ("o:0", Class::Other),
+        ] {
+            assert_eq!(policy(text), Ok(Policy(class)), "{text}");
+        }
+        for wrong in ["", "f", "f:", "f:0", "f:100", "r:-1", "d:2ms", "d:", "o:1", "o:x", "x:1", "80"] {
+            assert!(policy(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_part_of_a_period_is_read_or_refused() {

@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     exit::{Failure, causes},
     output::{
-        Block,
+        Block, OUTPUT,
         latency_files::{LatencyFile, RunDescription, ThreadLatencies, latency_file},
         metrics::gauge::Gauge,
         saturating_nanos,
@@ -27,21 +27,25 @@ use crate::{
 };
 use hpt_document::head::Head;
 
-/// What is said of a run that `--break-above` ended: what the first one was, up to its time.
+/// What is said of a run that `--stop-above` ended: what the first one was, up to its time.
 pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
     broke_at_ns.map(|ns| Block::Text(format!("Ended by the first that {what} at {ns} ns of CLOCK_MONOTONIC.")))
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResultOptions {
-    /// End as soon as one is more than this, leave a mark in the kernel's trace, and switch tracing off there
+    /// Stop at the first sample above this
+    ///
+    /// Leaves a mark in the kernel's trace, and stops tracing there.
     #[arg(long, value_name = "TIME", value_parser = long)]
-    break_above: Option<Duration>,
-    /// Also write the counts to a file: cyclictest, cyclictest-json, hdr, line. While it runs, they are written every minute
-    #[arg(long, value_name = "FORM=FILE", value_parser = latency_file)]
+    stop_above: Option<Duration>,
+    /// Also write counts: cyclictest, cyclictest-json, hdr or line
+    ///
+    /// The files are written every minute during the run.
+    #[arg(long, value_name = "FORM=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
     write: Vec<LatencyFile>,
-    /// Also write every sample to a file, a line each
-    #[arg(long, value_name = "FILE")]
+    /// Also write every sample to FILE, one line each
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     raw: Option<PathBuf>,
 }
 
@@ -64,12 +68,12 @@ impl ResultOptions {
 
     /// What the threads of the run share, of which so many sleep.
     pub(crate) fn shared(&self, sleepers: usize) -> RunState {
-        RunState::new(self.break_above, sleepers)
+        RunState::new(self.stop_above, sleepers)
     }
 
     /// What is more ends the run.
     pub(crate) fn limit_ns(&self) -> u64 {
-        self.break_above.map_or(u64::MAX, saturating_nanos)
+        self.stop_above.map_or(u64::MAX, saturating_nanos)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::arguments::duration_in;
 
 /// From one sample to the next.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("from 10us to 1h", "250us or 1h"))
+    duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("between 10us and 1h", "250us or 1h"))
 }
 
 /// Any other time.
@@ -18,21 +18,23 @@ pub(crate) fn long(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
         (Duration::from_micros(1), Duration::from_secs(365 * 24 * 3_600)),
-        ("from 1us to 365days", "250us or 1h"),
+        ("between 1us and 365days", "250us or 1h"),
     )
 }
 
 /// How long a run takes.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Extent {
-    /// From one sample to the next
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = period)]
+    /// Time between samples
+    #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = period)]
     pub(crate) interval: Duration,
-    /// Measure for so long
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
+    /// Run time
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
     pub(crate) duration: Duration,
-    /// Stop after N samples on each CPU, however long that takes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop after N samples on each CPU
+    ///
+    /// The run takes as long as that needs.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }
 

@@ -114,7 +114,7 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
             std::os::unix::fs::chown(&path, Some(owner), None).expect("root");
         }
         let _ = scene.attacker("cat \"$1/sticky/forged\" > \"$1/store/journal\"").output().expect("a shell");
-        let output = run(&["restore", "--store", &scene.word("store")]);
+        let output = run(&["restore", "--journal", &scene.word("store")]);
         assert_ne!(code(&output), 0, "{}", stdout(&output));
         assert_eq!(fs::read_to_string(scene.path("victim")).expect("ours"), "core", "{folder:o} {file:o} {owner}");
         fs::remove_dir_all(&store).expect("ours");
@@ -122,7 +122,7 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
     // Even root's own journal restores nothing but settings.
     fs::create_dir(scene.path("own")).expect("ours");
     fs::copy(scene.path("sticky/forged"), scene.path("own/journal")).expect("ours");
-    let output = run(&["restore", "--store", &scene.word("own")]);
+    let output = run(&["restore", "--journal", &scene.word("own")]);
     assert!(code(&output) != 0 && stdout(&output).contains("is not a setting"), "{}", stdout(&output));
     assert_eq!(fs::read_to_string(scene.path("victim")).expect("ours"), "core");
 }
@@ -144,7 +144,7 @@ fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
     ] {
         let output = run(&[&timer[..], &[option, &value]].concat());
         scene.is_unharmed(option);
-        assert_eq!(code(&output), 2, "{option}: {}", stderr(&output));
+        assert_eq!(code(&output), 3, "{option}: {}", stderr(&output));
         assert!(stderr(&output).contains("belongs to user 65534"), "{option}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{option}: it was measured before it was refused");
     }
@@ -162,7 +162,7 @@ fn a_second_name_for_a_file_of_root_is_not_written_to() {
     fs::hard_link(scene.path("victim"), scene.path("sticky/out.raw")).expect("ours");
     let output = run(&["latency", "timer", "--count", "3", "--cpu", "any", "--raw", &scene.word("sticky/out.raw")]);
     scene.is_unharmed("--raw");
-    assert!(code(&output) == 2 && stderr(&output).contains("hard link"), "{}", stderr(&output));
+    assert!(code(&output) == 3 && stderr(&output).contains("hard link"), "{}", stderr(&output));
 }
 
 #[test]
@@ -234,9 +234,9 @@ fn a_capture_of_roots_machine_is_written_for_root_alone() {
     // A link to a file of root, a second name for it, an empty file of the attacker, and a folder that is a link.
     scene.attack("cd \"$1/sticky\"; ln -s ../victim link.capture; : > empty.capture; ln -s .. folder");
     fs::hard_link(scene.path("victim"), scene.path("sticky/name.capture")).expect("ours");
-    for refused in ["link.capture", "name.capture", "folder/new.capture"] {
+    for (refused, expected) in [("link.capture", 2), ("name.capture", 2), ("folder/new.capture", 3)] {
         let output = run(&["capture", &scene.word(&format!("sticky/{refused}"))]);
-        assert_eq!(code(&output), 2, "{refused}");
+        assert_eq!(code(&output), expected, "{refused}");
         scene.is_unharmed(refused);
     }
     for replaced in ["link.capture", "name.capture", "empty.capture"] {
@@ -246,7 +246,7 @@ fn a_capture_of_roots_machine_is_written_for_root_alone() {
         scene.is_unharmed(replaced);
         assert_eq!((about(&name).mode() & 0o7777, about(&name).uid(), about(&name).is_file()), (0o600, 0, true));
     }
-    assert_eq!(code(&run(&["capture", "--force", &scene.word("sticky/folder/new.capture")])), 2);
+    assert_eq!(code(&run(&["capture", "--force", &scene.word("sticky/folder/new.capture")])), 3);
     assert!(!scene.path("new.capture").exists());
 }
 
@@ -263,7 +263,7 @@ fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
     let capture = &scene.capture(&facts);
     let out = scene.word("page.html");
     for arguments in [
-        &["report", "--from", named.to_str().expect("UTF-8"), "--out", &out][..],
+        &["report", "--from", named.to_str().expect("UTF-8"), "--output", &out][..],
         &["probe", "--host", capture],
         &["doctor", "--host", capture],
     ] {

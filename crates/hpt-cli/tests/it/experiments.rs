@@ -33,7 +33,7 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let experiment = |more: &[&str]| {
-        let arguments = ["experiment", "calls", "period", "--repeat", "50", "--store", store, "--format", "json"];
+        let arguments = ["experiment", "calls", "period", "--count", "50", "--state-dir", store, "--format", "json"];
         let output = run(&[&arguments[..], more].concat());
         assert!(code(&output) < 2, "{}", stderr(&output));
         json(&output)
@@ -53,12 +53,12 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
     let unpinned = run(&[
         "experiment",
         "period",
-        "--repeat",
+        "--count",
         "50",
         "--cpu",
         "any",
         "--resume",
-        "--store",
+        "--state-dir",
         store,
         "--format",
         "json",
@@ -66,7 +66,7 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
     assert!(states(&json(&unpinned)).iter().all(|(_, state)| state == "measured"));
     assert!(stderr(&unpinned).contains("was made in another way"), "{}", stderr(&unpinned));
     // Another number of samples is another measurement.
-    let more = run(&["experiment", "period", "--repeat", "51", "--resume", "--store", store, "--format", "json"]);
+    let more = run(&["experiment", "period", "--count", "51", "--resume", "--state-dir", store, "--format", "json"]);
     assert!(states(&json(&more)).iter().all(|(_, state)| state == "measured"));
     let anew = experiment(&[]);
     assert!(states(&anew).iter().all(|(_, state)| state == "measured"), "{anew}");
@@ -80,7 +80,7 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let mut child = hpt()
-        .args(["experiment", "pairs", "--store", store, "--format", "json"])
+        .args(["experiment", "pairs", "--state-dir", store, "--format", "json"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary was built");
@@ -91,7 +91,7 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
     let status = child.wait().expect("started");
     let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert!(status.code().is_some_and(|code| code < 2), "{status:?}");
+    assert_eq!(status.code(), Some(130));
     let seen = states(&document);
     let states_alone: Vec<_> = seen.iter().map(|(_, state)| state.as_str()).collect();
     // The signal may come before the second has begun.
@@ -130,7 +130,7 @@ fn a_long_part_goes_on_where_it_was_ended() {
     let _same = SameConditions::for_a_while();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let arguments = ["experiment", "isolated-core", "--repeat", "600000", "--store", store, "--format", "json"];
+    let arguments = ["experiment", "isolated-core", "--count", "600000", "--state-dir", store, "--format", "json"];
     let resumed = [&arguments[..], &["--resume"]].concat();
     let part = |document: &Value| document["experiments"][0]["parts"][0].clone();
     let first = interrupted_part(&resumed);
@@ -158,7 +158,7 @@ fn a_part_that_was_ended_anywhere_comes_to_its_end_later() {
     let store = folder.path().to_str().expect("UTF-8");
     let count = ALL.to_string();
     let arguments =
-        ["experiment", "isolated-core", "--repeat", &count, "--resume", "--store", store, "--format", "json"];
+        ["experiment", "isolated-core", "--count", &count, "--resume", "--state-dir", store, "--format", "json"];
     // In its middle, unless the signal comes late: then it had come to its end, and there is nothing more to do.
     let first = interrupted_part(&arguments);
     let made = samples(&first);
@@ -176,7 +176,8 @@ fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
     let _same = SameConditions::for_a_while();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let arguments = ["experiment", "isolated-core", "--repeat", "20", "--resume", "--store", store, "--format", "json"];
+    let arguments =
+        ["experiment", "isolated-core", "--count", "20", "--resume", "--state-dir", store, "--format", "json"];
     let limited = || {
         let output = limit_realtime(hpt().args(arguments)).output().expect("built");
         (states(&json(&output))[0].1.clone(), stderr(&output))
@@ -202,7 +203,7 @@ fn a_core_is_measured_without_throttling_where_there_is_another() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let names = ["experiment", "isolated-core", "--repeat", "20", "--no-throttling", "--store", store];
+    let names = ["experiment", "isolated-core", "--count", "20", "--no-throttling", "--state-dir", store];
     let output = run(&[&names[..], &["--journal", store, "--format", "json"]].concat());
     assert!(code(&output) < 2, "{}", stderr(&output));
     assert_eq!(states(&json(&output))[0].1, "measured");
@@ -212,9 +213,9 @@ fn a_core_is_measured_without_throttling_where_there_is_another() {
 fn what_is_refused_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let names = ["experiment", "period", "isolated-core", "--repeat", "20", "--store", store, "--journal", store];
+    let names = ["experiment", "period", "isolated-core", "--count", "20", "--state-dir", store, "--journal", store];
     let output = run(&[&names[..], &["--governor", "no-such-governor"]].concat());
-    assert_eq!((code(&output), output.stdout.len()), (2, 0), "{}", stderr(&output));
+    assert_eq!((code(&output), output.stdout.len()), (3, 0), "{}", stderr(&output));
     assert!(stderr(&output).contains("governor"), "{}", stderr(&output));
     assert!(!folder.path().join("experiment-period-100-us-20").exists());
 }
@@ -229,7 +230,7 @@ fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
     // A folder takes no file's place.
     std::fs::create_dir(folder.path().join("experiment-calls-calls-1000")).expect("ours");
     // The pairs take more than an hour: a line that is read before the end was printed at once.
-    let arguments = ["experiment", "calls", "pairs", "--repeat", "1000", "--store", store, "--format", "json"];
+    let arguments = ["experiment", "calls", "pairs", "--count", "1000", "--state-dir", store, "--format", "json"];
     let mut child = hpt().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
     let told = lines.find(|line| line.contains("not kept")).expect("the note is printed");
@@ -249,7 +250,8 @@ fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
 fn what_was_kept_and_cannot_be_taken_up_is_told_before_anything_is_measured() {
     let _same = SameConditions::for_a_while();
     let arguments = |store: &str| {
-        ["experiment", "period", "--repeat", "20", "--resume", "--store", store, "--format", "json"].map(str::to_owned)
+        ["experiment", "period", "--count", "20", "--resume", "--state-dir", store, "--format", "json"]
+            .map(str::to_owned)
     };
     let spoil: [(&str, Spoils, bool); 4] = [
         ("is corrupt", |file| std::fs::write(file, "nonsense").expect("ours"), true),
@@ -304,14 +306,14 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let mut first = hpt()
-        .args(["experiment", "pairs", "--repeat", "1000", "--store", store])
+        .args(["experiment", "pairs", "--count", "1000", "--state-dir", store])
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary was built");
     // It locks the folder before it measures, and keeps its first part long before it ends.
     let part = folder.path().join("experiment-pairs-in-a-row-1000");
     wait_while_running(&mut first, "the first part is kept", || part.exists());
-    let second = run(&["experiment", "period", "--repeat", "20", "--store", store]);
+    let second = run(&["experiment", "period", "--count", "20", "--state-dir", store]);
     assert!(first.try_wait().expect("started").is_none(), "it measured meanwhile");
     interrupt(first.id());
     first.wait().expect("started");
@@ -321,7 +323,7 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
 
 #[test]
 fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
-    let output = run(&["experiment", "period", "--repeat", "20", "--store", "/dev/null/none", "--format", "json"]);
+    let output = run(&["experiment", "period", "--count", "20", "--state-dir", "/dev/null/none", "--format", "json"]);
     assert!(code(&output) < 2 && stderr(&output).contains("finished parts are not kept"), "{}", stderr(&output));
     let document = json(&output);
     assert!(document["results"][0]["measured"].is_f64() && document["notes"][0].as_str().is_some(), "{document}");
@@ -331,7 +333,7 @@ fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
 fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_conditions() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let document = json(&run(&["experiment", "all", "--short", "--store", store, "--format", "json"]));
+    let document = json(&run(&["experiment", "all", "--short", "--state-dir", store, "--format", "json"]));
     validate(&document);
     assert!(document["experiments"].as_array().is_some_and(|list| list.len() >= 9), "{document}");
     assert!(states(&document).iter().all(|(_, state)| state == "measured"), "{document}");
@@ -361,7 +363,7 @@ fn the_machine_is_changed_only_where_it_is_meant() {
     let before = current();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let arguments = ["--short", "--store", store, "--journal", store];
+    let arguments = ["--short", "--state-dir", store, "--journal", store];
     let experiment = |more: &[&str]| {
         let output = hpt().arg("experiment").args(more).args(arguments).stdin(Stdio::null()).output();
         output.expect("the binary was built")
@@ -379,7 +381,7 @@ fn the_machine_is_changed_only_where_it_is_meant() {
         .is_ok_and(|names| names.split_whitespace().count() > 1);
     let asked = experiment(&["clock-sources", "--all-clock-sources"]);
     if several {
-        let told = ["--yes says that it is meant", "run as root"];
+        let told = ["--yes confirms", "run as root"];
         assert_eq!(code(&asked), 2);
         assert!(told.iter().any(|told| stderr(&asked).contains(told)), "{}", stderr(&asked));
         assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 0, "nothing was written down");

@@ -140,7 +140,7 @@ fn a_run_on_a_full_disk_prints_what_was_measured_and_leaves_the_old_file() {
     for lost in [small.join("counts"), raw] {
         assert!(said.contains(&format!("cannot write {}", word(&lost))), "{said}");
     }
-    assert!(said.contains("No space left") && said.contains("\nold\n") && !said.contains("exit 0"), "{said}");
+    assert!(said.contains("no space left") && said.contains("\nold\n") && !said.contains("exit 0"), "{said}");
     assert!(!said.contains("\n.tmp"), "nothing unfinished is left: {said}");
 }
 

@@ -39,14 +39,14 @@ fn where_no_thread_can_be_created_nothing_is_measured_and_that_is_said() {
         &["latency", "timer", "--cpu", "any", "--duration", "1h", "--raw", "samples"],
     ] {
         let output = without_threads(&binary, folder.path(), arguments);
-        assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert_eq!(code(&output), 3, "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains("cannot create a thread"), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !folder.path().join("samples").exists(), "{arguments:?}");
     }
     // What takes threads for a part of its answer only does not panic.
     let output = without_threads(&binary, folder.path(), &["watch", "--duration", "1s", "--cpu", "any"]);
     assert!((0..=2).contains(&code(&output)), "{}", stderr(&output));
-    let page = ["report", "--part", "doctor,timer", "--short", "--out", "page.html"];
+    let page = ["report", "--part", "doctor,timer", "--short", "--output", "page.html"];
     let output = without_threads(&binary, folder.path(), &page);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let data = fs::read_to_string(folder.path().join("page.json")).expect("the parts before are kept");

@@ -4,6 +4,7 @@
 mod support;
 
 mod attacks;
+mod conventions;
 mod damaged;
 mod dist;
 mod experiments;

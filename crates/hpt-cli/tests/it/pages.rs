@@ -107,10 +107,11 @@ fn fault(line: &Line, came: &Came) -> Option<String> {
         return None;
     }
     let is_refused = came.stderr.contains("For more information, try") || came.stderr.contains("panicked");
-    // 1 is a negative answer, and 2 is one if it comes with words that say so.
+    // 1 is a negative answer, and 3 is one if it comes with words that say so.
     let is_answer = match came.code {
-        Some(0 | 1) => true,
-        Some(2) => !came.stdout.is_empty(),
+        // 130 and 143: it was ended, because it takes long.
+        Some(0 | 1 | 130 | 143) => true,
+        Some(3) => !came.stdout.is_empty(),
         _ => false,
     };
     if is_refused || !is_answer {

@@ -80,7 +80,7 @@ fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Va
     interrupt(process);
     let mut printed = String::new();
     running.stdout.take().expect("piped").read_to_string(&mut printed).expect("UTF-8");
-    assert!(running.wait().expect("started").success(), "{printed}");
+    assert_eq!(running.wait().expect("started").code(), Some(130), "{printed}");
     let document: Value = serde_json::from_str(&printed).expect("a document");
     validate(&document);
     Some(document)
@@ -130,7 +130,7 @@ fn stalls_on_another_cpu_are_not_those_of_the_pinned_one() {
 #[test]
 fn rounds_of_a_watch_on_another_cpu_are_told() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
-    let mut watch = start(&["watch", "--no-cores", "--interval", "100ms", "--cpu", &cpu.to_string()]);
+    let mut watch = start(&["watch", "--no-compare-cpus", "--interval", "100ms", "--cpu", &cpu.to_string()]);
     let process = watch.id();
     let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
     let document = |line: std::io::Result<String>| {
@@ -159,7 +159,7 @@ fn rounds_of_a_watch_on_another_cpu_are_told() {
 fn a_measurement_of_parts_says_that_one_was_made_elsewhere() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
     let mut command = hpt();
-    command.args(["latency", "pairs", "--every", "1ms", "--count", "1000000", "--format", "json"]);
+    command.args(["latency", "pairs", "--interval", "1ms", "--count", "1000000", "--format", "json"]);
     let mut running = command.args(["--cpu", &cpu.to_string()]).stdout(Stdio::piped()).spawn().expect("it was built");
     let process = running.id();
     allow_cpus(thread_on(process, cpu), &[other]);

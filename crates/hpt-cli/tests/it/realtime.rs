@@ -115,8 +115,8 @@ impl Drop for LongRun {
 /// A sleep of hours with throttling off, once it is off.
 fn long_sleep_without_throttling(store: &str) -> LongRun {
     let mut command = hpt();
-    command.args(["sleep", "--count", "1000000", "--duration", "10ms", "--strategy", "nanosleep"]);
-    command.args(["--fifo", "1", "--no-throttling", "--store", store, "--format", "json"]);
+    command.args(["sleep", "--count", "1000000", "--length", "10ms", "--strategy", "nanosleep"]);
+    command.args(["--fifo", "1", "--no-throttling", "--journal", store, "--format", "json"]);
     if value(GOVERNOR).is_some() {
         command.args(["--governor", "performance"]);
     } else {
@@ -133,10 +133,11 @@ fn long_sleep_without_throttling(store: &str) -> LongRun {
 #[test]
 fn what_was_asked_for_is_in_force_or_told() {
     let _alone = Throttling::alone();
-    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "hpt", "--best-effort"];
-    let wanted = ["--rr", "7", "--lock-memory", "--awake", "--governor", "no-such-governor", "--format", "json"];
+    let arguments = ["sleep", "--count", "2", "--length", "100us", "--strategy", "hpt", "--best-effort"];
+    let wanted =
+        ["--rr", "7", "--mlockall", "--dma-latency", "0", "--governor", "no-such-governor", "--format", "json"];
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let store = ["--store", folder.path().to_str().expect("UTF-8")];
+    let store = ["--journal", folder.path().to_str().expect("UTF-8")];
     let output = run(&[&arguments[..], &wanted, &store].concat());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
@@ -166,13 +167,13 @@ fn what_was_asked_for_is_in_force_or_told() {
     }
     // Without best effort the first refusal is the answer.
     let strict = run(&[&arguments[..7], &["--governor", "no-such-governor"], &store].concat());
-    assert_eq!(code(&strict), 2);
+    assert_eq!(code(&strict), 3);
     assert!(stderr(&strict).contains("governor"), "{}", stderr(&strict));
 }
 
 #[test]
 fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
-    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "hpt", "--deadline", "5ms/100ms"];
+    let arguments = ["sleep", "--count", "2", "--length", "100us", "--strategy", "hpt", "--deadline", "5ms/100ms"];
     let output = run(&[&arguments[..], &["--format", "json"]].concat());
     if code(&output) == 0 {
         let told = &json(&output)["thread"];
@@ -198,9 +199,9 @@ fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
     if !is_throttled() {
         return skipped!("throttling is off on this machine");
     }
-    let spins = ["sleep", "--count", "2", "--duration", "100us", "--strategy", "busy", "--fifo", "1"];
+    let spins = ["sleep", "--count", "2", "--length", "100us", "--strategy", "busy", "--fifo", "1"];
     let refused = run(&spins);
-    assert_eq!(code(&refused), 2);
+    assert_eq!(code(&refused), 3);
     let text = stderr(&refused);
     assert!(text.contains("--no-throttling") && text.contains("--accept-throttling"), "{text}");
     let accepted = run(&[&spins[..], &["--accept-throttling", "--format", "json"]].concat());
@@ -210,7 +211,7 @@ fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
         assert!(stderr(&accepted).contains("CAP_SYS_NICE"), "{}", stderr(&accepted));
     }
     // Who waits in between is not refused for that.
-    let waits = run(&["sleep", "--count", "2", "--duration", "100us", "--strategy", "busy,hpt", "--fifo", "1"]);
+    let waits = run(&["sleep", "--count", "2", "--length", "100us", "--strategy", "busy,hpt", "--fifo", "1"]);
     assert!(!stderr(&waits).contains("--accept-throttling"), "{}", stderr(&waits));
 }
 
@@ -223,7 +224,7 @@ fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
     let governor = value(GOVERNOR);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let arguments = ["sleep", "--count", "2", "--duration", "100us", "--no-throttling", "--store", store];
+    let arguments = ["sleep", "--count", "2", "--length", "100us", "--no-throttling", "--journal", store];
     let output = run(&[&arguments[..], &["--format", "json"]].concat());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(json(&output)["thread"]["bandwidth"]["runtime_us"], -1, "in force meanwhile");
@@ -231,22 +232,22 @@ fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
 
     let asked = long_sleep_without_throttling(store);
     // A second process does not change the machine meanwhile, and one that changes nothing is not kept from its work.
-    let busy = run(&["restore", "--store", store]);
-    assert_eq!(code(&busy), 2);
+    let busy = run(&["restore", "--journal", store]);
+    assert_eq!(code(&busy), 3);
     assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
-    assert_eq!(code(&run(&["sleep", "--count", "1", "--duration", "100us", "--strategy", "std"])), 0);
+    assert_eq!(code(&run(&["sleep", "--count", "1", "--length", "100us", "--strategy", "std"])), 0);
     // Another journal is no way around that: the settings are the machine's.
     let elsewhere = tempfile::tempdir().expect("a temporary folder");
-    let other = ["--store", elsewhere.path().to_str().expect("UTF-8")];
+    let other = ["--journal", elsewhere.path().to_str().expect("UTF-8")];
     let busy = run(&[&arguments[..arguments.len() - 2], &other].concat());
-    assert_eq!(code(&busy), 2);
+    assert_eq!(code(&busy), 3);
     assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
     ask_to_end(asked.process());
     let output = asked.output();
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(code(&output), 143, "{}", stderr(&output));
     assert_eq!(json(&output)["interrupted"], true);
     assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
-    assert!(stdout(&run(&["restore", "--store", store])).contains("Nothing to restore"));
+    assert!(stdout(&run(&["restore", "--journal", store])).contains("Nothing to restore"));
 }
 
 /// What others see of the threads of a process that run by SCHED_FIFO: the priority, the CPUs, and the timer slack where it is told.
@@ -281,7 +282,7 @@ fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() 
     // The first wake-up of two comes at once, and the other one an hour later.
     let arguments = ["latency", "timer", "--interval", "1h", "--count", "2", "--fifo", "3", "--format", "json"];
     let holds_latency = wake_latency_us().is_some();
-    let awake: &[&str] = if holds_latency { &["--awake"] } else { &[] };
+    let awake: &[&str] = if holds_latency { &["--dma-latency", "0"] } else { &[] };
     let mut running = AtATerminal::start(hpt().args(arguments).args(awake));
     let process = running.id();
     wait_until("it counts a wake-up, or is refused", || running.has_something_to_say() || running.has_ended());
@@ -305,7 +306,7 @@ fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() 
     let output = running.output();
     // Others may hold it down meanwhile, for as long as they measure.
     wait_until("nobody holds it any more", || !holds_latency || wake_latency_us() != Some(0));
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(code(&output), 143, "{}", stderr(&output));
     let document = json(&output);
     assert_eq!((&document["interrupted"], &document["results"][0]["samples"]), (&true.into(), &1.into()));
 }
@@ -322,11 +323,11 @@ fn what_a_killed_one_left_is_refused_and_restored() {
     let mut killed = long_sleep_without_throttling(store);
     killed.kill();
     assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
-    let listed = json(&run(&["restore", "--list", "--store", store, "--format", "json"]));
+    let listed = json(&run(&["restore", "--list", "--journal", store, "--format", "json"]));
     let setting = &listed["settings"][0];
     assert_eq!((&setting["setting"], &setting["changed_by"]), (&"sched-rt-runtime-us".into(), &"hpt sleep".into()));
     assert_eq!(setting["before"].as_str(), alone.before.as_deref());
-    let restored = run(&["restore", "--store", store, "--format", "json"]);
+    let restored = run(&["restore", "--journal", store, "--format", "json"]);
     assert_eq!((code(&restored), &json(&restored)["settings"][0]["outcome"]), (0, &"put-back".into()));
     assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
 }
@@ -340,8 +341,8 @@ fn a_run_of_several_threads_has_one_machine_around_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let timer =
-        ["latency", "timer", "--cpu", "all", "--count", "5", "--fifo", "2", "--no-throttling", "--store", store];
-    let output = run(&[&timer[..], &["--lock-memory", "--format", "json"]].concat());
+        ["latency", "timer", "--cpu", "all", "--count", "5", "--fifo", "2", "--no-throttling", "--journal", store];
+    let output = run(&[&timer[..], &["--mlockall", "--format", "json"]].concat());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = json(&output);
     let (told, rows) = (&document["thread"], document["results"].as_array().expect("rows"));
@@ -351,6 +352,6 @@ fn a_run_of_several_threads_has_one_machine_around_it() {
     assert_eq!(value(RUNTIME), alone.before);
     // One that looks all the time is what throttling bites.
     let poll = run(&["latency", "poll", "--count", "2", "--fifo", "2"]);
-    assert_eq!(code(&poll), 2);
+    assert_eq!(code(&poll), 3);
     assert!(stderr(&poll).contains("--accept-throttling"), "{}", stderr(&poll));
 }

@@ -126,9 +126,9 @@ fn what_hpt_itself_cannot_do_is_125_and_starts_nothing() {
     for (arguments, hint) in [
         (&["--fifo", "100"][..], "1..=99"),
         (&["--fifo", "1", "--rr", "1"], "cannot be used with"),
-        (&["--cpu", "99999"], "is not one of those this process may use"),
-        (&["--cpu", "many"], "a CPU's number"),
-        (&["--lock-memory"], "mlockall itself"),
+        (&["--cpu", "99999"], "no such CPU: 99999 (usable: "),
+        (&["--cpu", "many"], "expected one CPU"),
+        (&["--mlockall"], "mlockall itself"),
         (&["--governor", "no-such-governor"], "governor"),
         (&["--format", "json"], "no --format"),
         (&["--no-such-option"], "unexpected argument"),
@@ -451,7 +451,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    let options = ["--fifo", "1", "--no-throttling", "--store", store];
+    let options = ["--fifo", "1", "--no-throttling", "--journal", store];
     let during = format!("cat {RUNTIME}");
     for (script, expected) in [
         (during.clone(), 0),
@@ -481,7 +481,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
     running.child.wait().expect("started");
     assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
     assert_eq!(code(&run_shell(&options, "exit 0")), 125, "what a killed one left is not taken for the machine's own");
-    let restored = run(&["restore", "--store", store]);
+    let restored = run(&["restore", "--journal", store]);
     assert_eq!(code(&restored), 0, "{}", stderr(&restored));
     assert_eq!(value(RUNTIME), alone.before);
     send(program, libc::SIGKILL);
@@ -509,7 +509,8 @@ fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
     let nowhere = plain(&["--", "hpt-no-such-program"]);
     assert_eq!(code(&nowhere), 127, "{}", stderr(&nowhere));
     assert!(stderr(&nowhere).contains("there is no such program"), "{}", stderr(&nowhere));
-    let started = plain(&["--fifo", "80", "--awake", "--no-throttling", "--best-effort", "--", "echo", "started"]);
+    let started =
+        plain(&["--fifo", "80", "--dma-latency", "0", "--no-throttling", "--best-effort", "--", "echo", "started"]);
     assert_eq!((code(&started), stdout(&started).as_str()), (0, "started\n"));
     for what in ["without policy: ", "without wake-latency: ", "without throttling: "] {
         assert!(stderr(&started).contains(what), "{what} in {}", stderr(&started));

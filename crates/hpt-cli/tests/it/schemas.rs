@@ -34,15 +34,15 @@ fn live_documents_are_valid() {
         &["probe"][..],
         &["probe", "tsc"],
         &["capture", capture],
-        &["calibrate", "--window", "20ms", "--save", "--store", store],
-        &["calibrate", "--saved", "--store", store],
-        &["calibrate", "--window", "1ms", "--source", "thread-cpu,monotonic-coarse"],
-        &["bench", "--calls", "1000"],
+        &["calibrate", "--duration", "20ms", "--save", "--state-dir", store],
+        &["calibrate", "--saved", "--state-dir", store],
+        &["calibrate", "--duration", "1ms", "--source", "thread-cpu,monotonic-coarse"],
+        &["bench", "--count", "1000"],
         &["sleep", "--count", "3"],
         &["latency", "timer", "--count", "20", "--cpu", "all"],
         &["latency", "timer", "--count", "20", "--by", "hpt", "--cpu", "any"],
         &["latency", "poll", "--count", "20"],
-        &["latency", "pairs", "--count", "3", "--every", "0s,1ms/2ms"],
+        &["latency", "pairs", "--count", "3", "--interval", "0s,1ms/2ms"],
         &["latency", "stall", "--duration", "200ms", "--cpu", "all"],
         &["experiment"],
         &["latency", "stall", "--duration", "50ms", "--cpu", "any", "--above", "50s"],
@@ -51,7 +51,7 @@ fn live_documents_are_valid() {
         &["doctor"],
         &["doctor", "--cpu", "0"],
         &["doctor", "--host", capture],
-        &["restore", "--store", store],
+        &["restore", "--journal", store],
     ] {
         validate(&json(&run(&[arguments, &["--format", "json"]].concat())));
     }
@@ -125,9 +125,9 @@ fn a_document_of_another_shape_is_refused() {
 fn csv_has_the_keys_of_the_rows_for_columns() {
     for (arguments, rows) in [
         (&["probe"][..], "sources"),
-        (&["calibrate", "--window", "5ms", "--source", "monotonic"], "calibrations"),
-        (&["bench", "--calls", "1000", "--source", "monotonic"], "results"),
-        (&["sleep", "--count", "2", "--duration", "100us"], "results"),
+        (&["calibrate", "--duration", "5ms", "--source", "monotonic"], "calibrations"),
+        (&["bench", "--count", "1000", "--source", "monotonic"], "results"),
+        (&["sleep", "--count", "2", "--length", "100us"], "results"),
         (&["latency", "timer", "--count", "2"], "results"),
         (&["latency", "pairs", "--count", "2", "--source", "monotonic"], "results"),
         (&["latency", "stall", "--duration", "50ms"], "results"),

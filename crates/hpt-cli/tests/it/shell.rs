@@ -66,11 +66,11 @@ fn bash_completes_what_there_is() {
     let folder = folder();
     let script = "source ./hpt.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
                   \"$(complete -p hpt | sed 's/.* -F \\([^ ]*\\) .*/\\1/')\" hpt \"${!#}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    // As bash splits `--source=boott`, `--source=` and `--out=gpiochip9:`: what it asks about is what is behind the last of its words' ends.
+    // As bash splits `--source=boott`, `--source=` and `--output-line=gpiochip9:`: what it asks about is what is behind the last of its words' ends.
     let split: [(&[&str], &[&str], &[&str]); 3] = [
         (&["hpt", "bench", "--source", "=", "boott"], &["boottime"], &["tsc", "--source=boottime"]),
         (&["hpt", "bench", "--source", "="], &["boottime", "monotonic"], &["--source=boottime", "=boottime"]),
-        (&["hpt", "latency", "gpio", "--out", "=", "gpiochip9", ":"], &[], &["--out", "tsc"]),
+        (&["hpt", "latency", "gpio", "--output-line", "=", "gpiochip9", ":"], &[], &["--output-line", "tsc"]),
     ];
     for (line, wanted, unwanted) in LINES.into_iter().chain(split) {
         let arguments = [&["--norc", "-c", script, "bash"], line].concat();

@@ -96,7 +96,7 @@ fn every_stop_from_outside_is_found_by_itself() {
     }
     watching.interrupt();
     let output = watching.output();
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
     let document = json(&output);
     let lines = fs::read_to_string(&raw).expect("it was written");
     let found: Vec<Found> = lines
@@ -159,7 +159,7 @@ fn stopped_until_it_ends(arguments: &[&str]) -> Output {
 fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
     // Each stop takes two milliseconds.
     let above = "1ms";
-    let output = stopped_until_it_ends(&["--above", above, "--break-above", "1us"]);
+    let output = stopped_until_it_ends(&["--above", above, "--stop-above", "1us"]);
     let document: Value = json(&output);
     assert_eq!((code(&output), document["broke_at_ns"].is_u64()), (1, true), "{document}");
     let output = stopped_until_it_ends(&["--count", "3", "--above", above]);
@@ -178,5 +178,5 @@ fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
 #[test]
 fn an_interrupted_watch_for_stalls_prints_what_is_there() {
     let (document, code) = interrupted(&["latency", "stall", "--duration", "1h", "--cpu", "all"]);
-    assert_eq!((code, &document["interrupted"]), (Some(0), &Value::Bool(true)));
+    assert_eq!((code, &document["interrupted"]), (Some(130), &Value::Bool(true)));
 }

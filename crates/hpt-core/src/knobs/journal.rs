@@ -321,7 +321,7 @@ impl Journal {
         let remedy = if *self.folder == *Path::new(Self::FOLDER) {
             "hpt restore".to_owned()
         } else {
-            format!("hpt restore --store {}", self.folder.display())
+            format!("hpt restore --journal {}", self.folder.display())
         };
         let Entry { path, before, by, .. } = entry;
         Err(JournalError::LeftBehind {

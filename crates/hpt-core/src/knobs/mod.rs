@@ -385,7 +385,7 @@ mod tests {
         // Also a second time, when the other one is noted as well, and by a third one.
         for journal in [&other, &other, &journal("run")] {
             let refused = room.knob.begin(journal, "a test").expect_err("left behind");
-            let remedy = format!("hpt restore --store {}", one_is_at.display());
+            let remedy = format!("hpt restore --journal {}", one_is_at.display());
             assert!(
                 matches!(&refused, KnobError::Journal(JournalError::LeftBehind { remedy: told, .. }) if **told == *remedy),
                 "{refused}"

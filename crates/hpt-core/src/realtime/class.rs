@@ -1,4 +1,4 @@
-//! Before which others a thread runs: the real-time classes of the kernel's scheduler.
+//! Before which others a thread runs: the classes of the kernel's scheduler.
 //! Puts no thread into one: `in_class` does.
 
 use std::{fmt, io, time::Duration};
@@ -6,10 +6,12 @@ use std::{fmt, io, time::Duration};
 use super::limits::{CAP_SYS_NICE, Limits};
 use crate::{sys::process::Scheduling, units::saturating_nanos};
 
-/// A real-time class of the scheduler. sched(7).
+/// A class of the scheduler. sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
+    /// `SCHED_OTHER`: in turn with the other ordinary threads, by its nice value.
+    Other,
     /// `SCHED_FIFO`: before all of lower priority, until it waits.
     Fifo {
         /// 1 to 99.
@@ -34,6 +36,7 @@ pub enum Class {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Other => f.write_str("SCHED_OTHER"),
             Self::Fifo { priority } => write!(f, "SCHED_FIFO with priority {priority}"),
             Self::RoundRobin { priority } => write!(f, "SCHED_RR with priority {priority}"),
             Self::Deadline { runtime, deadline, period } if deadline == period => {
@@ -51,14 +54,15 @@ impl Class {
     pub(super) const fn is_throttled(self) -> bool {
         match self {
             Self::Fifo { .. } | Self::RoundRobin { .. } => true,
-            // It has a part of its own, which was granted.
-            Self::Deadline { .. } => false,
+            // The former is what the part is kept back for; the latter has a part of its own, which was granted.
+            Self::Other | Self::Deadline { .. } => false,
         }
     }
 
     pub(super) fn scheduling(self, before: Scheduling) -> Scheduling {
         let none = Scheduling { runtime: 0, deadline: 0, period: 0, priority: 0, ..before };
         match self {
+            Self::Other => Scheduling { policy: libc::SCHED_OTHER, ..none },
             Self::Fifo { priority } => Scheduling { policy: libc::SCHED_FIFO, priority: priority.into(), ..none },
             Self::RoundRobin { priority } => Scheduling { policy: libc::SCHED_RR, priority: priority.into(), ..none },
             Self::Deadline { runtime, deadline, period } => Scheduling {
@@ -77,9 +81,10 @@ impl Class {
     pub(super) fn remedy(self, cause: &io::Error, limits: Limits) -> String {
         let priority = match self {
             Self::Fifo { priority } | Self::RoundRobin { priority } => Some(priority),
-            Self::Deadline { .. } => None,
+            Self::Other | Self::Deadline { .. } => None,
         };
         match (cause.raw_os_error(), priority) {
+            (_, None) if self == Self::Other => "a sandbox may forbid the call".to_owned(),
             (Some(libc::EINVAL), Some(_)) => "a priority is from 1 to 99".to_owned(),
             (Some(libc::EINVAL), None) => {
                 "it takes a runtime of 1024 ns at least, no longer than the deadline, and that no longer than the period, which is at least 100 µs \

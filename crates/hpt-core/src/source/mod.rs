@@ -119,30 +119,36 @@ pub fn names() -> Vec<SourceId> {
 }
 
 /// Up to three names that differ from `name` by the fewest letters.
+/// Names that are further from what was typed are no typing errors.
+const MOST_EDITS: usize = 2;
+
+/// The names that are nearest to what was typed.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
-    let mut scored: Vec<_> = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id)).collect();
+    let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
+    let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();
     scored.sort_by_key(|(distance, _)| *distance);
-    scored
-        .into_iter()
-        .take_while(|(distance, id)| *distance <= id.as_str().len() / 2 + 1)
-        .take(3)
-        .map(|(_, id)| id)
-        .collect()
+    let nearest = scored.first().map(|(distance, _)| *distance);
+    scored.into_iter().take_while(|(distance, _)| Some(*distance) == nearest).take(3).map(|(_, id)| id).collect()
 }
 
-/// Letters to insert, delete or replace to get from `a` to `b`. These lines save the library a dependency: see docs/design.md.
+/// Letters to insert, delete, replace or exchange with the next one to get from `a` to `b`. These lines save the library a dependency: see
+/// docs/design.md.
 fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, to) in b.iter().enumerate() {
+            let mut least = (row[j] + usize::from(from != to)).min(next[j] + 1).min(row[j + 1] + 1);
+            if i > 0 && j > 0 && a[i - 1] == *to && b[j - 1] == *from {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
         }
+        before = std::mem::replace(&mut row, next);
     }
-    row[row.len() - 1]
+    row[b.len()]
 }
 
 #[cfg(test)]
@@ -163,16 +169,22 @@ mod tests {
     fn a_slip_of_the_finger_finds_its_name() {
         let host = Host::captured(Default::default(), Facts::live());
         let nearest_names = |name| nearest_names(&host, name);
-        assert_eq!(nearest_names("tcs").first().map(super::info::SourceId::as_str), Some("tsc"));
+        let near = |name| nearest_names(name).iter().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
+        assert_eq!((near("tcs"), near("ts")), (vec!["tsc".to_owned()], vec!["tsc".to_owned()]));
         assert_eq!(nearest_names("monotonic_raw").first().map(super::info::SourceId::as_str), Some("monotonic-raw"));
         assert_eq!(nearest_names("zzzzzzzzzzzzzzzzzzzzzz"), []);
     }
 
     #[test]
-    fn distances_are_those_of_levenshtein() {
+    fn an_exchange_of_letters_is_one_edit() {
         assert_eq!(
-            (edit_distance("kitten", "sitting"), edit_distance("", "abc"), edit_distance("abc", "abc")),
-            (3, 3, 0)
+            [
+                edit_distance("kitten", "sitting"),
+                edit_distance("", "abc"),
+                edit_distance("abc", "abc"),
+                edit_distance("tcs", "tsc")
+            ],
+            [3, 3, 0, 1]
         );
     }
 }

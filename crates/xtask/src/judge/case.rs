@@ -62,6 +62,15 @@ printed! {
     WatchSummaryDocument: "watch-summary",
 }
 
+/// The exit code of a measurement that a signal ended.
+pub(super) fn code_of(signal: &str) -> u8 {
+    match signal {
+        "HUP" => 129,
+        "INT" => 130,
+        _ => 143,
+    }
+}
+
 /// One board's answers, and what the judges find.
 #[derive(Debug)]
 pub(super) struct Case<'a> {

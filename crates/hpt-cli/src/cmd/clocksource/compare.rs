@@ -7,7 +7,7 @@ use hpt_document::clocksource_cost::ClocksourceCostDocument;
 
 use super::costs::{CLOCKS, GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
-    arguments::after_help,
+    arguments::{Codes, after_help},
     context::Context,
     document_head::head_of,
     exit::Failure,
@@ -18,17 +18,17 @@ use crate::{
 
 pub(super) const COMPARE_EXAMPLES: &str = "  \
   sudo hpt clocksource compare                  all that the kernel offers
-  sudo hpt clocksource compare --calls 1e6 --yes --format csv > costs.csv
+  sudo hpt clocksource compare --count 1e6 --yes --format csv > costs.csv
   sudo hpt clocksource compare --source tsc,hpet";
 
-/// Measure the kernel's clocks under every clock source, and put the first one back
+/// Measure the kernel's clocks under each clocksource
 ///
-/// Needs root, and asks before it does it. The first one is put back also after Ctrl-C, SIGTERM, SIGHUP or a panic; after SIGKILL by `hpt restore`.
+/// Needs root, and asks for confirmation. The first clocksource is restored at the end, also after Ctrl-C, SIGTERM, SIGHUP or a panic; after SIGKILL by `hpt restore`.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(COMPARE_EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept a clocksource")), COMPARE_EXAMPLES))]
 pub(super) struct CompareArguments {
-    /// Measure under this clock source; may be given several times, or with commas [default: all that the kernel offers]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Clocksources to compare, separated by commas [default: all available]
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
     source: Vec<String>,
     #[command(flatten)]
     run: MeasuringArguments,
@@ -36,13 +36,13 @@ pub(super) struct CompareArguments {
 
 pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Result<Document, Failure> {
     let run = &arguments.run;
-    let comparison = Comparison::asked(context, &arguments.source, run.yes, run.store.as_deref())?;
+    let comparison = Comparison::asked(context, &arguments.source, run.yes, run.journal.as_deref())?;
     context.signals.listen_until_the_end()?;
     let pinned = context.pin(run.cpu)?;
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
-    let steps = run.calls.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
+    let steps = run.count.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
-    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.calls, &|name, done| {
+    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, run.count, &|name, done| {
         progress.name(name);
         progress.at(done);
     })?;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 
 use crate::{
-    arguments::{CpuChoice, calls, cpu_choice},
+    arguments::{CpuChoice, SYSTEM_WIDE, calls, cpu_choice},
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, Tone, remarks, rounded, short_time},
     sampling::{cpu_absences, realtime_settings::pinned_to},
@@ -21,18 +21,22 @@ pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
 pub(super) struct MeasuringArguments {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
-    /// Number of consecutive reads of each clock; accepts 1e6
-    #[arg(long, value_name = "N", default_value = "20000", value_parser = calls)]
-    pub(super) calls: u64,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Consecutive reads of each clock
+    ///
+    /// Accepts 1e6.
+    #[arg(short = 'n', long, value_name = "N", default_value = "20000", value_parser = calls)]
+    pub(super) count: u64,
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     pub(super) cpu: Option<CpuChoice>,
-    /// Keep the journal of what is changed in this folder [default: /run/hpt]
-    #[arg(long, value_name = "DIR")]
-    pub(super) store: Option<PathBuf>,
+    /// Directory of the journal of changed settings [default: /run/hpt]
+    ///
+    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE)]
+    pub(super) journal: Option<PathBuf>,
 }
 
 /// Beside each clock's cost, how many times that under the first clock source it is.

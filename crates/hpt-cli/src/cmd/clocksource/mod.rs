@@ -15,7 +15,7 @@ use self::{
     set::{SetArguments, set_one},
 };
 use crate::{
-    arguments::{after_help, without_metrics},
+    arguments::{Codes, after_help, without_metrics},
     context::Context,
     exit::Failure,
     output::Document,
@@ -26,16 +26,15 @@ const EXAMPLES: &str = "  \
   sudo hpt clocksource compare       what clocks cost under each, and back again
   sudo hpt clocksource set hpet      another one, until hpt restore";
 
-/// Say what the kernel tells the time by, what else it could, and what that costs
+/// Show, change or compare the kernel's clocksource
 ///
-/// Each clock source stands with its cost and its risk; one that the kernel dropped, with what its log says of it; and the boot parameters that bear on
-/// them, with when they help.
+/// Lists each clocksource with its cost and its risk, those that the kernel dropped with the reason in its log, and the boot parameters that matter.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Explain the machine in this file instead (hpt capture)
+    /// Explain the captured machine in FILE (see hpt capture)
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ use hpt_document::clocksource_cost::{ClocksourceCostDocument, RefusedClocksource
 
 use super::costs::{GUESSED_READ, MeasuringArguments, run_page, with_ratios};
 use crate::{
-    arguments::after_help,
+    arguments::{Codes, after_help},
     consent::consent,
     context::Context,
     document_head::head_of,
@@ -25,14 +25,13 @@ pub(super) const SET_EXAMPLES: &str = "  \
   sudo hpt clocksource set tsc --yes  for scripts
   sudo hpt restore                    back to what it was before hpt changed it";
 
-/// Make another clock source the current one, and measure a clock before and after
+/// Change the clocksource, and measure a clock before and after
 ///
-/// For the whole machine, until the next boot or `hpt restore`. Needs root, and asks before it does it. The kernel may override the wish: what it has
-/// afterwards is read back.
+/// For the whole machine, until the next boot or `hpt restore`. Needs root, and asks for confirmation. The kernel may refuse the change: the clocksource is read back.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(SET_EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept the clocksource")), SET_EXAMPLES))]
 pub(super) struct SetArguments {
-    /// The clock source, as the kernel calls it
+    /// Clocksource, by its kernel name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -42,11 +41,11 @@ pub(super) struct SetArguments {
 pub(super) fn warning(from: &str, to: &str) -> String {
     let known = KnownClockSource::named(to);
     let known =
-        known.map(|known| format!("\nhpt: {to} costs: {}. Its risk: {}.", known.cost, known.risk)).unwrap_or_default();
+        known.map(|known| format!("\n{to} costs: {}. Its risk: {}.", known.cost, known.risk)).unwrap_or_default();
     format!(
         "this makes {to} the clock source of the whole machine instead of {from}: every program's readings of clocks cost what it costs.{known}\n\
-         hpt: CLOCK_MONOTONIC_RAW goes on at its rate, and the kernel counts as not synchronised until a time daemon speaks again.\n\
-         hpt: It stays so until the next boot, or until `hpt restore`."
+         CLOCK_MONOTONIC_RAW goes on at its rate, and the kernel counts as not synchronised until a time daemon speaks again.\n\
+         It stays so until the next boot, or until `hpt restore`."
     )
 }
 
@@ -54,7 +53,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     let (name, run) = (&arguments.name, &arguments.run);
     let sources = sources(context)?;
     offered(context, &sources, name)?;
-    let journal = context.journal(run.store.as_deref())?;
+    let journal = context.journal(run.journal.as_deref())?;
     let knob = Knob::clock_source();
     let is_so = sources.current == *name;
     let may = knob.may_be_set();
@@ -74,14 +73,14 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let instruments = Timing::of(context)?;
     let progress =
-        Progress::new(2 * run.calls, GUESSED_READ.saturating_mul(u32::try_from(run.calls).unwrap_or(u32::MAX)));
+        Progress::new(2 * run.count, GUESSED_READ.saturating_mul(u32::try_from(run.count).unwrap_or(u32::MAX)));
     let mut results = Vec::new();
     measure(
         context,
         &instruments,
         &sources.current,
         &["monotonic"],
-        run.calls,
+        run.count,
         &|done| progress.at(done),
         &mut results,
     )?;
@@ -96,7 +95,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
                     &instruments,
                     name,
                     &["monotonic"],
-                    run.calls,
+                    run.count,
                     &|done| progress.at(done),
                     &mut results,
                 )?;

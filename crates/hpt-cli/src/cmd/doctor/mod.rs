@@ -15,7 +15,7 @@ use hpt_document::doctor::{
 
 use self::measure::measure;
 use crate::{
-    arguments::{CpuChoice, after_help},
+    arguments::{Codes, CpuChoice, after_help},
     context::Context,
     document_head::{head_of, machine_facts},
     exit::Failure,
@@ -29,21 +29,23 @@ const EXAMPLES: &str = "  \
   sudo hpt doctor --cpu 3 --measure what a few seconds show of it
   hpt doctor --host my.capture      what is in the way on a captured machine";
 
-/// Say what is in the way of low latency and good time, why it matters, and what helps
+/// Find what causes latency and clock errors, and how to fix it
 ///
-/// Looks at the kernel's clock source, at who keeps wall time, real-time rights and throttling, CPUs that are kept free and what still comes to them, frequency and
-/// sleep, memory, the host of a virtual machine, a board's supply, and rights to counters. Nothing is changed, and no rights are needed; what root would be
-/// told besides is said once. With --measure a thread looks at the clock for some seconds, and shows what of it bites now. Exits with 1 when something is in the way, with 0 when nothing is, and with 2 when that cannot be told.
+/// Checks the kernel's clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions for counters. Changes nothing, and needs no permissions; what only root can read is named. With --measure, a thread also measures for five seconds which of the problems occur now.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Ask for one thread that is to have this CPU [default: the isolated ones, and all for what concerns all]
-    #[arg(long, value_name = "CPU")]
+    /// Check for a thread that gets this CPU [default: isolated CPUs]
+    ///
+    /// Without it, the checks of single CPUs are made for the isolated CPUs, and the others for all.
+    #[arg(short, long, value_name = "CPU")]
     cpu: Option<usize>,
-    /// Measure as well, for five seconds: what a reading of a clock costs, whether a real-time thread is kept back, how late one is woken
+    /// Also measure for five seconds
+    ///
+    /// Measures the cost of reading the clock, how long a real-time thread is held up, and wake-up latency.
     #[arg(long)]
     measure: bool,
-    /// Judge the machine in this file instead (hpt capture)
+    /// Check the captured machine in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     host: Option<PathBuf>,
 }
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
         && !online.contains(cpu)
     {
-        return Err(Failure::NoSuchCpu { cpu, online: online.to_string() });
+        return Err(Failure::NoSuchCpu { cpu, usable: online.to_string() });
     }
     let mut examined = examine(&facts, arguments.cpu);
     let mut notes = context.notes();

@@ -20,12 +20,12 @@ use self::{
     terminal::page,
 };
 use crate::{
-    arguments::{CpuChoice, after_help, calls, cpu_choice, without_metrics},
+    arguments::{Codes, CpuChoice, SYSTEM_WIDE, after_help, calls, cpu_choice, without_metrics},
     context::Context,
-    exit::{Failure, say},
+    exit::Failure,
     experiments::{EXPERIMENTS, Experiment, Outlook, Part, Run, Ways, in_one_line},
     kernel_clocksources::Comparison,
-    output::{Align, Answer, Block, Cell, Column, Document, Table, progress::Progress, rounded},
+    output::{Align, Answer, Block, Cell, Column, Document, Table, message, progress::Progress, rounded},
     sampling::{
         cpu_absences,
         realtime_options::{Alone, ThreadOptions},
@@ -45,41 +45,50 @@ const BY: &str = "hpt experiment";
 /// Drawing is not for every sample.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Repeat a published measurement on this machine, and print its figures beside the published ones
+/// Repeat a published measurement, and compare the figures
 ///
-/// Without a name: what there is. Each part is kept as soon as it is finished, and the long ones now and then, so that `--resume` goes on where an earlier run of this boot was
-/// ended.
+/// Without NAME, lists the experiments. Each part is saved when it is finished, and long parts now and then, so that --resume continues an interrupted run of this boot.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Names of experiments, or `all`
+    /// Experiments, or all; without NAME: list them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
-    /// Make each in seconds: fewer samples, which the result says
-    #[arg(long, conflicts_with = "repeat")]
+    /// Run for seconds, with fewer samples
+    ///
+    /// The result says so.
+    #[arg(long, conflicts_with = "count")]
     short: bool,
-    /// Number of samples, in place of the published one; accepts 1e4
-    #[arg(long, value_name = "N", value_parser = calls)]
-    repeat: Option<u64>,
-    /// Take parts that were finished before, in this boot, in the same way and with the same number of samples, as they were; go on with those that were ended
+    /// Number of samples [default: as published]
+    ///
+    /// Accepts 1e4.
+    #[arg(short = 'n', long, value_name = "N", value_parser = calls)]
+    count: Option<u64>,
+    /// Continue an earlier run of this boot
+    ///
+    /// Finished parts with the same settings are kept, and interrupted ones continue.
     #[arg(long, requires = "names")]
     resume: bool,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     alone: Alone,
-    /// Machine: make clock-sources under each clock source that the kernel offers, one after the other, and put the first one back; asks before
-    #[arg(long, requires = "names")]
+    /// Repeat clock-sources under each kernel clocksource
+    ///
+    /// Asks before it changes the clocksource of the machine.
+    #[arg(long, requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     all_clock_sources: bool,
-    /// Do not ask
-    #[arg(long, requires = "all_clock_sources")]
+    /// Do not ask for confirmation
+    #[arg(long, requires = "all_clock_sources", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     yes: bool,
-    /// Where finished parts are kept [default: XDG_STATE_HOME/hpt, else ~/.local/state/hpt]
-    #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
-    /// Where settings of the machine are written down before they are changed, for `hpt restore` [default: /run/hpt]
-    #[arg(long, value_name = "DIR")]
+    /// Directory of finished parts [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    state_dir: Option<PathBuf>,
+    /// Directory of the journal of changed settings [default: /run/hpt]
+    ///
+    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
 
@@ -99,19 +108,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let warnings = RefCell::new(Vec::new());
     let conditions = |experiment: &Experiment| {
         let outlook = experiment.way.map_or_else(|| Ok(Outlook::default()), |way| way(context, &ways))?;
-        outlook.notes.iter().for_each(|note| say(note));
+        outlook.notes.iter().for_each(message::note);
         warnings.borrow_mut().extend(outlook.warnings);
         Ok([of_all.clone(), outlook.conditions].concat())
     };
     let conditions =
         experiments.iter().map(|experiment| conditions(experiment)).collect::<Result<Vec<_>, Failure>>()?;
 
-    let kept = SavedParts::open(arguments.resume, arguments.store.as_deref(), context);
+    let kept = SavedParts::open(arguments.resume, arguments.state_dir.as_deref(), context);
     let plans = experiments.iter().zip(&conditions);
     let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
         plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
     // Before an hour has passed, and not after.
-    kept.tell(say);
+    kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
@@ -141,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             } else {
                 let keep = |made, figures| {
                     kept.keep(experiment, &planned, made, figures);
-                    kept.tell(|note| progress.aside(|| say(note)));
+                    kept.tell(|note| progress.aside(|| message::note(note)));
                 };
                 let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
                 let run = Run {
@@ -264,7 +273,7 @@ impl Arguments {
     }
 
     fn count(&self, part: &Part) -> u64 {
-        if self.short { part.short } else { self.repeat.unwrap_or(part.count) }
+        if self.short { part.short } else { self.count.unwrap_or(part.count) }
     }
 
     fn plan<'a>(
@@ -309,7 +318,7 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
         };
         vec![
             Cell::strong(experiment.name),
-            Cell::plain(time(&|part| arguments.repeat.unwrap_or(part.count))),
+            Cell::plain(time(&|part| arguments.count.unwrap_or(part.count))),
             Cell::plain(time(&|part| part.short)),
             Cell::plain(format!("{}; {}: {}", experiment.title, experiment.published_in, experiment.hardware)),
         ]

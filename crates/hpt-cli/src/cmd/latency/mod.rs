@@ -9,7 +9,7 @@ pub(crate) mod timer_poll;
 use clap::{Args, Subcommand};
 
 use crate::{
-    arguments::after_help,
+    arguments::{Codes, after_help},
     context::Context,
     exit::Failure,
     output::{Document, chart_option::ChartFile},
@@ -19,12 +19,12 @@ const EXAMPLES: &str = "  \
   hpt latency timer --fifo 80       how late the kernel wakes a real-time thread
   hpt latency poll --cpu 3          what keeps CPU 3 from a program that only looks
   hpt latency stall --cpu 3         what takes CPU 3 away, and for how long
-  hpt latency pairs --every 0s,1s   what two reads differ by, in a row and after
+  hpt latency pairs --interval 0s,1s   what two reads differ by, in a row and after
                                     a second";
 
-/// Measure how long it takes until a program knows
+/// Measure wake-up, polling, stall and GPIO latency
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), EXAMPLES))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     mode: Mode,

@@ -10,7 +10,7 @@ use hpt_core::{
 use hpt_document::pairs::{PairsDocument, PairsRow};
 
 use crate::{
-    arguments::{CpuChoice, after_help, cpu_choice, duration_in, without_metrics},
+    arguments::{Codes, CpuChoice, after_help, cpu_choice, duration_in, without_metrics},
     context::Context,
     cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
@@ -29,7 +29,8 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt latency pairs                       in a row, and ten times a second
-  hpt latency pairs --every 0s,1s,1s/5s   in a row; each second; after 1 s and 5 s
+  hpt latency pairs --interval 0s,1s,1s/5s
+                                          in a row; each second; after 1 s and 5 s
                                           in turn (7 minutes)
   hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
 
@@ -40,24 +41,26 @@ const LOOK_EVERY: u64 = 1_000;
 /// A pair of reads, for the progress bar alone.
 const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
-/// What two reads in a row differ by, also after a pause
+/// Measure the difference of two back-to-back reads
 ///
 /// Between them nothing is done: the difference is what a program that times a piece of its work adds to it. In a loop that is the least. Who reads once a
 /// second finds caches cold and the processor slowed down. The sources are read one after the other, in another order each time.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Read this source; may be given several times, or with commas [default: clock_gettime's clocks and the counters]
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    /// Sources to read, separated by commas [default: kernel clocks and counters]
+    #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Wait so long before each pair, or for several times in turn (1s/5s); several of these with commas
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
-    every: Vec<Waits>,
-    /// Number of pairs to read from each source
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Pauses before pairs, separated by commas
+    ///
+    /// 1s/5s pauses for 1 s and 5 s in turn.
+    #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
+    interval: Vec<Waits>,
+    /// Pairs to read from each source
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     pub(crate) picture: ChartOption,
@@ -102,14 +105,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let sources: Vec<_> = opened.iter().map(Opened::as_dyn).collect();
     let rates: Vec<_> = sources.iter().map(|&source| frequency_of(source, reference.as_dyn())).collect();
 
-    let waits: Duration = arguments.every.iter().map(|waits| waits.total(arguments.count)).sum();
-    let expected = waits + reads(sources.len(), arguments.every.len(), arguments.count);
-    let progress = Progress::new(u64::from(arguments.count) * arguments.every.len() as u64, expected);
+    let waits: Duration = arguments.interval.iter().map(|waits| waits.total(arguments.count)).sum();
+    let expected = waits + reads(sources.len(), arguments.interval.len(), arguments.count);
+    let progress = Progress::new(u64::from(arguments.count) * arguments.interval.len() as u64, expected);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.interrupter())?;
     let (mut rows, mut done) = (Vec::new(), 0_u64);
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
-    for waits in &arguments.every {
+    for waits in &arguments.interval {
         progress.name(&waits.name());
         let pairs = read_pairs(&sources, &waits.0, arguments.count.into(), |wait| {
             done += 1;

@@ -68,7 +68,7 @@ pub(super) fn run(
     keeping.spare(&[one, other])?;
     let (first, second) = (sound(one)?, sound(other)?);
     if keeping.page.is_none() && keeping.pictures.is_some() {
-        return Err(Failure::Usage("pictures of a comparison are those of its page; --out names it"));
+        return Err(Failure::Usage("pictures of a comparison are those of its page; --output names it"));
     }
     let unreadable = |why: Unreadable| Failure::NotAReport {
         path: format!("{} or {}", one.display(), other.display()).into(),

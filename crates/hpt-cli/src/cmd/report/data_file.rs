@@ -54,18 +54,18 @@ impl Report {
     /// Reads a report that was kept, or says what is wrong with it.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
-        let content = content(path).map_err(|cause| not(cause.to_string()))?;
+        let content = content(path).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
         Self::of(&content).map_err(not)
     }
 
     fn of(content: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(content).map_err(|cause| {
-            if cause.is_eof() { format!("it is cut off: {cause}") } else { format!("it is no JSON: {cause}") }
+            if cause.is_eof() { format!("it is cut off: {cause}") } else { format!("not JSON: {cause}") }
         })?;
         match value.get("kind").and_then(Value::as_str) {
             Some(KIND) => {}
             Some(other) => return Err(format!("it is a document of kind {other:?}; a report is made by `hpt report`")),
-            None => return Err("it is no document of hpt's".to_owned()),
+            None => return Err("no document of hpt".to_owned()),
         }
         match value.get("schema").and_then(Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) => {}
@@ -122,9 +122,9 @@ mod tests {
         for (content, why) in [
             ("", "cut off"),
             (r#"{"schema": 1, "kind": "rep"#, "cut off"),
-            ("report", "no JSON"),
-            ("\u{0}\u{1}", "no JSON"),
-            ("[1]", "no document of hpt's"),
+            ("report", "not JSON"),
+            ("\u{0}\u{1}", "not JSON"),
+            ("[1]", "no document of hpt"),
             (r#"{"schema": 1, "kind": "bench"}"#, "kind \"bench\""),
             (r#"{"kind": "report"}"#, "which layout"),
             (r#"{"schema": 2, "kind": "report"}"#, "newer hpt"),

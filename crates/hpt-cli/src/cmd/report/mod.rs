@@ -23,7 +23,7 @@ use self::{
     plan::Plan,
 };
 use crate::{
-    arguments::{CpuChoice, after_help_with, cpu_choice, without_metrics},
+    arguments::{Codes, CpuChoice, after_help, cpu_choice, without_metrics},
     context::Context,
     document_head::machine_of,
     exit::{Failure, causes},
@@ -35,47 +35,55 @@ use crate::{
 const EXAMPLES: &str = "  \
   hpt report                                 hpt-report.html and .json, in about
                                              a minute and a half
-  hpt report --short --out quick.html        in about ten seconds
+  hpt report --short --output quick.html        in about ten seconds
   hpt report --part bench,timer --svg charts only these, and their pictures
-  hpt report --from hpt-report.json --out again.html
-  hpt report --compare monday.json friday.json --out beside.html";
+  hpt report --from hpt-report.json --output again.html
+  hpt report --compare monday.json friday.json --output beside.html";
 
 /// Where a page goes that nobody names.
 const PAGE: &str = "hpt-report.html";
 
-/// Measure the machine, and write one page that shows it
+/// Measure the machine, and write a report page
 ///
-/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published experiments, one after the other, and writes a page that needs nothing
-/// else, and the same data as JSON beside it. Neither the machine's name nor a user's is in them. Ctrl-C ends it: what was measured is written. --from makes the page
-/// again of kept data; --compare sets two side by side and marks the differences that are larger than the spread.
+/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published experiments, one after the other. Writes one page that needs nothing else, and the same data as JSON beside it. Neither names the machine or a user. Ctrl-C ends the measurement, and what was measured is written. --from makes the page again from saved data. --compare compares two reports, and marks the differences that are larger than the spread.
 #[derive(Debug, Args)]
-#[command(after_help = after_help_with("a part could not be measured", EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Write the page here, and the data beside it with the ending .json [default: hpt-report.html; with --from the name of the data with the ending .html, unless --svg alone is wanted; with --compare no page]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Replace files that are there already, and remove pictures of an earlier report, but never the data that are read
+    /// Page to write [default: hpt-report.html]
+    ///
+    /// The data go beside it, with the ending .json. With --from: the name of the data with the ending .html, unless only --svg is given. With --compare: no page without this option.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace existing files
+    ///
+    /// Also removes pictures of an earlier report. Never replaces the data that are read.
     #[arg(long)]
     force: bool,
-    /// Measure this; may be given several times, or with commas [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
+    /// Parts to measure, separated by commas [default: all]
+    ///
+    /// doctor, probe, bench, timer, timer-hpt, poll, stall, sleep, watch, experiment.
+    #[arg(long, value_name = "PART", hide_possible_values = true, value_delimiter = ',', value_parser = PossibleValuesParser::new(PLANS.iter().map(|plan| plan.name)), conflicts_with_all = ["from", "compare"])]
     part: Vec<String>,
-    /// Measure for about ten seconds in all, with fewer samples
+    /// Take fewer samples: about ten seconds in all
     #[arg(long, conflicts_with_all = ["from", "compare"])]
     short: bool,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, conflicts_with_all = ["from", "compare"])]
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, conflicts_with_all = ["from", "compare"])]
     cpu: Option<CpuChoice>,
-    /// Call the machine so in the report; without it, nothing tells whose it is
+    /// Name of the machine in the report [default: none]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "compare"])]
     name: Option<String>,
-    /// Make the page again of data that were kept, measuring nothing
+    /// Make the page again from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
-    /// Set two reports side by side; --out also makes a page of it
-    #[arg(long, value_names = ["A.json", "B.json"], num_args = 2)]
+    /// Compare two reports: A.json B.json
+    ///
+    /// Prints the comparison; with --output also writes a page.
+    #[arg(long, value_name = "FILE", num_args = 2)]
     compare: Vec<PathBuf>,
-    /// Also write every picture into this folder, as SVG; it is made where it is not there
+    /// Also write every chart to DIR, as SVG
+    ///
+    /// The directory is created if missing.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 }
@@ -85,18 +93,18 @@ pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, F
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
     if let [one, other] = arguments.compare.as_slice() {
-        return compare::run((one, other), &arguments.keeping(arguments.out.clone(), None), context);
+        return compare::run((one, other), &arguments.keeping(arguments.output.clone(), None), context);
     }
     if let Some(path) = &arguments.from {
-        let out = arguments.out.clone().or_else(|| arguments.svg.is_none().then(|| path.with_extension("html")));
+        let out = arguments.output.clone().or_else(|| arguments.svg.is_none().then(|| path.with_extension("html")));
         let keeping = arguments.keeping(out, None);
         keeping.spare(&[path.as_path()])?;
         return written(&Report::read(path)?, &keeping, Some(path));
     }
-    let out = arguments.out.clone().unwrap_or_else(|| PAGE.into());
+    let out = arguments.output.clone().unwrap_or_else(|| PAGE.into());
     let data = out.with_extension("json");
     if data == out {
-        return Err(Failure::Usage("--out names the page: the data stand beside it, with the ending .json"));
+        return Err(Failure::Usage("--output names the page: the data stand beside it, with the ending .json"));
     }
     let keeping = arguments.keeping(Some(out), Some(data));
     // Before anything is measured.

@@ -33,8 +33,8 @@ pub(crate) static PLANS: [Plan; 10] = [
     Plan {
         name: "bench",
         kind: "bench",
-        words: &["bench", "--calls", "300000"],
-        short: &["bench", "--calls", "5000"],
+        words: &["bench", "--count", "300000"],
+        short: &["bench", "--count", "5000"],
         cpu: Cpu::Any,
     },
     Plan {
@@ -68,8 +68,8 @@ pub(crate) static PLANS: [Plan; 10] = [
     Plan {
         name: "sleep",
         kind: "sleep",
-        words: &["sleep", "--duration", "100us,1ms,10ms", "--count", "100"],
-        short: &["sleep", "--duration", "100us,1ms", "--count", "10"],
+        words: &["sleep", "--length", "100us,1ms,10ms", "--count", "100"],
+        short: &["sleep", "--length", "100us,1ms", "--count", "10"],
         cpu: Cpu::Any,
     },
     Plan {

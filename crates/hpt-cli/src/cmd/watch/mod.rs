@@ -26,7 +26,7 @@ use self::{
     totals::Totals,
 };
 use crate::{
-    arguments::{CpuChoice, after_help_with, apart, cpu_choice, interval, parts_per_million, window},
+    arguments::{Codes, CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
     context::Context,
     exit::Failure,
     output::{Answer, Document, chart_option::ChartOption},
@@ -40,43 +40,54 @@ const EXAMPLES: &str = "  \
 /// Sources are read so often: a jump shows as far as it is larger than what their rates may explain in that time.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// Follow sources beside a reference, and say when one misbehaves
+/// Watch clocks for drift, steps and offsets between CPUs
 ///
-/// Every 10 ms each source is read between two readings of the reference. What is said of it lies outside of the brackets' widths: how far it is ahead, how far its
-/// rate is off, whether it jumped, went back or stood still, and whether the counters of two CPUs are apart. Suspend and moves of a virtual machine are told, and
-/// so is what a time daemon makes the kernel do.
+/// Reads each source between two reads of the reference, every 10 ms. Reports only what exceeds the width of these brackets: offset, frequency error, steps, backward steps, stops, and offsets between the counters of two CPUs. Also reports suspend, live migration of a virtual machine, and what a time daemon sets.
 #[derive(Debug, Args)]
-#[command(after_help = after_help_with("a source misbehaved", EXAMPLES))]
+#[command(after_long_help = after_help(Codes::watching(Some("a source misbehaved")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Watch this source; may be given several times, or with commas [default: hpt's choice, all steady ones, and the kernel's clocks]
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    /// Sources to watch, separated by commas [default: steady]
+    ///
+    /// Without it: the source that hpt chooses, all steady ones, and the kernel's clocks.
+    #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Watch beside this source
+    /// Source to compare with
     #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
     reference: String,
-    /// Watch for so long, suspend included [default: until Ctrl-C]
-    #[arg(long, value_name = "DURATION", value_parser = window)]
+    /// Run time, suspend included [default: until Ctrl-C]
+    #[arg(short, long, value_name = "DURATION", value_parser = window)]
     duration: Option<Duration>,
-    /// Say what was seen so often
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    /// Time between lines
+    #[arg(short, long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Accept rates that are so many parts per million off, or change by so many [default: 50, and what the one who states the rate may be wrong]
-    #[arg(long, value_name = "PPM", value_parser = parts_per_million)]
-    limit_ppm: Option<f64>,
-    /// Accept jumps of so much
+    /// Accepted frequency error, in ppm [default: 50]
+    ///
+    /// The uncertainty of whoever states the frequency is added. Also the accepted change of the frequency.
+    #[arg(long, value_name = "PPM", value_parser = parts_per_million, allow_negative_numbers = true)]
+    threshold_ppm: Option<f64>,
+    /// Accepted step
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = apart)]
-    limit_step: Duration,
-    /// Accept so much between the counters of two CPUs
+    threshold_step: Duration,
+    /// Accepted offset between counters of CPUs
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = apart)]
-    limit_cores: Duration,
-    /// Do not compare the counters of CPUs, which takes two of them for some milliseconds in each interval
+    threshold_cpus: Duration,
+    /// Do not compare the counters of CPUs
+    ///
+    /// The comparison takes two CPUs for some milliseconds in each interval.
     #[arg(long)]
-    no_cores: bool,
-    /// Run on this CPU; `any` does not pin [default: the highest allowed]
-    #[arg(long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
+    no_compare_cpus: bool,
+    /// Run on this CPU; any: not pinned [default: highest]
+    #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     pub(crate) picture: ChartOption,
+}
+
+impl Arguments {
+    /// Whether only a signal ends it.
+    pub(crate) const fn is_endless(&self) -> bool {
+        self.duration.is_none()
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -87,10 +98,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let reference = context.open(&arguments.reference)?;
     fit_for_reference(reference.as_dyn())?;
     let limits = Limits {
-        rate_ppm: arguments.limit_ppm.unwrap_or(Limits::default().rate_ppm),
-        statements_may_be_wrong: arguments.limit_ppm.is_none(),
-        step: arguments.limit_step,
-        core_offset: arguments.limit_cores,
+        rate_ppm: arguments.threshold_ppm.unwrap_or(Limits::default().rate_ppm),
+        statements_may_be_wrong: arguments.threshold_ppm.is_none(),
+        step: arguments.threshold_step,
+        core_offset: arguments.threshold_cpus,
     };
     let (sources, mut notes) = sources(&arguments.source, context, reference.as_dyn())?;
     let mut machine = MachineWatch::of(context)?;
@@ -100,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if kept.is_empty() {
         return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
     }
-    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_cores);
+    let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_compare_cpus);
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
     let mut presence = pinned.as_ref().map(|pinned| PinWatch::of(pinned.cpu(), &context.host));
     let expectations = |counter| expected.iter().map(|expected| expected.beside(counter)).collect::<Vec<_>>();

@@ -58,8 +58,8 @@ fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
             format!("there is swap in {places} place{}", if *places == 1 { "" } else { "s" }),
         )
         .helped(
-            "lock the memory of the program in question; hpt does with --lock-memory",
-            ["sudo hpt latency timer --lock-memory".to_owned()],
+            "lock the memory of the program in question; hpt does with --mlockall",
+            ["sudo hpt latency timer --mlockall".to_owned()],
         )
         .helped("or turn swap off, until the next boot, where memory is enough", ["sudo swapoff --all".to_owned()])
         .found(),

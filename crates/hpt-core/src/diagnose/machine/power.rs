@@ -179,7 +179,7 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
     let cpus: CpuList = told.iter().filter(|(_, state)| state.latency_us > SHORT_US).map(|(cpu, _)| *cpu).collect();
     let finding = Finding::new(Severity::Minor, format!("down to {}, which takes {} µs to leave, on {}", state.name, state.latency_us, Subject::in_words(&cpus)))
-        .helped("keep CPUs awake while your program runs: it holds /dev/cpu_dma_latency open with 0 in it, as hpt does with --awake", ["sudo hpt latency timer --awake".to_owned()]);
+        .helped("keep CPUs awake while your program runs: it holds /dev/cpu_dma_latency open with 0 in it, as hpt does with --dma-latency 0", ["sudo hpt latency timer --dma-latency 0".to_owned()]);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     let deep = cores(facts, subject)
         .next()

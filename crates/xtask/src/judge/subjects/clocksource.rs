@@ -9,7 +9,7 @@ use hpt_document::{
 
 use crate::judge::{
     board::Board,
-    case::{Case, Judged},
+    case::{Case, Judged, code_of},
     plant::{Plant, Plants},
     text::in_one_line,
 };
@@ -47,9 +47,12 @@ pub(super) fn judge(case: &Case<'_>) {
             });
         }
         is_in_use(case, &format!("{step}-restored"), own);
-        case.said_all(&format!("{step}-refused"), &format!("2;2;{own}"));
+        case.said_all(&format!("{step}-refused"), &format!("2;3;{own}"));
         for signal in ["INT", "TERM", "HUP"] {
-            case.said_all(&format!("{step}-{signal}"), &format!("during {OTHER};status 0;after {own};1"));
+            case.said_all(
+                &format!("{step}-{signal}"),
+                &format!("during {OTHER};status {};after {own};1", code_of(signal)),
+            );
         }
         let killed = format!("during {OTHER};status 137;after {OTHER};1;1;restored 0 {own};1");
         case.said_all(&format!("{step}-KILL"), &killed);
@@ -216,7 +219,10 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "the other clock source is in use after SIGHUP",
             change: |it| it.set_lines(".clocksource-HUP.out", "after ", "after acpi_pm"),
         },
-        Plant { what: "SIGTERM ended it", change: |it| it.set_lines(".clocksource-TERM.out", "status ", "status 143") },
+        Plant {
+            what: "SIGTERM did not end it",
+            change: |it| it.set_lines(".clocksource-TERM.out", "status ", "status 0"),
+        },
         Plant {
             what: "it was not restored after SIGKILL",
             change: |it| it.set_lines(".clocksource-KILL.out", "restored ", "restored 0 acpi_pm"),

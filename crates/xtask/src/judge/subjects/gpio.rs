@@ -11,7 +11,7 @@ use hpt_document::{
 };
 
 use crate::judge::{
-    case::Case,
+    case::{Case, code_of},
     plant::{Plant, Plants},
     text::last_line,
 };
@@ -40,7 +40,8 @@ pub(super) fn judge(case: &Case<'_>) {
                 judge_pulses(case, &step);
                 judge_refusals(case, &step);
                 for signal in ["INT", "TERM", "HUP"] {
-                    case.said_all(&format!("{step}-{signal}"), "1;status 0;1;0;input,false,,false;input,false,,false");
+                    let said = format!("1;status {};1;0;input,false,,false;input,false,,false", code_of(signal));
+                    case.said_all(&format!("{step}-{signal}"), &said);
                 }
             }
         }
@@ -74,7 +75,7 @@ fn judge_without(case: &Case<'_>, step: &str) {
         if !case.out(&none).contains(NO_GPIO) {
             case.wrong(format!("{none}: no reason"));
         }
-        code(case, &none, case.out(&none), "2");
+        code(case, &none, case.out(&none), "3");
     }
 }
 
@@ -94,7 +95,7 @@ fn judge_unwired(case: &Case<'_>, step: &str, label: &str) {
             let said = |note: &String| note.starts_with("no edge came at ") && note.contains("wired");
             it.lost == 1 && it.strange == 0 && it.results.is_empty() && it.notes.iter().any(said)
         });
-        code(case, &unwired, case.err(&unwired), "2");
+        code(case, &unwired, case.err(&unwired), "3");
     }
     let plain = format!("{step}-plain");
     if case.ended(&plain) {
@@ -105,7 +106,7 @@ fn judge_unwired(case: &Case<'_>, step: &str, label: &str) {
         if !case.out(&plain).lines().any(said) {
             case.wrong(format!("{plain}: {}", case.out(&plain).lines().next().unwrap_or_default()));
         }
-        code(case, &plain, case.out(&plain), "2");
+        code(case, &plain, case.out(&plain), "3");
     }
 }
 
@@ -220,18 +221,18 @@ fn judge_refusals(case: &Case<'_>, step: &str) {
         return;
     }
     let mut lines = case.out(&step).lines();
-    for wanted in [
-        "in use by \"gpio-loop-itself\"",
-        "cannot give interrupts",
-        "cannot be both",
-        "has no line 6: its 6 lines",
-        "is called \"loop_out\", but LOOP_OUT",
-        "of which chip?",
-        "cannot give interrupts",
+    for (wanted, expected) in [
+        ("in use by \"gpio-loop-itself\"", "3"),
+        ("cannot give interrupts", "3"),
+        ("cannot be both", "2"),
+        ("has no line 6: its 6 lines", "2"),
+        ("is called \"loop_out\", but LOOP_OUT", "2"),
+        ("of which chip?", "2"),
+        ("cannot give interrupts", "3"),
     ] {
         let (said, code) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        if !said.contains(wanted) || code != "2" {
-            case.wrong(format!("{step}: said {said} and {code}, not {wanted} and 2"));
+        if !said.contains(wanted) || code != expected {
+            case.wrong(format!("{step}: said {said} and {code}, not {wanted} and {expected}"));
         }
     }
 }
@@ -364,7 +365,10 @@ pub(super) const PLANTS: &[Plants] = &[
                     it.lines(".gpio-refused.out", |number, line| Some(if number == 2 { "0" } else { line }.to_owned()));
                 },
             },
-            Plant { what: "SIGINT ended it", change: |it| it.set_lines(".gpio-INT.out", "status 0", "status 130") },
+            Plant {
+                what: "SIGINT did not end it",
+                change: |it| it.set_lines(".gpio-INT.out", "status 130", "status 0"),
+            },
             Plant {
                 what: "the lines are outputs after SIGTERM",
                 change: |it| it.set_lines(".gpio-TERM.out", "input,false", "output,false,,false"),

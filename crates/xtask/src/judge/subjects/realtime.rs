@@ -3,7 +3,7 @@
 use hpt_document::{experiment::ExperimentDocument, sleep::SleepDocument, thread::Thread};
 
 use crate::judge::{
-    case::Case,
+    case::{Case, code_of},
     plant::{Plant, Plants},
 };
 
@@ -31,7 +31,10 @@ pub(super) fn judge(case: &Case<'_>) {
         case.said_all(&format!("{step}-run"), "3 2;-1;7");
         case.said_all(&format!("{step}-after"), &RUNTIME_US.to_string());
         for signal in ["INT", "TERM", "HUP"] {
-            case.said_all(&format!("{step}-{signal}"), &format!("during -1;status 0;after {RUNTIME_US};1"));
+            case.said_all(
+                &format!("{step}-{signal}"),
+                &format!("during -1;status {};after {RUNTIME_US};1", code_of(signal)),
+            );
         }
         let killed = format!("during -1;status 137;after -1;1;restored 0 {RUNTIME_US};1");
         case.said_all(&format!("{step}-KILL"), &killed);
@@ -142,7 +145,10 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "throttling is off after SIGHUP",
             change: |it| it.set_lines(".realtime-HUP.out", "after ", "after -1"),
         },
-        Plant { what: "SIGTERM ended it", change: |it| it.set_lines(".realtime-TERM.out", "status ", "status 143") },
+        Plant {
+            what: "SIGTERM did not end it",
+            change: |it| it.set_lines(".realtime-TERM.out", "status ", "status 0"),
+        },
         Plant {
             what: "throttling was not restored after SIGKILL",
             change: |it| it.set_lines(".realtime-KILL.out", "restored ", "restored 0 -1"),

@@ -33,7 +33,7 @@ use self::{
     terminal::{page, what_was_wrong},
 };
 use crate::{
-    arguments::{after_help, duration_in},
+    arguments::{Codes, after_help, duration_in},
     context::Context,
     exit::{Failure, causes},
     output::{Answer, Document, chart_option::ChartOption, latency_files::ThreadLatencies, metrics, saturating_nanos},
@@ -52,8 +52,9 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt latency gpio --list                      chips, lines, and who has them
-  hpt latency gpio --out GPIO22 --in GPIO23    every millisecond, 10 s
-  hpt latency gpio --chip gpiochip0 --out 22 --in 23 --fifo 80 --cpu 3 --awake \\
+  hpt latency gpio --output-line GPIO22 --input-line GPIO23
+                                               every millisecond, 10 s
+  hpt latency gpio --chip gpiochip0 --output-line 22 --input-line 23 --fifo 80 --cpu 3 \\
     --duration 18h --write line=counts";
 
 /// The kinds of its documents.
@@ -66,35 +67,38 @@ const CONSUMER: &str = "hpt";
 /// After so many edges in a row that did not come, no more are waited for.
 const GIVE_UP_AFTER: u32 = 3;
 
-/// How long an edge on a GPIO pin takes until a program knows of it
+/// Measure the latency of GPIO edges
 ///
-/// An output line is driven to its other level in every interval. An input line that is wired to it gives an interrupt, which the kernel stamps; a program that
-/// waits for it is woken and reads it. Both lines are left as they were. A line that somebody else has is refused.
+/// Drives an output line to its other level in every interval. The input line, which is wired to it, raises an interrupt, which the kernel timestamps; a program that waits for it wakes and reads the timestamp. Both lines are restored. A line that is in use is refused.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("an edge took longer than --stop-above, or none came")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
-    /// Drive this line: by its name (GPIO22), its number (22), or with its chip (gpiochip0:22)
+    /// GPIO line to drive: GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
-    out: Option<LineName>,
-    /// Listen to this line, which is wired to the other
-    #[arg(long = "in", value_name = "LINE", required_unless_present = "list")]
-    input: Option<LineName>,
-    /// The chip of lines that are given without one: gpiochip0, /dev/gpiochip0, or what its driver calls it [default: the only one]
-    #[arg(long, value_name = "CHIP")]
+    output_line: Option<LineName>,
+    /// GPIO line to listen to, wired to the output line
+    #[arg(long, value_name = "LINE", required_unless_present = "list")]
+    input_line: Option<LineName>,
+    /// GPIO chip of lines without one [default: the only one]
+    ///
+    /// By its name (gpiochip0), its device (/dev/gpiochip0) or its label.
+    #[arg(long, value_name = "CHIP", hide_short_help = true)]
     chip: Option<String>,
-    /// List the chips, their lines and who has them, and touch none
-    #[arg(long, conflicts_with_all = ["out", "input"])]
+    /// List chips, lines and their users; touch none
+    #[arg(long, conflicts_with_all = ["output_line", "input_line"])]
     list: bool,
-    /// Wait for an edge in the kernel, by poll(2), or read again and again
-    #[arg(long, value_enum, value_name = "HOW", default_value = "poll")]
+    /// How to wait for an edge
+    ///
+    /// poll: in the kernel, by poll(2). spin: read again and again.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "poll", hide_short_help = true)]
     listen: Listen,
-    /// Wait so long for an edge, and count it as lost then
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout)]
+    /// Count an edge as lost after this time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout, hide_short_help = true)]
     timeout: Duration,
     #[command(flatten)]
     extent: Extent,
-    /// Draw this figure, write it to files, and hold it against --break-above
-    #[arg(long, value_enum, value_name = "FIGURE", default_value = "whole")]
+    /// Latency to draw, to write to files and to compare with --stop-above
+    #[arg(long, value_enum, value_name = "FIGURE", default_value = "whole", hide_short_help = true)]
     figure: Figure,
     #[command(flatten)]
     keeping: ResultOptions,
@@ -111,7 +115,7 @@ enum Listen {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_micros(100), Duration::from_secs(3_600)), ("from 100us to 1h", "100ms or 1s"))
+    duration_in(text, (Duration::from_micros(100), Duration::from_secs(3_600)), ("between 100us and 1h", "100ms or 1s"))
 }
 
 /// What the thread that measured has to say.
@@ -132,7 +136,7 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
-    let (Some(out), Some(input)) = (&arguments.out, &arguments.input) else {
+    let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Ok(list(context, arguments.chip.as_deref()));
     };
     // Both lines are to be put back.

@@ -29,7 +29,7 @@ use self::{
     terminal::page,
 };
 use crate::{
-    arguments::{after_help, duration_in},
+    arguments::{Codes, after_help, duration_in},
     context::Context,
     exit::Failure,
     output::{
@@ -52,7 +52,7 @@ const EXAMPLES: &str = "  \
   hpt latency stall                            the highest CPU, for 10 s
   hpt latency stall --cpu all --above 50us --duration 1h
   hpt latency stall --cpu 3 --fifo 99 --accept-throttling --raw stalls.txt
-  hpt latency stall --cpu 3 --fifo 99 --no-throttling --break-above 200us";
+  hpt latency stall --cpu 3 --fifo 99 --no-throttling --stop-above 200us";
 /// The kind of its document.
 pub(super) const KIND: &str = "latency-stall";
 const BY: &str = "hpt latency stall";
@@ -69,25 +69,27 @@ const LEAST_STEPS: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 
-/// What takes a CPU away from a program that never gives it up
+/// Find what takes the CPU from a thread that never sleeps
 ///
-/// One thread on each CPU that is named reads a time source as fast as it can. Each gap between two readings that is longer than a limit is a stall: the thread did
-/// not run. For each: when, how long, and which of the kernel's counters of this CPU moved meanwhile (interrupts, soft interrupts, switches to other threads, stolen
-/// time), beside how often they move without a stall; over all: whether they come back after the same time.
+/// One thread on each named CPU reads a time source as fast as it can. A gap between two reads that is longer than the limit is a stall: the thread did not run. Each stall is listed with its time, its length, and the kernel counters of the CPU that moved in it (interrupts, softirqs, context switches, stolen time), compared with how often they move without a stall. Periodic stalls are reported with their period.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
-    /// Read this source [default: the one that hpt chooses]
-    #[arg(long, value_name = "NAME")]
+    /// Source to read [default: chosen by hpt]
+    #[arg(short, long, value_name = "NAME")]
     source: Option<String>,
-    /// A gap between two readings that is longer is a stall [default: 10us, or more for a source that takes longer to read]
+    /// Gaps longer than this are stalls [default: 10us]
+    ///
+    /// More for a source that takes longer to read.
     #[arg(long, value_name = "TIME", value_parser = limit)]
     above: Option<Duration>,
-    /// Watch for so long
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = long)]
+    /// Run time
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = long)]
     duration: Duration,
-    /// Stop after N stalls on each CPU, if they occur within --duration
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop after N stalls on each CPU
+    ///
+    /// If they occur within --duration.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
     keeping: ResultOptions,
@@ -98,7 +100,7 @@ pub(crate) struct Arguments {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    duration_in(text, (Duration::from_nanos(100), Duration::from_secs(60)), ("from 100ns to 1min", "250ns or 10us"))
+    duration_in(text, (Duration::from_nanos(100), Duration::from_secs(60)), ("between 100ns and 1min", "250ns or 10us"))
 }
 
 /// A stall on its way to a file.

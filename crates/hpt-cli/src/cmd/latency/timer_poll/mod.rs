@@ -29,7 +29,7 @@ use self::{
     time_of_day::{TimeOfDay, time_of_day},
 };
 use crate::{
-    arguments::after_help,
+    arguments::{Codes, after_help},
     context::{Context, DEVICE},
     exit::Failure,
     output::{
@@ -54,9 +54,9 @@ use crate::{
 
 const TIMER_EXAMPLES: &str = "  \
   hpt latency timer                            one CPU, every millisecond, 10 s
-  hpt latency timer --cpu all --fifo 80 --awake --duration 1h
+  hpt latency timer --cpu all --fifo 80 --dma-latency 0 --duration 1h
   hpt latency timer --at 23:59:50 --interval 1s --duration 20s
-  hpt latency timer --fifo 80 --break-above 100us --write cyclictest=run.hist";
+  hpt latency timer --fifo 80 --stop-above 100us --write cyclictest=run.hist";
 const POLL_EXAMPLES: &str = "  \
   hpt latency poll                        one CPU, every millisecond, 10 s
   hpt latency poll --cpu 3 --fifo 99 --no-throttling --duration 18h --write line=counts";
@@ -66,26 +66,28 @@ pub(super) const POLL: &str = "latency-poll";
 const RAW: &str =
     "Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds";
 
-/// How late a thread is woken at a deadline
+/// Measure wake-up latency at periodic deadlines
 ///
-/// One thread on each CPU that is named sleeps until a deadline, looks at the clock, counts how late it is, and sleeps until the next one, a period after
-/// the last; each in one sleep, however long. What other programs call wake-up latency; beside cyclictest.
+/// One thread on each named CPU sleeps until a deadline, reads the clock, records how late it is, and sleeps until the next one, an interval after
+/// the last. Each sleep is one system call, however long. This is what cyclictest measures.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(TIMER_EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a wake-up exceeded --stop-above")), TIMER_EXAMPLES))]
 pub(crate) struct TimerArguments {
-    /// Sleep by the kernel's timer, or by hpt's `Sleeper`, which is woken before the deadline and looks at the clock from then on
-    #[arg(long, value_enum, default_value = "kernel")]
+    /// Sleep by the kernel's timer, or by hpt's Sleeper
+    ///
+    /// kernel: one system call. hpt: the Sleeper is woken before the deadline and spins until it.
+    #[arg(long, value_enum, default_value = "kernel", hide_possible_values = true)]
     by: By,
     #[command(flatten)]
     common: Common,
 }
 
-/// How late a program that looks at the clock all the time knows that a moment has come
+/// Measure how late a spinning thread sees a deadline
 ///
-/// One thread on each CPU that is named does nothing but look. What makes it late is what takes the CPU away from it: interrupts, the kernel's own work, other
-/// programs, a hypervisor.
+/// One thread on each named CPU reads the clock all the time. Whatever takes the CPU from it makes it late: interrupts, kernel work, other programs, a
+/// hypervisor.
 #[derive(Debug, Args)]
-#[command(after_help = after_help(POLL_EXAMPLES))]
+#[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), POLL_EXAMPLES))]
 pub(crate) struct PollArguments {
     #[command(flatten)]
     common: Common,
@@ -102,20 +104,25 @@ enum By {
 struct Common {
     #[command(flatten)]
     extent: Extent,
-    /// Begin at this time of day and keep to the wall clock: 12:30, 12:30:15.5, or a date and a time like 2030-01-31T12:30:15Z. Times are the machine's own where
-    /// they name no zone. Where the clock is set, the beginning is that time all the same; --duration is as long as it is
-    #[arg(long, value_name = "TIME", value_parser = time_of_day)]
+    #[command(flatten)]
+    threads: CpuOptions,
+    /// Start at this time of day
+    ///
+    /// 12:30, 12:30:15.5, or a date and a time like 2030-01-31T12:30:15Z; local time where no zone is given. The deadlines follow the wall clock: if it is set before, the run starts at that time all the same.
+    #[arg(long, value_name = "TIME", value_parser = time_of_day, hide_short_help = true)]
     at: Option<TimeOfDay>,
-    /// Tell the time by this source, from the deadline to the end of the wait; a counter, or `monotonic`, the kernel's clock itself [default: `monotonic` for who sleeps by the kernel's timer, else Instant's own: the processor's counter, or the kernel's clock where programs may read none. A device such as bcm-systimer has to be named]
-    #[arg(long, value_name = "NAME", conflicts_with = "at")]
+    /// Clock of the measurement
+    ///
+    /// A counter, or monotonic (the kernel's clock) [default: monotonic with --by kernel; else the source of Instant]
+    #[arg(short, long, value_name = "NAME", conflicts_with = "at", hide_short_help = true)]
     source: Option<String>,
     #[command(flatten)]
     keeping: ResultOptions,
-    /// Drive this GPIO line to its other level at each deadline, right after the look at the clock, for a scope; GPIO17, or gpiochip0:17. With one thread only
-    #[arg(long, value_name = "LINE")]
+    /// Toggle this GPIO line at each deadline
+    ///
+    /// For an oscilloscope: GPIO17 or gpiochip0:17. With one thread only.
+    #[arg(long, value_name = "LINE", hide_short_help = true)]
     pulse: Option<LineName>,
-    #[command(flatten)]
-    threads: CpuOptions,
     #[command(flatten)]
     pub(crate) picture: ChartOption,
 }
@@ -233,7 +240,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         None => None,
     };
     let at = match arguments.at.as_ref().map(|at| at.after(&Zoned::now())) {
-        Some(None) => return Err(Failure::Usage("that time has passed")),
+        Some(None) => return Err(Failure::Past(arguments.at.as_ref().map(ToString::to_string).unwrap_or_default())),
         Some(at) => at,
         None => None,
     };

@@ -1,7 +1,7 @@
 //! The time of day at which a run begins: read as it is typed, and found as a moment of the wall
 //! clock.
 
-use std::time::SystemTime;
+use std::{fmt, time::SystemTime};
 
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
@@ -24,6 +24,15 @@ pub(super) fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
         text.parse::<civil::Time>().ok().filter(|_| text.contains(':')).map(TimeOfDay::Next)
     }
     .ok_or_else(|| "a time like 12:30:15, or a date and a time like 2030-01-31T12:30:15Z".to_owned())
+}
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Next(time) => write!(f, "{time}"),
+            Self::Exactly(timestamp) => write!(f, "{timestamp}"),
+        }
+    }
 }
 
 impl TimeOfDay {

@@ -1,0 +1,72 @@
+//! `hpt` without a command: the machine, its best time source, the worst findings, and what to try next, on one screen.
+
+use hpt_core::{
+    diagnose::{Finding, MachineFacts, Severity, Verdict, examine},
+    source::{PosixClock, PosixId, SourceInfo, choose, self_test},
+};
+
+use crate::{
+    context::Context,
+    document_head::{machine_line, machine_of},
+    exit::Failure,
+    output::{Answer, Block, Cell, Format, Tone, print_page, short_time},
+};
+
+/// The findings that are shown.
+const SHOWN: usize = 3;
+
+const NEXT: [(&str, &str); 3] = [
+    ("hpt doctor", "all findings, why they matter, and how to fix them"),
+    ("hpt latency timer", "how late this machine wakes a thread"),
+    ("hpt report", "all measurements on one page"),
+];
+
+pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
+    if context.format != Format::Human {
+        return Err(Failure::Usage("hpt without a command prints text only: name a command, such as hpt probe"));
+    }
+    let title = |text: &str| Block::Text(text.to_owned());
+    let facts = MachineFacts::of(&context.host);
+    let examined = examine(&facts, None);
+    let mut found: Vec<(&str, &Finding)> = examined
+        .iter()
+        .filter_map(|examined| match &examined.verdict {
+            Verdict::Found(finding) if finding.severity >= Severity::Minor => Some((examined.rule.id, finding)),
+            _ => None,
+        })
+        .collect();
+    // Stable: findings of the same severity stay in the order of the rules.
+    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
+    let findings = found.iter().take(SHOWN).map(|(rule, finding)| {
+        let (word, tone) =
+            if finding.severity == Severity::Major { ("major", Tone::Bad) } else { ("minor", Tone::Plain) };
+        vec![Cell(format!("  {word}"), tone), Cell::plain(*rule), Cell::plain(finding.seen.as_str())]
+    });
+    let findings: Vec<_> = findings.collect();
+    let heading = match found.len() {
+        0 => "Findings: none".to_owned(),
+        count if count > SHOWN => format!("Findings: {SHOWN} of {count}, the worst first"),
+        _ => "Findings, the worst first".to_owned(),
+    };
+    let next = NEXT.map(|(command, what)| vec![Cell(format!("  {command}"), Tone::Good), Cell::plain(what)]);
+    let blocks = [
+        title(&machine_line(&machine_of(&context.host))),
+        Block::Facts(vec![("time source", best_source(context)?)]),
+        Block::Section(heading, findings),
+        Block::Section("Try next".to_owned(), next.into()),
+        title("All commands: hpt --help"),
+    ];
+    print_page(&blocks).map_err(Failure::Print)?;
+    Ok(Answer::Yes)
+}
+
+/// The source that hpt chooses, and what a read costs.
+fn best_source(context: &Context) -> Result<String, Failure> {
+    let monotonic = || Failure::Source { name: "monotonic".to_owned(), reason: hpt_core::Unavailable::Captured };
+    let (source, _) = choose(&context.host).map_err(|_| monotonic())?;
+    let raw = PosixClock::open(&context.host, PosixId::MonotonicRaw).map_err(|_| monotonic())?;
+    let cost =
+        self_test(source.as_dyn(), &raw).ok().map(|test| format!(", {} per read", short_time(test.read_cost_ns)));
+    let SourceInfo { id, .. } = source.as_dyn().info();
+    Ok(format!("{id}{}", cost.unwrap_or_default()))
+}

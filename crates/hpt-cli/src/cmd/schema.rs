@@ -1,0 +1,37 @@
+//! `hpt schema`: prints the JSON Schema of a kind of document.
+
+use clap::{Args, builder::PossibleValuesParser};
+use hpt_document::schema;
+
+use crate::{
+    arguments::{Codes, after_help, without_documents},
+    exit::Failure,
+    output::{Answer, print_as_it_is},
+};
+
+const EXAMPLES: &str = "  \
+  hpt schema                 list the kinds of documents
+  hpt schema latency-timer   the schema of what hpt latency timer --json prints";
+
+/// Print the JSON Schema of a command's output
+///
+/// The key "kind" of a document names its schema (JSON Schema, draft 2020-12). Without NAME, lists the kinds.
+#[derive(Debug, Args)]
+#[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
+pub(crate) struct Arguments {
+    /// Kind of document
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(schema::kinds()))]
+    name: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+    let text = match &arguments.name {
+        Some(name) => {
+            let schema = schema::of(name).expect("the kind is one of the possible values");
+            serde_json::to_string_pretty(&schema).expect("a schema is JSON")
+        }
+        None => schema::kinds().collect::<Vec<_>>().join("\n"),
+    };
+    print_as_it_is(format!("{text}\n").as_bytes()).map_err(Failure::Print)?;
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,193 @@
+//! What hpt says on standard error, beside the result: errors, warnings, hints and notes; and how much of it, in
+//! which colors.
+//! Decides no exit code.
+
+use std::{
+    env, fmt,
+    io::{self, IsTerminal, Write},
+    sync::OnceLock,
+};
+
+use clap::ValueEnum;
+
+use super::without_escapes;
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Also in a pipe or a file.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl ColorChoice {
+    /// The same choice as clap's.
+    pub(crate) const fn of(choice: clap::ColorChoice) -> Self {
+        match choice {
+            clap::ColorChoice::Auto => Self::Auto,
+            clap::ColorChoice::Always => Self::Always,
+            clap::ColorChoice::Never => Self::Never,
+        }
+    }
+}
+
+/// How hpt behaves beside its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// No progress bar, no notes and no hints.
+    pub(crate) quiet: bool,
+    /// What hpt does is said as well.
+    pub(crate) verbose: bool,
+    /// When to use colors.
+    pub(crate) color: ColorChoice,
+}
+
+static MANNER: OnceLock<Manner> = OnceLock::new();
+
+/// Sets how this process behaves. Only the first call counts.
+pub(crate) fn behave(manner: Manner) {
+    let _ = MANNER.set(manner);
+}
+
+fn manner() -> Manner {
+    MANNER.get().copied().unwrap_or_default()
+}
+
+/// Whether only the result is wanted.
+pub(crate) fn is_quiet() -> bool {
+    manner().quiet
+}
+
+/// Whether a stream that is a terminal, or is not, gets colors.
+pub(super) fn is_colored(is_terminal: bool) -> bool {
+    colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
+}
+
+/// `--color` decides first, then NO_COLOR (no-color.org), then CLICOLOR_FORCE, then CLICOLOR and TERM.
+fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    let is = |name: &str, value: &str| variable(name).is_some_and(|set| set == value);
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto if is_set("NO_COLOR") => false,
+        ColorChoice::Auto if is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0") => true,
+        ColorChoice::Auto => is_terminal && !is("TERM", "dumb") && !is("CLICOLOR", "0"),
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Error,
+    Warning,
+    Hint,
+    Note,
+    /// What hpt does, for `--verbose`.
+    Detail,
+}
+
+impl Kind {
+    /// The label, and its color: red, yellow, cyan, or the terminal's own.
+    const fn label(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Error => ("error: ", "\x1b[1;31m"),
+            Self::Warning => ("warning: ", "\x1b[1;33m"),
+            Self::Hint => ("hint: ", "\x1b[36m"),
+            Self::Note => ("note: ", "\x1b[1m"),
+            Self::Detail => ("", ""),
+        }
+    }
+}
+
+/// Writes a message, a label before its first line. If nobody listens, there is nobody to tell.
+fn tell(kind: Kind, text: &str) {
+    let mut out = io::stderr();
+    let is_colored = is_colored(out.is_terminal());
+    let _ = out.write_all(line(kind, text, is_colored).as_bytes());
+}
+
+fn line(kind: Kind, text: &str, is_colored: bool) -> String {
+    let (label, color) = kind.label();
+    let text = without_escapes(text);
+    if is_colored && !color.is_empty() {
+        format!("hpt: {color}{label}\x1b[0m{text}\n")
+    } else {
+        format!("hpt: {label}{text}\n")
+    }
+}
+
+/// Says why there is no result.
+pub(crate) fn error(text: impl fmt::Display) {
+    tell(Kind::Error, &text.to_string());
+}
+
+/// Says what clap says of a wrong command line, in the words of all other messages.
+pub(crate) fn wrong_usage(text: &str) {
+    for paragraph in text.trim_end().split("\n\n") {
+        let paragraph = paragraph.trim_end();
+        if let Some(what) = paragraph.strip_prefix("error: ") {
+            error(what);
+        } else if let Some(tip) = paragraph.trim_start().strip_prefix("tip: ") {
+            hint(tip);
+        } else {
+            let _ = writeln!(io::stderr(), "\n{}", without_escapes(paragraph));
+        }
+    }
+}
+
+/// Says what is wrong beside the result.
+pub(crate) fn warning(text: impl fmt::Display) {
+    tell(Kind::Warning, &text.to_string());
+}
+
+/// Says what helps.
+pub(crate) fn hint(text: impl fmt::Display) {
+    tell(Kind::Hint, &text.to_string());
+}
+
+/// Says what to know beside the result, unless only that is wanted.
+pub(crate) fn note(text: impl fmt::Display) {
+    if !is_quiet() {
+        tell(Kind::Note, &text.to_string());
+    }
+}
+
+/// Says what hpt does, where `--verbose` asks for it.
+pub(crate) fn detail(text: impl fmt::Display) {
+    if manner().verbose {
+        tell(Kind::Detail, &text.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ColorChoice, Kind, colors, line};
+
+    #[test]
+    fn the_option_decides_before_the_environment() {
+        let with = |choice, is_terminal, set: &[(&str, &str)]| {
+            let variable = |name: &str| set.iter().find(|(one, _)| *one == name).map(|(_, value)| (*value).to_owned());
+            colors(choice, is_terminal, variable)
+        };
+        let auto = |is_terminal, set: &[(&str, &str)]| with(ColorChoice::Auto, is_terminal, set);
+        assert!(auto(true, &[]) && !auto(false, &[]));
+        assert!(auto(false, &[("CLICOLOR_FORCE", "1")]) && !auto(false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(!auto(true, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]) && auto(true, &[("NO_COLOR", "")]));
+        assert!(!auto(true, &[("TERM", "dumb")]) && !auto(true, &[("CLICOLOR", "0")]));
+        assert!(with(ColorChoice::Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")]));
+        assert!(!with(ColorChoice::Never, true, &[("CLICOLOR_FORCE", "1")]));
+    }
+
+    #[test]
+    fn a_message_has_a_label_and_no_escapes_of_others() {
+        assert_eq!(line(Kind::Error, "no \x1b[1msuch\x1b[0m", false).matches('\x1b').count(), 0);
+        assert_eq!(line(Kind::Hint, "try it", false), "hpt: hint: try it\n");
+        assert_eq!(line(Kind::Hint, "try it", true), "hpt: \x1b[36mhint: \x1b[0mtry it\n");
+        assert_eq!(line(Kind::Detail, "done", true), "hpt: done\n");
+    }
+}

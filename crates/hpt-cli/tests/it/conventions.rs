@@ -1,0 +1,226 @@
+//! What the command does as others do: exit codes, signals, help that fits a screen, colors, quiet and verbose.
+
+use serde_json::Value;
+
+use crate::support::{
+    at_a_terminal::AtATerminal, code, docs, host, hpt, is_root, json, run, runner, stderr, stdout,
+    unsafe_calls::ask_to_end,
+};
+
+/// The commands that measure for a while, each with a run that nobody waits for the end of.
+const MEASURING: [&[&str]; 12] = [
+    &["bench", "--count", "4e9", "--source", "monotonic"],
+    &["calibrate", "--duration", "1day", "--source", "boottime"],
+    &["sleep", "--length", "10ms", "--count", "1000000", "--strategy", "nanosleep"],
+    &["latency", "timer", "--cpu", "any", "--duration", "1day"],
+    &["latency", "timer", "--by", "hpt", "--cpu", "any", "--duration", "1day"],
+    &["latency", "poll", "--cpu", "any", "--interval", "20ms", "--duration", "1day"],
+    &["latency", "stall", "--cpu", "any", "--duration", "1day"],
+    &["latency", "pairs", "--interval", "10ms", "--count", "4000000"],
+    &["watch", "--duration", "1day", "--no-compare-cpus", "--cpu", "any"],
+    &["watch", "--no-compare-cpus", "--cpu", "any"],
+    &["experiment", "pairs"],
+    &["doctor", "--measure"],
+];
+
+/// The help texts of all commands: the words that ask for them.
+fn commands() -> Vec<Vec<&'static str>> {
+    let names = "doctor report probe bench calibrate sleep latency watch run clocksource restore experiment capture schema completions manual";
+    let under = [
+        ["latency", "timer"],
+        ["latency", "poll"],
+        ["latency", "stall"],
+        ["latency", "gpio"],
+        ["latency", "pairs"],
+        ["clocksource", "set"],
+        ["clocksource", "compare"],
+    ];
+    names.split(' ').map(|name| vec![name]).chain(under.map(|words| words.to_vec())).collect()
+}
+
+#[test]
+fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
+    let captured = host("amd-epyc-zen3-kvm");
+    let captured = captured.as_str();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let empty = folder.path().to_str().expect("UTF-8");
+    let table: [(&[&str], i32); 42] = [
+        // Yes, or done.
+        (&[], 0),
+        (&["--help"], 0),
+        (&["-V"], 0),
+        (&["help", "latency"], 0),
+        (&["probe"], 0),
+        (&["probe", "monotonic"], 0),
+        (&["probe", "--json", "-q"], 0),
+        (&["bench", "-n", "100", "-s", "monotonic"], 0),
+        (&["calibrate", "-d", "5ms", "-s", "boottime"], 0),
+        (&["sleep", "-n", "1", "-l", "100us"], 0),
+        (&["latency", "timer", "-n", "3", "-c", "any"], 0),
+        (&["latency", "pairs", "-n", "3", "-i", "0s", "-s", "monotonic"], 0),
+        (&["schema"], 0),
+        (&["schema", "probe"], 0),
+        (&["completions", "bash"], 0),
+        (&["experiment"], 0),
+        (&["restore", "--list", "--journal", empty], 0),
+        (&["clocksource", "--host", captured], 0),
+        // No.
+        (&["probe", "--host", captured, "arm-counter"], 1),
+        (&["doctor", "--host", captured], 1),
+        (&["latency", "timer", "-d", "1h", "-c", "any", "--stop-above", "1us"], 1),
+        (&["run", "--", "false"], 1),
+        // Wrong usage.
+        (&["prob"], 2),
+        (&["probe", "tcs"], 2),
+        (&["probe", "--no-such-option"], 2),
+        (&["probe", "--json", "--format", "csv"], 2),
+        (&["probe", "-q", "-v"], 2),
+        (&["probe", "--color", "sometimes"], 2),
+        (&["probe", "--host", "/nonexistent"], 2),
+        (&["bench", "--count", "0"], 2),
+        (&["bench", "--cpu", "99999"], 2),
+        (&["bench", "--format", "openmetrics"], 2),
+        (&["calibrate", "--duration", "0s"], 2),
+        (&["latency", "timer", "-P", "f:0"], 2),
+        (&["latency", "timer", "--raw", "/nonexistent/samples"], 2),
+        (&["report", "--from", "/nonexistent.json"], 2),
+        (&["schema", "weather"], 2),
+        // Unknown: it could not be measured, or is not there.
+        (&["calibrate", "-d", "5ms", "-s", "thread-cpu"], 3),
+        (&["calibrate", "--saved", "--state-dir", empty], 3),
+        (&["bench", "-n", "1", "-s", "pit"], 3),
+        // Those of hpt run itself.
+        (&["run", "--cpu", "99999", "--", "true"], 125),
+        (&["run", "--", "/nonexistent"], 127),
+    ];
+    for (arguments, expected) in table {
+        let output = run(arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        // What is refused is said as an error, and nothing is printed.
+        if expected == 2 {
+            assert!(said.starts_with("hpt: error: ") && stdout(&output).is_empty(), "{arguments:?}: {said}");
+        }
+        assert!(!said.contains("os error") && !said.contains("panicked"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn every_run_that_a_signal_ends_prints_its_result_and_says_so() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    for arguments in MEASURING {
+        let is_endless = arguments[0] == "watch" && !arguments.contains(&"--duration");
+        for (signal, of_a_signal) in [("SIGINT", 130), ("SIGTERM", 143)] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut command = hpt();
+            command.args(arguments).arg("--json").env("XDG_STATE_HOME", folder.path());
+            let mut running = AtATerminal::start(&mut command);
+            while !running.has_something_to_say() {
+                assert!(!running.has_ended(), "{arguments:?}");
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            if signal == "SIGINT" {
+                running.interrupt();
+            } else {
+                ask_to_end(running.id());
+            }
+            let output = running.output();
+            let expected = if is_endless { 0 } else { of_a_signal };
+            assert_eq!(code(&output), expected, "{signal} to {arguments:?}: {}", stderr(&output));
+            // The last of several documents is the result.
+            let text = stdout(&output);
+            let last = if text.starts_with("{\n") { text.as_str() } else { text.lines().last().unwrap_or_default() };
+            let document: Value =
+                serde_json::from_str(last).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+            assert_eq!(document["interrupted"], true, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn pairs_in_a_row_end_at_once() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let mut running = AtATerminal::start(hpt().args(["experiment", "pairs", "--count", "1e12", "--json"]));
+    // The bar's share is of decades, so it stands at nothing.
+    running.wait_until_shown("the bar was drawn twice", |shown| shown.matches(" %").count() > 1);
+    running.interrupt();
+    let output = running.output();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("the result");
+    assert_eq!(document["interrupted"], true);
+}
+
+#[test]
+fn the_short_help_of_every_command_fits_a_terminal() {
+    for words in commands() {
+        let output = run(&[&words[..], &["-h"]].concat());
+        let text = stdout(&output);
+        assert_eq!(code(&output), 0, "{words:?}");
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(
+            text.lines().count() <= 24 && widest <= 80,
+            "{words:?}: {} lines, {widest} columns",
+            text.lines().count()
+        );
+    }
+    let overview = run(&[]);
+    let text = stdout(&overview);
+    assert!(text.lines().count() <= 24 && text.contains("hpt doctor"), "{text}");
+}
+
+#[test]
+fn the_long_help_of_every_command_has_its_exit_codes() {
+    for words in commands() {
+        let text = stdout(&run(&[&words[..], &["--help"]].concat()));
+        assert!(text.contains("Exit codes:\n"), "{words:?}");
+        let headings =
+            ["Scheduling:", "System-wide (restored afterwards):", "Output:"].map(|heading| text.find(heading));
+        // What is in two lists is once in order: no option of one stands under the heading of another.
+        assert!(!text.contains("What it runs by"), "{words:?}: {headings:?}");
+    }
+}
+
+#[test]
+fn schemas_are_those_in_the_documentation() {
+    for kind in stdout(&run(&["schema"])).lines() {
+        let printed = json(&run(&["schema", kind]));
+        let kept = std::fs::read_to_string(docs(&format!("schema/{kind}.json"))).expect("every kind has one");
+        assert_eq!(printed, serde_json::from_str::<Value>(&kept).expect("JSON"), "{kind}");
+    }
+}
+
+#[test]
+fn colors_are_as_the_option_and_the_environment_say() {
+    let colored = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = hpt();
+        command.args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        let output = command.envs(variables.iter().copied()).output().expect("the binary was built");
+        (stdout(&output).contains('\u{1b}'), stderr(&output).contains('\u{1b}'))
+    };
+    let explain = ["probe", "monotonic"];
+    assert_eq!(colored(&explain, &[]), (false, false));
+    assert_eq!(colored(&[&explain[..], &["--color", "always"]].concat(), &[("NO_COLOR", "1")]), (true, false));
+    assert_eq!(colored(&explain, &[("CLICOLOR_FORCE", "1")]), (true, false));
+    assert_eq!(colored(&explain, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), (false, false));
+    assert_eq!(colored(&["probe", "tcs", "--color=always"], &[]), (false, true));
+    assert_eq!(colored(&["probe", "--nonsense", "--color=always"], &[]), (false, true));
+    assert!(colored(&["probe", "--help", "--color=always"], &[]).0);
+}
+
+#[test]
+fn quiet_is_the_result_alone_and_verbose_tells_what_is_done() {
+    let line = ["bench", "--count", "10", "--source", "monotonic"];
+    let said = |more: &[&str]| stderr(&run(&[&line[..], more].concat()));
+    assert_eq!(said(&["--quiet"]), "");
+    assert!(said(&["--verbose"]).contains("hpt: opened monotonic, read by "), "{}", said(&["--verbose"]));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let capture = |name: &str, more: &[&str]| {
+        let path = folder.path().join(name);
+        stderr(&run(&[&["capture", path.to_str().expect("UTF-8")][..], more].concat()))
+    };
+    assert_eq!((capture("a", &["-q"]).as_str(), is_root()), ("", is_root()));
+}
