@@ -1,9 +1,11 @@
-//! Time on Linux as fast as the hardware allows, with an honest word on how good each reading is.
+//! High-resolution time for Linux: hardware counters, calibrated clocks, precise sleeps and real-time setup, with
+//! stated error bounds.
 //!
-//! A [`TimeSource`] is a counter that can be read: the x86 TSC, the kernel's clocks, one of your own. [`source::probe`] lists what a machine
-//! has, [`source::choose`] takes the best and says why, [`calibrate`] finds how fast a source ticks and between which limits, a
-//! [`Clock`] turns ticks into nanoseconds at the cost of one multiplication, and a [`Stopwatch`] says how long a piece of work took and what
-//! saying so cost.
+//! A [`TimeSource`] is a counter that can be read: the x86 TSC, the kernel's clocks, or one of your own.
+//! [`source::probe`] lists the sources of a machine. [`source::choose`] selects the best one and says why.
+//! [`calibrate`] determines the frequency of a source, with a worst-case bound. A [`Clock`] converts ticks to
+//! nanoseconds at the cost of one multiplication. A [`Stopwatch`] measures how long a piece of work took, and its own
+//! overhead.
 //!
 //! ```
 //! use hpt_core::{Host, Stopwatch, source};
@@ -17,17 +19,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing here works before `main`, starts a thread or keeps state behind your back. Opening a source may fail, with a reason and a
-//! remedy; reading one cannot.
+//! No code runs before `main`, no thread is started, and there is no hidden global state. Opening a source may fail,
+//! with a reason and a fix; reading one cannot.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! None is enabled by default.
 //!
-//! - `serde`: Serialize and Deserialize for the plain values: facts of a machine, calibrations, spreads.
+//! - `serde`: Serialize and Deserialize for plain values: facts of a machine, calibrations, distributions.
 //! - `embedded-hal`: embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
 
-// docs.rs says of each item which feature it takes; that is not stable yet.
+// docs.rs shows for each item which feature it requires; this is not yet available on stable Rust.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(
@@ -44,12 +46,12 @@ compile_error!(
 );
 
 #[cfg(test)]
-/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
-/// `eprintln!` print in a test that passes.
+/// Reports why a test, or a part of one, cannot run on this machine. The line is written directly to standard error,
+/// because the test harness captures the output of `println!` and `eprintln!` in a test that passes.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the line, so that two tests do not mix theirs.
+        // One write for the whole line, so that the lines of two tests do not mix.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }

@@ -1,5 +1,4 @@
-//! Doing something once in every period, without an error that adds up.
-//! Sleeps by `sleep`; decides when, and what becomes of periods that were missed.
+//! Periodic work without accumulating error. Sleeps with `sleep`; decides when, and how to treat missed periods.
 
 use std::time::Duration;
 
@@ -9,32 +8,33 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// What becomes of periods whose beginning was missed because the work took too long.
+/// How to treat periods whose start was missed because the work took too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
-    /// They are left out: the next deadline is the next one of the grid that lies ahead.
+    /// They are skipped: the next deadline is the next one of the grid that lies ahead.
     #[default]
     Skip,
-    /// They are made up for: every one of them is begun, at once, until the grid is reached again.
+    /// They are caught up: each of them starts at once, until the grid is reached again.
     CatchUp,
-    /// The grid begins anew, a period from now.
+    /// The grid restarts, one period from now.
     Reset,
-    /// There is no grid: the next deadline is always a period from now. Every lateness adds up; for comparison with the others.
+    /// There is no grid: the next deadline is always one period from now. Every delay accumulates; for comparison with
+    /// the others.
     FromNow,
 }
 
-/// The beginning of a period.
+/// The start of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tick {
-    /// When it should have begun.
+    /// When it should have started.
     pub deadline: Instant,
-    /// How long after that it did; zero for an interrupted one.
+    /// How long after that it started; zero for an interrupted one.
     pub late: Duration,
-    /// How many periods before it were left out.
+    /// The number of periods skipped before it.
     pub skipped: u64,
-    /// What was left of the sleep when somebody interrupted it. The deadline is that of the next tick as well, then.
+    /// The rest of the sleep if it was interrupted. The deadline is then that of the next tick as well.
     pub interrupted: Option<Duration>,
 }
 
@@ -42,15 +42,16 @@ pub struct Tick {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Periods that were begun.
+    /// Periods that were started.
     pub ticks: u64,
-    /// Those whose deadline had passed before they were waited for.
+    /// Periods whose deadline had already passed when the wait for them began.
     pub overruns: u64,
-    /// Those that were left out.
+    /// Periods that were skipped.
     pub skipped: u64,
 }
 
-/// Begins a period after the other, each a period after the deadline of the last and not after its end, so that no lateness adds up.
+/// Starts periods one after another. Each is due one period after the deadline of the previous one, not after its end,
+/// so delays do not accumulate.
 ///
 /// # Examples
 ///
@@ -61,7 +62,7 @@ pub struct Counts {
 /// let mut pacer = Pacer::every(Duration::from_millis(1));
 /// let first = pacer.wait();
 /// let second = pacer.wait();
-/// // However late either was: their deadlines are a period apart, or some whole periods.
+/// // However late either was, their deadlines are one period apart, or a whole number of periods.
 /// assert_eq!((second.deadline - first.deadline).as_nanos() % 1_000_000, 0);
 /// ```
 #[derive(Debug)]
@@ -70,19 +71,19 @@ pub struct Pacer {
     period: Duration,
     next: Instant,
     overrun: Overrun,
-    /// An interrupted wait began after its deadline: the tick that comes of it is an overrun.
+    /// An interrupted wait that began after its deadline: the resulting tick is an overrun.
     began_late: bool,
     counts: Counts,
 }
 
 impl Pacer {
-    /// Periods of this length, at least a nanosecond, of which the first ends the same time from now.
+    /// Creates a pacer with periods of this length, at least one nanosecond. The first one ends this long from now.
     #[must_use]
     pub fn every(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
     }
 
-    /// The same, by a sleeper of one's own.
+    /// Sets the sleeper.
     #[must_use]
     pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
         let period = period.max(Duration::from_nanos(1));
@@ -90,33 +91,33 @@ impl Pacer {
         Self { sleeper, period, next, overrun: Overrun::default(), began_late: false, counts: Counts::default() }
     }
 
-    /// The same, with the first deadline at `first`.
+    /// Sets the first deadline to `first`.
     #[must_use]
     pub const fn starting_at(mut self, first: Instant) -> Self {
         self.next = first;
         self
     }
 
-    /// The same, with another way to treat periods that were missed.
+    /// Sets how to treat missed periods.
     #[must_use]
     pub const fn with_overrun(mut self, overrun: Overrun) -> Self {
         self.overrun = overrun;
         self
     }
 
-    /// Something that ends a wait from anywhere.
+    /// Returns a handle that can end a wait from anywhere.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.sleeper.interrupter()
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The sleeper, for its report.
+    /// Returns the sleeper, for its report.
     #[must_use]
     pub const fn sleeper(&self) -> &Sleeper {
         &self.sleeper
@@ -144,7 +145,7 @@ impl Pacer {
     }
 }
 
-/// What is to be waited for.
+/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     deadline: Instant,
@@ -152,7 +153,7 @@ struct Plan {
     is_overrun: bool,
 }
 
-/// What is waited for at `now` when `next` was due.
+/// Returns what to wait for at `now` if `next` was due.
 fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan {
     let period_ns = saturating_nanos(period);
     let late_ns = now.nanoseconds_since(next);
@@ -160,11 +161,11 @@ fn plan(overrun: Overrun, next: Instant, period: Duration, now: Instant) -> Plan
     match overrun {
         Overrun::CatchUp | Overrun::FromNow => on_the_grid,
         Overrun::Reset if late_ns >= period_ns => {
-            // The one that was due is gone as well.
+            // The one that was due is skipped as well.
             Plan { deadline: now.saturating_add(period), skipped: late_ns / period_ns + 1, ..on_the_grid }
         }
         Overrun::Skip if late_ns >= period_ns => {
-            // The one that is due now is begun late; those before it are gone.
+            // The one that is due now starts late; those before it are skipped.
             let skipped = late_ns / period_ns;
             let past = Duration::from_nanos(skipped.saturating_mul(period_ns));
             Plan { deadline: next.saturating_add(past), skipped, ..on_the_grid }
@@ -208,7 +209,8 @@ mod tests {
     }
 
     proptest! {
-        /// On the grid, whatever is late: a whole number of periods after the one that was due, and less than a period ago.
+        /// On the grid, however late: a whole number of periods after the one that was due, and less than one period
+        /// ago.
         #[test]
         fn a_grid_stays_a_grid(next in 0..1_u64 << 50, late in 0..1_u64 << 40, period in 1..1_u64 << 36) {
             let (next, now) = (Instant::from_nanoseconds(next), Instant::from_nanoseconds(next + late));
@@ -237,7 +239,7 @@ mod tests {
         pacer.wait();
         thread::sleep(4 * PERIOD);
         let tick = pacer.wait();
-        // Late beside its own moment, not beside those that are gone.
+        // Late relative to its own deadline, not to skipped ones.
         assert!(tick.skipped >= 3 && tick.deadline + tick.late <= Instant::now(), "{tick:?}");
         let counts = pacer.counts();
         assert!(counts.overruns >= 1 && counts.skipped >= tick.skipped && counts.ticks == 2, "{counts:?}");

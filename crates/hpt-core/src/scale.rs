@@ -1,5 +1,5 @@
-//! Ticks to nanoseconds by one multiplication, with a bound that is proved here.
-//! Knows no counter and no anchor: `clock` puts those together.
+//! Converts ticks to nanoseconds with one multiplication, with an error bound proved here. Independent of counter and
+//! anchor, which `clock` combines.
 
 use crate::units::Frequency;
 
@@ -7,22 +7,22 @@ use crate::units::Frequency;
 ///
 /// # The bound
 ///
-/// Let `p` be the exact nanoseconds per tick, `q = whole + fraction/2⁶⁴` what is kept. `fraction` is
-/// rounded to nearest, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns `⌊q·t⌋` for `t`
-/// ticks, exactly: `whole·t` is an integer and the high half of `fraction·t` is a floor. Hence
+/// Let `p` be the exact nanoseconds per tick, and `q = whole + fraction/2⁶⁴` the stored value. `fraction` is rounded to
+/// nearest, so `|p - q| ≤ 2⁻⁶⁵`. [`nanoseconds`](Self::nanoseconds) returns exactly `⌊q·t⌋` for `t` ticks: `whole·t` is
+/// an integer and the high half of `fraction·t` is a floor. Hence
 ///
 /// ```text
 /// -1 - t·2⁻⁶⁵  <  ⌊q·t⌋ - p·t  ≤  t·2⁻⁶⁵
 /// ```
 ///
-/// that is, below one nanosecond plus a part of `t` that reaches 1 ns only at 2⁶⁵ ticks: less than 2 ns for
-/// every `u64`. Because it is a floor of a non-decreasing function, more ticks never give less time.
+/// that is, less than one nanosecond plus a fraction of `t` that reaches 1 ns only at 2⁶⁵ ticks: below 2 ns for every
+/// `u64`. As the floor of a non-decreasing function, more ticks never result in less time.
 ///
-/// # Why not the kernel's multiply and shift
+/// # Comparison with the kernel's multiply and shift
 ///
-/// A 32-bit multiplier with a shift needs the range of `t` bounded beforehand, keeps about 10⁻⁹ of the rate, and
-/// its shift stands on the critical path. Here the shift is free (the high word of the product), the two
-/// products run side by side, and any `t` is allowed.
+/// A 32-bit multiplier with a shift requires a bounded range of `t`, keeps about 10⁻⁹ of the rate, and its shift is on
+/// the critical path. Here the shift is free (the high word of the product), the two products are computed in parallel,
+/// and any `t` is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scale {
     whole: u64,
@@ -30,7 +30,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale of a counter that ticks at `frequency`, right to 2⁻⁶⁵ ns a tick.
+    /// Returns the scale of a counter that ticks at `frequency`, correct to 2⁻⁶⁵ ns per tick.
     ///
     /// # Examples
     ///
@@ -56,7 +56,7 @@ impl Scale {
         Self { whole, fraction }
     }
 
-    /// Time in nanoseconds that `ticks` ticks last, rounded down; modulo 2⁶⁴ ns (584 years).
+    /// Returns the duration of `ticks` ticks in nanoseconds, rounded down; modulo 2⁶⁴ ns (584 years).
     #[must_use]
     #[inline(always)]
     pub const fn nanoseconds(self, ticks: u64) -> u64 {
@@ -68,7 +68,7 @@ impl Scale {
         self.whole.wrapping_mul(ticks).wrapping_add(below_one)
     }
 
-    /// The length of one tick in nanoseconds, for statistics and printing.
+    /// Returns the length of one tick in nanoseconds, for statistics and printing.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn tick_ns_f64(self) -> f64 {
@@ -76,8 +76,9 @@ impl Scale {
     }
 }
 
-/// Tells the compiler to branch and not to add always: for a counter above 1 GHz, where a nanosecond shows, the high word of one product is
-/// the answer, and an addition that is always made would stand behind it. Slower counters cost more to read than the branch.
+/// Makes the compiler branch instead of always adding. For a counter above 1 GHz, where a nanosecond matters, the high
+/// word of one product is the result, and an unconditional addition would delay it. Slower counters cost more to read
+/// than the branch.
 #[cold]
 const fn slower_than_a_gigahertz() {}
 
@@ -88,7 +89,7 @@ mod tests {
     use super::Scale;
     use crate::units::Frequency;
 
-    /// Exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow form the fast one is held against.
+    /// Exactly `ticks * 1e15 / µHz` as quotient and remainder: the slow form that the fast one is compared with.
     fn exact(ticks: u64, frequency: Frequency) -> (u128, u128) {
         let femto = u128::from(ticks) * 1_000_000_000_000_000;
         (femto / u128::from(frequency.microhertz()), femto % u128::from(frequency.microhertz()))
@@ -105,10 +106,10 @@ mod tests {
         // 1e15 / (1e15 + 1) ns a tick is 1 - 1e-15: nearest at 2^-64 is below one, and must not become zero.
         let scale = Scale::of(Frequency::from_microhertz(1_000_000_000_000_001).expect("not zero"));
         assert!(scale.nanoseconds(2_000_000_000_000_000) >= 1_999_999_999_999_997);
-        // The fastest rate there is: a remainder as close to its divisor as it can be.
+        // The highest possible rate: a remainder as close to its divisor as possible.
         let fastest = Scale::of(Frequency::from_microhertz(u64::MAX).expect("not zero"));
         assert!(fastest.nanoseconds(u64::MAX).abs_diff(1_000_000_000_000_000) <= 1);
-        // The slowest rate there is: one tick in a million seconds.
+        // The lowest possible rate: one tick in a million seconds.
         assert_eq!(Scale::of(Frequency::from_microhertz(1).expect("not zero")).nanoseconds(3), 3_000_000_000_000_000);
     }
 

@@ -1,5 +1,5 @@
-//! Files that outlive a run: one versioned, checked, atomically replaced file per purpose, bound to the boot and the processor.
-//! Knows nothing of what it keeps: the payload is the caller's.
+//! Files that outlive a run: one versioned, checked, atomically replaced file per purpose, bound to the boot and the
+//! processor. Independent of the content, which belongs to the caller.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -14,7 +14,7 @@ use crate::{
     sys::file_lock::{FileLock, try_lock},
 };
 
-/// The first line of every file. A later layout has another number, and is refused by name.
+/// The first line of every file. A later layout has another number, and is refused with a message that names it.
 const MAGIC: &str = "hpt-state 1";
 
 /// What a file is bound to: it is refused after a reboot and on another processor.
@@ -27,21 +27,21 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// The binding to this host's present boot; `None` where /proc does not tell the boot's identity.
+    /// Returns the binding to this host's current boot; `None` if /proc does not show the boot's identity.
     #[must_use]
     pub fn of(host: &Host) -> Option<Self> {
         Some(Self { boot: host.boot_id()?, processor: host.cpu().signature().to_owned() })
     }
 }
 
-/// Why a file could not be written or is not believed.
+/// Why a file could not be written, or is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// There is no file.
     #[error("nothing is saved at {path}")]
     Missing {
-        /// Where it would be.
+        /// Its path.
         path: PathBuf,
     },
     /// The file cannot be read.
@@ -56,13 +56,13 @@ pub enum StateError {
     /// The file cannot be written.
     #[error("cannot write {path}; choose a folder you may write to")]
     Unwritable {
-        /// The file or its folder.
+        /// The file or its directory.
         path: PathBuf,
         /// Why.
         #[source]
         cause: io::Error,
     },
-    /// The file was written by something else, or damaged.
+    /// The file was written by another program, or damaged.
     #[error("{path} is corrupt: {what}; save again to replace it")]
     Corrupt {
         /// The file.
@@ -70,13 +70,13 @@ pub enum StateError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The machine was started again since.
+    /// The machine was rebooted since.
     #[error("{path} is stale: it was saved during another boot; save again to replace it")]
     Stale {
         /// The file.
         path: PathBuf,
     },
-    /// The processor is another one.
+    /// The processor is a different one.
     #[error("{path} is foreign: it was saved on processor {saved_on}; save again to replace it")]
     Foreign {
         /// The file.
@@ -86,11 +86,11 @@ pub enum StateError {
     },
 }
 
-/// The right to be the only one, for as long as it lives.
+/// An exclusive lock, held for as long as this lives.
 #[derive(Debug)]
 pub struct Locked(#[expect(dead_code, reason = "dropping it unlocks the file")] FileLock);
 
-/// A folder of such files.
+/// A directory of such files.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -98,24 +98,25 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in `folder`, which is made when something is saved.
+    /// Returns the store in `folder`. The directory is created when something is saved.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: false }
     }
 
-    /// The same, with files that only their owner may read.
+    /// Returns the same with files that only their owner may read.
     pub(crate) fn private(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: true }
     }
 
-    /// Where the file of a purpose is.
+    /// Returns the path of the file of a purpose.
     #[must_use]
     pub fn path(&self, purpose: &str) -> PathBuf {
         self.folder.join(purpose)
     }
 
-    /// Replaces the file of `purpose` in one step: whoever reads it sees the old content or the new, also if this process is killed.
+    /// Replaces the file of `purpose` atomically: a reader sees the old or the new content, even if this process is
+    /// killed.
     ///
     /// # Errors
     ///
@@ -129,14 +130,15 @@ impl Store {
             .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(&self.folder)?.sync_all());
         written.map_err(|cause| {
-            // Best effort: the reason to report is why it could not be written, not why it could not be tidied up.
+            // Best effort: the error to report is why it could not be written, not why it could not be cleaned up.
             let _ = fs::remove_file(&unfinished);
             unwritable(cause)
         })
     }
 
-    /// A file that nobody else writes to. The process alone does not tell who does: several of its threads may save, and in another container another process has
-    /// its number. What is in its place may be one that is just being written, and is left.
+    /// A file that no other thread writes to. The process ID is not sufficient: several threads of a process may save,
+    /// and in another container another process has the same ID. An existing file may be in the process of being
+    /// written, and is left alone.
     fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
         let mut number = 0_u32;
         loop {
@@ -150,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Whoever holds this is the only one that does so for `purpose`, until it is dropped or its process ends; `None` where somebody else is.
+    /// Locks `purpose` until the result is dropped or its process ends; `None` if it is locked already.
     ///
     /// # Errors
     ///
@@ -159,11 +161,12 @@ impl Store {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
             make_folder(&self.folder)?;
-            // What is no file is not waited for.
+            // If it is not a regular file, it is not opened.
             let open =
                 |options: &mut OpenOptions| options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(&path);
             let file = match open(File::options().create(true).append(true).mode(0o644)) {
-                // Somebody else's, as root leaves it in a user's folder: to lock it, it is enough to read it.
+                // It belongs to another user, as when root leaves it in a user's directory: to lock it, read access is
+                // sufficient.
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {
                     open(File::options().read(true)).map_err(|_| refused)?
                 }
@@ -174,7 +177,7 @@ impl Store {
         locked().map_err(|cause| StateError::Unwritable { path, cause })
     }
 
-    /// Removes the file of `purpose`. That there is none is no error.
+    /// Removes the file of `purpose`. A missing file is not an error.
     ///
     /// # Errors
     ///
@@ -188,11 +191,11 @@ impl Store {
         }
     }
 
-    /// The payload of `purpose`, if it was saved in this boot on this processor and is whole.
+    /// Returns the payload of `purpose`, if it was saved in this boot on this processor and is intact.
     ///
     /// # Errors
     ///
-    /// [`StateError`]: missing, unreadable, corrupt, stale or foreign.
+    /// Returns [`StateError`] if it is missing, unreadable, damaged, outdated or of another processor.
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
         let (content, _) = self.content_and_about(purpose)?;
@@ -206,7 +209,8 @@ impl Store {
         }
     }
 
-    /// What is saved for `purpose` in this content of its file, whenever and wherever that was, if it is whole.
+    /// Returns what is saved for `purpose` in this content of its file, whenever and wherever it was saved, if it is
+    /// intact.
     ///
     /// # Errors
     ///
@@ -215,15 +219,15 @@ impl Store {
         decode(content, purpose).map_err(|what| StateError::Corrupt { path: self.path(purpose), what })
     }
 
-    /// What is in the file of `purpose`, its owner and its mode.
+    /// Returns the content of the file of `purpose`, its owner and its mode.
     ///
     /// # Errors
     ///
-    /// [`StateError`]: missing or unreadable.
+    /// Returns [`StateError`] if it is missing or unreadable.
     pub(crate) fn content_and_about(&self, purpose: &str) -> Result<(Vec<u8>, About), StateError> {
         let path = self.path(purpose);
         read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
-            // A link to nothing is not nothing: what it is about may be elsewhere.
+            // A dangling link is not the same as no file: its target may be elsewhere.
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
                 let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link to what is not there");
                 StateError::Unreadable { path: path.clone(), cause: to_nothing }
@@ -234,7 +238,8 @@ impl Store {
     }
 }
 
-/// Makes a folder, and those above it that are missing; whether it was missing. Group and others cannot write to new ones, even under umask 0.
+/// Creates a directory and its missing parents. Returns whether it was missing. Group and others cannot write to new
+/// ones, even with umask 0.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
@@ -263,7 +268,7 @@ fn in_one_line(processor: &str) -> String {
     processor.replace('\n', " ")
 }
 
-/// A file's content, with the boot and the processor that it is bound to.
+/// The content of a file, with the boot and the processor that it is bound to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Saved {
     pub(crate) boot: BootId,
@@ -292,7 +297,7 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
-/// FNV-1a, 64 bits: finds a damaged file, protects from nobody. draft-eastlake-fnv, section 2.
+/// FNV-1a, 64 bits: detects damage, but provides no security. draft-eastlake-fnv, section 2.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -326,7 +331,7 @@ mod tests {
         let load = |binding: Binding| store.load("calibrations", &binding);
         assert_eq!(load(here()).expect("it is of here"), b"{}");
         assert!(matches!(load(rebooted("GenuineIntel/6/85/7")), Err(StateError::Stale { .. })));
-        // What is of another boot says nothing of this one's processor.
+        // A file from another boot says nothing about the processor of this one.
         assert!(matches!(load(rebooted("AuthenticAMD/25/1/1")), Err(StateError::Stale { .. })));
         let foreign = load(elsewhere).expect_err("another processor");
         assert!(matches!(&foreign, StateError::Foreign { saved_on, .. } if saved_on == "GenuineIntel/6/85/7"));
@@ -371,7 +376,7 @@ mod tests {
     fn what_another_one_is_writing_is_left_to_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = Store::new(folder.path());
-        // A process of the same number, which another container has.
+        // A process with the same ID in another container.
         let (its_own, _file) = store.unfinished("any").expect("the folder is ours");
         store.save("any", &here(), b"{}").expect("the folder is ours");
         assert!(its_own.exists() && store.load("any", &here()).is_ok_and(|read| read == b"{}"));
@@ -412,7 +417,7 @@ mod tests {
             let at = at.index(content.len());
             let mut damaged = content.clone();
             damaged[at] ^= flip;
-            // A letter's case in the boot or the checksum says the same thing.
+            // Upper and lower case letters in the boot or the checksum are equivalent.
             if !damaged.eq_ignore_ascii_case(&content) {
                 let Binding { boot, processor } = here();
                 prop_assert_ne!(decode(&damaged, "any"), Ok(Saved { boot, processor, payload }));

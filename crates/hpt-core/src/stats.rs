@@ -1,58 +1,57 @@
-//! Summaries of many readings: spreads, medians, steps.
-//! Reads no counter and knows no unit but the one its caller names.
+//! Summaries of many readings: distributions, medians, steps. Reads no counter and uses only the unit of its caller.
 
 use hdrhistogram::Histogram as Hdr;
 
-/// Quantiles of a set of durations in nanoseconds: never a lone figure.
+/// Quantiles of a set of durations in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spread {
-    /// How many samples stand behind the figures.
+    /// Number of samples.
     pub samples: u64,
-    /// The smallest sample, in nanoseconds.
+    /// The minimum, in nanoseconds.
     pub min_ns: f64,
-    /// Half of the samples are at most this, in nanoseconds.
+    /// The median, in nanoseconds.
     pub p50_ns: f64,
-    /// 99 % of the samples are at most this, in nanoseconds.
+    /// The 99th percentile, in nanoseconds.
     pub p99_ns: f64,
-    /// 99.9 % of the samples are at most this, in nanoseconds.
+    /// The 99.9th percentile, in nanoseconds.
     pub p999_ns: f64,
-    /// The largest sample, in nanoseconds.
+    /// The maximum, in nanoseconds.
     pub max_ns: f64,
     /// The arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
 }
 
-/// Counts of tick differences, kept to three significant digits in bounded memory.
+/// Counts of tick differences, with three significant digits, in bounded memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
-    /// The ends are kept exactly; the counts between them to three digits.
+    /// Minimum and maximum are exact; the counts between them have three digits.
     ends: Option<(u64, u64)>,
 }
 
 impl Histogram {
-    /// A histogram without samples.
+    /// Creates a histogram without samples.
     #[must_use]
     pub fn new() -> Self {
         Self { counts: Hdr::new(3).expect("three significant digits is within 0 to 5"), ends: None }
     }
 
-    /// Adds one sample. Not for a timed region: the table may grow.
+    /// Adds one sample. Do not call it in a timed region: the table may grow.
     pub fn record(&mut self, ticks: u64) {
-        // Not `saturating_record`: it leaves the table as small as it is.
+        // Not `saturating_record`, which never grows the table.
         self.counts.record(ticks).expect("the table grows to any value of 64 bits");
         let (smallest, largest) = self.ends.unwrap_or((ticks, ticks));
         self.ends = Some((smallest.min(ticks), largest.max(ticks)));
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.len()
     }
 
-    /// Adds the samples of another one.
+    /// Adds the samples of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("the table grows to any value of 64 bits");
         let Some((smallest, largest)) = other.ends else { return };
@@ -60,20 +59,20 @@ impl Histogram {
         self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
     }
 
-    /// What this part of all samples does not exceed (0 to 1), in ticks; `None` without samples.
+    /// Returns this quantile of the samples (0 to 1), in ticks; `None` without samples.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let (smallest, largest) = self.ends?;
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
     }
 
-    /// What was counted, from the smallest to the largest: the largest value of each class, in ticks, and how many samples are in it. Classes without
-    /// samples are left out.
+    /// Iterates over the counts in ascending order: the largest value of each class, in ticks, and its number of
+    /// samples. Classes without samples are omitted.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> {
         self.counts.iter_recorded().map(|class| (class.value_iterated_to(), class.count_since_last_iteration()))
     }
 
-    /// The spread of the samples, each tick being `tick_ns` nanoseconds long; `None` without samples.
+    /// Returns the distribution of the samples, with ticks of `tick_ns` nanoseconds; `None` without samples.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "durations for printing, below 2^53 ticks")]
     pub fn spread(&self, tick_ns: f64) -> Option<Spread> {
@@ -97,14 +96,14 @@ impl Default for Histogram {
     }
 }
 
-/// The middle value, the lower of two; `None` of nothing. Reorders `samples`.
+/// Returns the median, the lower of two; `None` without samples. Reorders `samples`.
 #[must_use]
 pub fn median(samples: &mut [u64]) -> Option<u64> {
     let middle = samples.len().checked_sub(1)? / 2;
     Some(*samples.select_nth_unstable(middle).1)
 }
 
-/// What the non-zero steps of a counter have in common.
+/// Statistics of the non-zero steps of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     smallest: u64,
@@ -114,7 +113,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Adds the step between two successive readings; a step of zero says nothing and is passed over.
+    /// Adds the step between two consecutive readings; ignores a step of zero.
     pub fn record(&mut self, step_ticks: u64) {
         if step_ticks == 0 {
             return;
@@ -125,45 +124,46 @@ impl Steps {
         self.count += 1;
     }
 
-    /// The granularity: the smallest step seen, in ticks; `None` when the counter never moved.
+    /// Returns the granularity: the smallest step seen, in ticks; `None` if the counter never advanced.
     #[must_use]
     pub const fn smallest_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.smallest) }
     }
 
-    /// The largest step seen, in ticks; 0 when the counter never moved. Interrupts and late kernel ticks are in it.
+    /// Returns the largest step seen, in ticks; 0 if the counter never advanced. Includes interrupts and late kernel
+    /// ticks.
     #[must_use]
     pub const fn largest_ticks(&self) -> u64 {
         self.largest
     }
 
-    /// The largest number of ticks of which every step seen is a whole multiple; `None` when the counter
-    /// never moved. A counter that is fed from a slower one moves by more than one tick at a time.
+    /// Returns the largest number of ticks of which every step seen is a multiple; `None` if the counter never
+    /// advanced. A counter that is driven by a slower one advances by more than one tick at a time.
     #[must_use]
     pub const fn multiple_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.multiple) }
     }
 
-    /// How many non-zero steps were seen.
+    /// Returns the number of non-zero steps seen.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// How far a counter's readings may lag behind what it counts, judged by the `steps` between back-to-back reads: reordered, and cut to the
-/// distinct ones.
+/// Returns the largest lag of a counter's readings behind what it counts, determined from the `steps` between
+/// back-to-back reads, which are sorted and reduced to distinct values.
 ///
-/// A counter that is fed in granules shows steps that are whole numbers of granules, rounded: their sizes stand in clusters a granule
-/// apart, and the largest gap between neighbouring sizes is the granule. Where there are too few sizes to see clusters, the smallest step
-/// is the estimate. A tick is added for each end of a step that is rounded, so that the estimate is never below the granule. One when
-/// nothing moved.
+/// A counter that advances in granules shows steps that are multiples of a granule, rounded: their sizes form clusters
+/// one granule apart, and the largest gap between neighboring sizes is the granule. If there are too few sizes to form
+/// clusters, the smallest step is the estimate. One tick is added for each rounded end of a step, so that the estimate
+/// is never below the granule. One if the counter did not advance.
 #[must_use]
 pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;
     steps.retain(|&step| step > 0);
     steps.sort_unstable();
-    // The largest quarter is interrupts and migrations, whose sizes are far apart whatever the granule.
+    // The largest quarter consists of interrupts and migrations, whose sizes are far apart whatever the granule.
     steps.truncate(steps.len() - steps.len() / 4);
     steps.dedup();
     let Some(&smallest) = steps.first() else {
@@ -240,7 +240,7 @@ mod tests {
             granule_thousandths in 1_000_u64..200_000,
             gaps in vec(20_u64..90, 8..400),
         ) {
-            // A counter that shows ⌊k·g⌋, read every so many units of true time.
+            // A counter that returns ⌊k·g⌋, read at fixed intervals of true time.
             let shown = |now: u64| now * 1000 / granule_thousandths * granule_thousandths / 1000;
             let mut now = 0;
             let mut steps: Vec<u64> = gaps.iter().map(|gap| {

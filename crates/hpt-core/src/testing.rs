@@ -1,5 +1,5 @@
-//! Sources that a test drives by hand. Public, for the tests of programs that use this crate.
-//! Nothing outside tests may name it.
+//! Sources that a test controls. Public, for the tests of programs that use this crate. Must not be used outside of
+//! tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::{
     units::Frequency,
 };
 
-/// A source whose readings the test decides.
+/// A source whose readings the test sets.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ pub struct ManualSource {
 }
 
 impl ManualSource {
-    /// A steady source of 64 bits that ticks once a nanosecond and stands at zero.
+    /// Returns a constant-rate source of 64 bits that ticks once per nanosecond, at zero.
     #[must_use]
     pub fn nanoseconds(name: &'static str) -> Self {
         let mut info = SourceInfo::new(SourceId::new(name));
@@ -38,25 +38,25 @@ impl ManualSource {
         Self::with_info(info)
     }
 
-    /// A source of any kind that stands at zero.
+    /// Returns a source of any kind, at zero.
     #[must_use]
     pub const fn with_info(info: SourceInfo) -> Self {
         Self { ticks: AtomicU64::new(0), step_per_read: 0, info }
     }
 
-    /// Moves by `ticks` after every read, so that code that waits for it goes on.
+    /// Advances by `ticks` after every read, so that code that waits for it continues.
     #[must_use]
     pub const fn stepping_by(mut self, ticks: u64) -> Self {
         self.step_per_read = ticks;
         self
     }
 
-    /// Moves forward by `ticks`; beyond the counter's width it wraps.
+    /// Advances by `ticks`; wraps beyond the counter's width.
     pub fn advance(&self, ticks: u64) {
         self.ticks.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// Stands at `ticks` from now on, also before where it was.
+    /// Sets the reading to `ticks`, which may be lower than before.
     pub fn set(&self, ticks: u64) {
         self.ticks.store(ticks, Ordering::Relaxed);
     }
@@ -73,14 +73,16 @@ impl TimeSource for ManualSource {
 }
 
 impl Now for ManualSource {
-    /// The reading, by the rate that the source states; else its ticks are nanoseconds.
+    /// Returns the reading in nanoseconds, according to the nominal frequency of the source; without one, its ticks are
+    /// nanoseconds.
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         Instant::from_nanoseconds(scale.nanoseconds(self.ticks()))
     }
 }
 
-/// The words of the emulator that runs these tests, or none, and the path of this program: for a test that starts a process of its own.
+/// The command line of the emulator that runs these tests, if any, and the path of this program, for a test that starts
+/// a process of its own.
 #[cfg(test)]
 pub(crate) fn own_program() -> (Vec<String>, std::path::PathBuf) {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Ticks, counter widths and frequencies: the quantities that everything else is said in.
-//! Converts nothing to time: `scale` does.
+//! Ticks, counter widths and frequencies: the basic quantities of this crate. Converts nothing to time; `scale` does.
 
 use std::{fmt, time::Duration};
 
@@ -14,32 +13,32 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
 pub struct Width(u8);
 
 impl Width {
-    /// A counter of 64 bits.
+    /// Returns the width of a 64-bit counter.
     pub const BITS_64: Self = Self(64);
-    /// A counter of 32 bits.
+    /// Returns the width of a 32-bit counter.
     pub const BITS_32: Self = Self(32);
 
-    /// A counter of `bits` bits; `None` unless `bits` is 1 to 64.
+    /// Returns the width of a counter of `bits` bits; `None` unless `bits` is 1 to 64.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         if bits >= 1 && bits <= 64 { Some(Self(bits)) } else { None }
     }
 
-    /// The number of bits.
+    /// Returns the number of bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The largest reading the counter can show.
+    /// Returns the largest reading of the counter.
     #[must_use]
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.0)
     }
 
-    /// Ticks from `earlier` to `later`, right across one wrap of the counter.
+    /// Returns the ticks from `earlier` to `later`, correct across one wrap of the counter.
     ///
-    /// Two readings cannot tell one wrap from several: the answer is the distance modulo 2^bits.
+    /// Two readings do not show how often the counter wrapped: the result is the distance modulo 2^bits.
     ///
     /// # Examples
     ///
@@ -53,8 +52,7 @@ impl Width {
         later.wrapping_sub(earlier) & self.mask()
     }
 
-    /// The same distance as a signed number: negative when `later` stands before `earlier` by less
-    /// than half a wrap.
+    /// Returns the same distance as a signed number: negative if `later` is before `earlier` by less than half a wrap.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "the top bit of the distance is its sign: that is the point")]
     pub const fn signed_difference(self, earlier: u64, later: u64) -> i64 {
@@ -69,9 +67,9 @@ impl fmt::Display for Width {
     }
 }
 
-/// A rate of ticks, kept as whole microhertz (a millionth of a tick a second), never zero.
+/// A tick rate, stored in whole microhertz (a millionth of a tick per second), never zero.
 ///
-/// From 1 µHz to 18 THz; a 1 MHz counter is described to 10⁻¹², a 3 GHz one to 3·10⁻¹⁶.
+/// From 1 µHz to 18 THz. A 1 MHz counter is described to 10⁻¹², a 3 GHz one to 3·10⁻¹⁶.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -80,12 +78,12 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// One tick a nanosecond: the rate of a clock that reads in nanoseconds.
+    /// One tick per nanosecond: the rate of a clock that reads in nanoseconds.
     pub const GIGAHERTZ: Self = Self::from_hertz(1_000_000_000).expect("a billion is not zero");
-    /// One tick a microsecond.
+    /// One tick per microsecond.
     pub const MEGAHERTZ: Self = Self::from_hertz(1_000_000).expect("a million is not zero");
 
-    /// A whole number of hertz; `None` for zero and above 18 THz.
+    /// Returns a whole number of hertz; `None` for zero and above 18 THz.
     #[must_use]
     pub const fn from_hertz(hertz: u64) -> Option<Self> {
         match hertz.checked_mul(1_000_000) {
@@ -94,7 +92,7 @@ impl Frequency {
         }
     }
 
-    /// A whole number of microhertz; `None` for zero.
+    /// Returns a whole number of microhertz; `None` for zero.
     #[must_use]
     pub const fn from_microhertz(microhertz: u64) -> Option<Self> {
         match std::num::NonZeroU64::new(microhertz) {
@@ -103,8 +101,8 @@ impl Frequency {
         }
     }
 
-    /// `ticks` counted in `nanoseconds`, rounded to the nearest microhertz; `None` when either is
-    /// zero or the rate is out of range.
+    /// Returns the frequency of `ticks` counted in `nanoseconds`, rounded to the nearest microhertz; `None` if either
+    /// is zero or the frequency is out of range.
     #[must_use]
     pub fn from_ratio(ticks: u64, nanoseconds: u64) -> Option<Self> {
         if nanoseconds == 0 {
@@ -115,33 +113,33 @@ impl Frequency {
         u64::try_from(scaled / u128::from(nanoseconds)).ok().and_then(Self::from_microhertz)
     }
 
-    /// The rate in whole microhertz.
+    /// Returns the frequency in whole microhertz.
     #[must_use]
     pub const fn microhertz(self) -> u64 {
         self.microhertz.get()
     }
 
-    /// The rate in hertz, rounded to the nearest whole one.
+    /// Returns the frequency in hertz, rounded to the nearest integer.
     #[must_use]
     pub const fn hertz(self) -> u64 {
         let microhertz = self.microhertz.get();
         microhertz / 1_000_000 + (microhertz % 1_000_000 >= 500_000) as u64
     }
 
-    /// The rate in hertz for statistics and printing.
+    /// Returns the frequency in hertz for statistics and printing.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "53 bits are enough for a printed figure")]
     pub fn hertz_f64(self) -> f64 {
         self.microhertz.get() as f64 / 1e6
     }
 
-    /// The length of one tick in nanoseconds, for printing.
+    /// Returns the length of one tick in nanoseconds, for printing.
     #[must_use]
     pub fn tick_ns_f64(self) -> f64 {
         1e9 / self.hertz_f64()
     }
 
-    /// How far this rate is from `nominal`, in parts per million of `nominal`.
+    /// Returns the difference from `nominal`, in parts per million of `nominal`.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "the difference is exact; only its quotient is rounded")]
     pub fn error_ppm(self, nominal: Self) -> f64 {
@@ -151,7 +149,7 @@ impl Frequency {
 }
 
 impl fmt::Display for Frequency {
-    /// Hertz with a unit that suits, to the figures that are not zero, at most nine decimals.
+    /// Formats the frequency with a suitable unit, without trailing zeros and with at most nine decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hertz = self.hertz_f64();
         let (value, unit) = match hertz {

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Away {
     /// The CPU that the thread is pinned to.
     pub cpu: usize,
-    /// When it was first seen elsewhere, in seconds since the start.
+    /// When it was first seen on another CPU, in seconds since the start.
     pub from_s: f64,
-    /// When it was pinned to its CPU again; null if it was not until the end.
+    /// When it was pinned to its CPU again; null if it was not pinned again before the end.
     pub to_s: Option<f64>,
     /// Whether its CPU was offline in that time.
     pub offline: bool,

@@ -33,12 +33,12 @@ pub struct BenchDocument {
     pub cycles_by: Option<String>,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
-    /// comes from several CPUs.
+    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
+    /// several CPUs.
     pub away: Vec<Away>,
     /// One row for each source.
     pub results: Vec<BenchRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -48,28 +48,28 @@ pub struct BenchDocument {
 pub struct BenchRow {
     /// The source.
     pub id: String,
-    /// What a read passes through; `kernel` if only a live machine would show whether it is the
-    /// vDSO or a system call.
+    /// What a read passes through; `kernel` where only a live machine would show whether it is the vDSO or a system
+    /// call.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: String,
     /// Many reads back to back.
     #[serde(flatten)]
     pub repeated: RepeatedReads,
-    /// Cycles per read, counted by the source in cycles_by; null without one, and if the counter
-    /// may have wrapped unseen.
+    /// Cycles per read, counted by the source in cycles_by. Null if there is no such source, or if the counter may have
+    /// wrapped unnoticed.
     pub cycles_per_call: Option<f64>,
-    /// per_call_ns relative to the smallest of all.
+    /// per_call_ns divided by the smallest per_call_ns of all sources.
     pub ratio_to_cheapest: Option<f64>,
-    /// per_call_ns relative to clock_gettime(CLOCK_MONOTONIC) as the C library provides it.
+    /// per_call_ns divided by that of clock_gettime(CLOCK_MONOTONIC), called through the C library.
     pub ratio_to_monotonic: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]
     pub single: SingleReads,
-    /// The stopwatch's own read overhead: the median without a read.
+    /// The read overhead of the stopwatch: the median time of an empty measurement.
     pub empty_p50_ns: Option<f64>,
-    /// The smallest change that the source claims to show.
+    /// The resolution that the source states.
     pub resolution_ns: Option<f64>,
-    /// The smallest step that was observed.
+    /// The granularity: the smallest step that was observed.
     pub granularity_ns: Option<f64>,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{away::Away, head::Head};
 
-/// The frequency of each source, with a bound.
+/// The frequency of each source, with a worst-case bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt calibrate: the frequency of each source"))]
@@ -14,16 +14,16 @@ pub struct CalibrateDocument {
     pub head: Head,
     /// False if a saved result is shown.
     pub measured_now: bool,
-    /// Whether the window was cut short.
+    /// Whether the measurement ended early.
     pub interrupted: bool,
-    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
-    /// comes from several CPUs.
+    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
+    /// several CPUs.
     pub away: Vec<Away>,
     /// One row for each source.
     pub calibrations: Vec<CalibrationRow>,
     /// The file that the result was saved to.
     pub saved_to: Option<String>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ pub struct CalibrateDocument {
 pub struct CalibrationRow {
     /// The source.
     pub source: String,
-    /// The source it was measured against.
+    /// The reference that it was measured against.
     pub reference: Option<String>,
-    /// Whether a frequency was found.
+    /// Whether a frequency was determined.
     pub calibrated: bool,
-    /// Why none was found.
+    /// Why no frequency was determined.
     pub failure: Option<String>,
-    /// How the frequency was found.
+    /// How the frequency was determined.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::calibration_methods))]
     pub method: Option<String>,
     /// The frequency.
@@ -51,16 +51,16 @@ pub struct CalibrationRow {
     /// The largest possible error of frequency_hz, in parts per million: a bound, not a standard
     /// uncertainty.
     pub bound_ppm: Option<f64>,
-    /// The stated frequency.
+    /// The nominal frequency.
     pub nominal_hz: Option<f64>,
-    /// The origin of that statement.
+    /// The origin of the nominal frequency.
     pub nominal_stated_by: Option<String>,
     /// (frequency_hz - nominal_hz) / nominal_hz, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub error_ppm: Option<f64>,
     /// Time from the first to the last reading that was used.
     pub window_ns: Option<u64>,
-    /// Number of pairs of readings that the frequency is based on.
+    /// Number of pairs of readings behind the frequency.
     pub pairs: Option<usize>,
     /// The width of the narrowest bracket.
     pub narrowest_bracket_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! `hpt capture`: the files that a capture consists of.
+//! `hpt capture`: the files in a capture.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +18,12 @@ pub struct CaptureDocument {
     pub files: Vec<CapturedFile>,
 }
 
-/// One file of the machine.
+/// One file of the captured machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedFile {
     /// Its path on the machine.
     pub path: String,
-    /// Whether it was there and could be read.
+    /// Whether it exists and could be read.
     pub captured: bool,
 }

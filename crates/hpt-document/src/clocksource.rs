@@ -14,13 +14,13 @@ pub struct ClocksourceDocument {
     pub head: Head,
     /// The clocksources.
     pub sources: Vec<ClocksourceRow>,
-    /// Whether the kernel's log could be read.
+    /// Whether the kernel log could be read.
     pub log: KernelLogState,
-    /// Whether /proc/cmdline was read; without it no parameter counts as set.
+    /// Whether /proc/cmdline was read. If it was not, every parameter counts as unset.
     pub command_line_readable: bool,
     /// The boot parameters that affect clocksources.
     pub boot_parameters: Vec<BootParameter>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct ClocksourceRow {
     pub name: String,
     /// Whether the kernel offers it.
     pub available: bool,
-    /// Whether it is the one in use.
+    /// Whether it is in use.
     pub current: bool,
     /// The counter it reads; null if hpt does not know it.
     pub what: Option<String>,
@@ -42,18 +42,18 @@ pub struct ClocksourceRow {
     pub risk: Option<String>,
     /// How hpt knows that the machine has it.
     pub known_because: String,
-    /// The lines of the kernel's log that say why it is not offered; empty if there are none, and
-    /// if it is offered.
+    /// The lines of the kernel log that say why it is not offered. Empty if there are no such lines, and if it is
+    /// offered.
     pub log_says: Vec<String>,
 }
 
-/// Whether the kernel's log could be read, and if not, why.
+/// Whether the kernel log could be read, and if not, why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelLogState {
     /// Whether it was read.
     pub readable: bool,
-    /// Whether its first line is the first that the kernel wrote.
+    /// Whether the first line read is the first line that the kernel wrote.
     pub from_the_beginning: bool,
     /// Why it was not read.
     pub reason: Option<String>,
@@ -65,12 +65,12 @@ pub struct KernelLogState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BootParameter {
-    /// The parameter, as it is set or would be set; a value in capitals is a placeholder.
+    /// The parameter, as it is or would be set. A value in capitals is a placeholder.
     pub parameter: String,
     /// Whether the kernel was started with it.
     pub set: bool,
     /// What it does; null for a value that hpt does not know.
     pub effect: Option<String>,
-    /// When it helps, and what it costs.
+    /// When it helps, and what its disadvantages are.
     pub helps: Option<String>,
 }

@@ -20,9 +20,9 @@ pub struct ClocksourceCostDocument {
     pub cpu: Option<usize>,
     /// The source that timed single reads.
     pub stopwatch: String,
-    /// The clocksource before.
+    /// The clocksource before the change.
     pub before: String,
-    /// The clocksource at the end, read back; null if it cannot be read.
+    /// The clocksource at the end, as read back from the kernel; null if it cannot be read.
     pub after: Option<String>,
     /// The requested clocksources.
     pub wanted: Vec<String>,
@@ -32,12 +32,12 @@ pub struct ClocksourceCostDocument {
     pub journal: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
-    /// comes from several CPUs.
+    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
+    /// several CPUs.
     pub away: Vec<Away>,
     /// One row for each clock and clocksource.
     pub results: Vec<ClockCost>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -55,14 +55,14 @@ pub struct ClockCost {
     /// Many reads back to back.
     #[serde(flatten)]
     pub repeated: RepeatedReads,
-    /// per_call_ns relative to the same clock under the first clocksource that was measured.
+    /// per_call_ns divided by that of the same clock under the first clocksource.
     pub ratio_to_first: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]
     pub single: SingleReads,
     /// The resolution that clock_getres reports.
     pub resolution_ns: Option<u64>,
-    /// The smallest step that was observed.
+    /// The granularity: the smallest step that was observed.
     pub granularity_ns: Option<f64>,
 }
 

@@ -1,20 +1,19 @@
-//! What a schema says of a field beyond its type: the words a string may hold, and that a number
-//! may be negative.
+//! Constraints of a field beyond its type: the words that a string may hold, and whether a number may be negative.
 
 use schemars::Schema;
 use serde_json::{Value, json};
 
 use crate::words;
 
-/// Marks a number that may be negative, until [`crate::schema`] has seen it.
+/// Marks a number that may be negative, until [`crate::schema`] has processed it.
 pub(crate) const SIGNED: &str = "x-signed";
 
-/// Numbers are quantities and not negative, unless their field has this attribute.
+/// Numbers are quantities and are not negative, unless their field has this attribute.
 pub(crate) fn signed(schema: &mut Schema) {
     schema.insert(SIGNED.to_owned(), json!(true));
 }
 
-/// A string that holds one of these words, or null if it is optional; of a list, its items.
+/// A string that holds one of these words, or null if it is optional. For a list, the words of its items.
 fn one_of(schema: &mut Schema, words: &[&str]) {
     let schema = schema.ensure_object();
     let schema = match schema.get("items") {
@@ -26,7 +25,7 @@ fn one_of(schema: &mut Schema, words: &[&str]) {
     schema.insert("enum".to_owned(), words.iter().map(|&word| json!(word)).chain(null).collect());
 }
 
-/// A function for the attribute `transform` of a field, for each list of words.
+/// Defines a function for the attribute `transform` of a field, for each list of words.
 macro_rules! words {
     ($($name:ident: $words:ident,)*) => {
         $(pub(crate) fn $name(schema: &mut Schema) {

@@ -14,24 +14,24 @@ pub struct DoctorDocument {
     pub head: Head,
     /// The CPU to be dedicated to one thread; null if none was named.
     pub cpu: Option<usize>,
-    /// Whether a major or minor problem was seen. Null if none was, but one is likely or a rule
+    /// Whether a problem of high or low severity was observed. Null if none was observed, but one is likely or a rule
     /// could not be decided.
     pub in_the_way: Option<bool>,
-    /// Problems that cost a millisecond or more, or make time wrong.
+    /// Number of problems of high severity.
     pub major: u64,
-    /// Problems that cost less.
+    /// Number of problems of low severity.
     pub minor: u64,
-    /// Findings that cost no latency.
+    /// Number of findings without an effect on latency.
     pub to_know: u64,
-    /// Every rule, whatever its verdict.
+    /// Every rule, with its verdict.
     pub rules: Vec<DoctorRule>,
     /// The results of a short measurement; null if none was requested.
     pub measured: Option<Vec<DoctorMeasurement>>,
     /// Whether a signal ended the measurement early.
     pub interrupted: bool,
-    /// What more permissions would reveal.
+    /// What can be checked only with more permissions.
     pub root_would_be_told: Vec<String>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -39,27 +39,26 @@ pub struct DoctorDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorRule {
-    /// Its name, which does not change.
+    /// Its name, which is stable across versions.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[a-z-]+$")))]
     pub rule: String,
-    /// The heading it belongs to.
+    /// The category it belongs to.
     pub theme: String,
-    /// What it examines.
+    /// The problem in a few words, or what the rule examines if there is no problem.
     pub about: String,
     /// Its verdict.
     pub verdict: DoctorVerdict,
-    /// How much the finding costs; null if there is none.
+    /// How severe the finding is; null if there is none.
     pub severity: Option<DoctorSeverity>,
-    /// Whether the finding was observed; false if it follows from the usual defaults. Null if there
-    /// is none.
+    /// Whether the finding was observed. False if it is inferred from common defaults; null if there is none.
     pub certain: Option<bool>,
-    /// What was observed, or why there is nothing to observe.
+    /// What was observed, or why nothing could be observed.
     pub seen: String,
     /// Why it matters.
     pub why: String,
-    /// Whom it affects.
+    /// Who is affected.
     pub bites: String,
-    /// What helps, the best first; empty if there is no finding.
+    /// How to fix it, the best way first; empty if there is no finding.
     pub remedies: Vec<DoctorRemedy>,
     /// Further reading: the kernel's documentation, manual pages.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
@@ -69,25 +68,25 @@ pub struct DoctorRule {
 word_enum! {
     /// A rule's verdict.
     pub enum DoctorVerdict {
-        /// A problem, or something to know.
+        /// A problem, or information.
         Found = "found",
-        /// As it should be.
+        /// No problem.
         Fine = "fine",
-        /// There is nothing of the kind on this machine.
+        /// The rule does not apply to this machine.
         NotHere = "not-here",
-        /// It cannot be determined.
+        /// The verdict cannot be determined.
         Untold = "untold",
     }
 }
 
 word_enum! {
-    /// How much a finding costs.
+    /// How severe a finding is.
     pub enum DoctorSeverity {
-        /// A millisecond or more, or wrong time.
+        /// A delay of a millisecond or more, or wrong time.
         Major = "major",
-        /// Less than a millisecond.
+        /// A delay of less than a millisecond.
         Minor = "minor",
-        /// No latency.
+        /// No effect on latency.
         ToKnow = "to-know",
     }
 }
@@ -96,19 +95,19 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorRemedy {
-    /// In words.
+    /// A description.
     pub text: String,
-    /// The commands to type; capitals are placeholders.
+    /// The commands to run. Words in capitals are placeholders.
     pub commands: Vec<String>,
 }
 
-/// One short measurement.
+/// The result of one short measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorMeasurement {
     /// What was measured.
     pub what: String,
-    /// The rules that it concerns.
+    /// The rules that it supports.
     pub rules: Vec<String>,
     /// The result, with sample count, duration, CPU and scheduling policy.
     pub result: String,

@@ -1,4 +1,4 @@
-//! A document of any kind, and reading one whose kind is not known beforehand.
+//! A document of any kind, and reading a document whose kind is not known in advance.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,27 +24,27 @@ use crate::{
     watch::{WatchDocument, WatchSummaryDocument},
 };
 
-/// Why a value is not a document of hpt's.
+/// Why a value is not a document of hpt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The value has no key `kind` that holds a string.
+    /// The value has no key `kind`, or `kind` is not a string.
     #[error("it has no kind")]
     NoKind,
-    /// This version knows no such kind.
+    /// This version does not know the kind.
     #[error("{0:?} is not a kind of document")]
     UnknownKind(String),
-    /// A field is missing, or holds a value of another type.
+    /// A field is missing or has the wrong type.
     #[error("a document of kind {kind:?} has another shape")]
     Shape {
-        /// The kind that the document states.
+        /// The kind stated in the document.
         kind: String,
         /// The field, and what is wrong with it.
         source: serde_json::Error,
     },
 }
 
-/// The enum of all documents, from one list of their types and kinds.
+/// Generates the enum of all documents from one list of types and kinds.
 macro_rules! documents {
     ($($(#[$doc:meta])* $variant:ident($type:ident): $($kind:literal)|+,)*) => {
         /// A document of any kind.
@@ -56,11 +56,11 @@ macro_rules! documents {
         }
 
         impl Document {
-            /// Reads a document of the kind that it states. Unknown fields are ignored.
+            /// Reads a document of the kind stated in it. Ignores unknown fields.
             ///
             /// # Errors
             ///
-            /// The kind is missing or unknown, or the document has another shape.
+            /// Fails if the kind is missing or unknown, or if a field is missing or has the wrong type.
             pub fn read(value: &Value) -> Result<Self, ReadError> {
                 let kind = value.get("kind").and_then(Value::as_str).ok_or(ReadError::NoKind)?;
                 let shape = |source| ReadError::Shape { kind: kind.to_owned(), source };
@@ -147,7 +147,7 @@ impl Document {
         }
     }
 
-    /// What else to know about the result; empty for kinds without notes.
+    /// Further remarks on the result; empty for kinds without notes.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match self {
@@ -172,12 +172,12 @@ impl Document {
         }
     }
 
-    /// The rows of the document, each an object: what `hpt --format csv` prints. Empty for the
-    /// summary of a watch, whose rows are those of its intervals.
+    /// The rows of the document, each an object. `hpt --format csv` prints them. Empty for the summary of a watch: its
+    /// rows are those of its intervals.
     ///
     /// # Panics
     ///
-    /// Never: rows consist of numbers, names and lists, which have a JSON form.
+    /// Never panics: rows consist of numbers, names and lists, which all have a JSON form.
     #[must_use]
     pub fn rows(&self) -> Vec<Value> {
         fn values<T: Serialize>(rows: &[T]) -> Vec<Value> {

@@ -15,19 +15,17 @@ pub struct ExperimentDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU that the measuring thread stayed on; null if it was not pinned or nothing was
-    /// measured.
+    /// The CPU of the measuring thread; null if it was not pinned or nothing was measured.
     pub cpu: Option<usize>,
-    /// The thread's scheduling settings, unless an experiment states others; null if nothing was
-    /// measured.
+    /// The scheduling settings of the thread, unless an experiment states others; null if nothing was measured.
     pub thread: Option<Thread>,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
     /// The experiments.
     pub experiments: Vec<ExperimentRow>,
-    /// Every figure.
+    /// All results.
     pub results: Vec<ExperimentFigureRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -43,34 +41,34 @@ pub struct ExperimentRow {
     pub published_in: String,
     /// The hardware it was made on.
     pub hardware: String,
-    /// What hpt does differently.
+    /// How hpt's measurement differs from the published one.
     pub differs: String,
-    /// The parts it is made in.
+    /// Its parts.
     pub parts: Vec<ExperimentPartRow>,
 }
 
-/// A part of an experiment that is measured in one go.
+/// A part of an experiment, measured in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentPartRow {
     /// Its name.
     pub name: String,
-    /// Number of samples without --short and --count: as many as were published, if that is known.
+    /// Number of samples without --short and --count: the published number, if it is known.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub full_count: u64,
     /// Number of samples requested.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u64,
-    /// How many of these an earlier run made.
+    /// Number of these that an earlier run measured.
     pub taken_up: u64,
-    /// About how long that takes.
+    /// The expected duration.
     pub expected_s: f64,
-    /// What became of it.
+    /// Its state.
     pub state: ExperimentPartState,
 }
 
 word_enum! {
-    /// What became of a part.
+    /// The state of a part.
     pub enum ExperimentPartState {
         /// It was not started.
         NotBegun = "not begun",
@@ -78,9 +76,9 @@ word_enum! {
         Measured = "measured",
         /// It ended early.
         Interrupted = "interrupted",
-        /// Its figures come from an earlier run.
+        /// Its results come from an earlier run.
         TakenUp = "taken up",
-        /// It could not be measured; its figures say why.
+        /// It could not be measured; its results say why.
         Failed = "failed",
     }
 }
@@ -93,12 +91,12 @@ pub struct ExperimentFigureRow {
     pub experiment: String,
     /// What it measures.
     pub what: String,
-    /// The unit of all figures of the row.
+    /// The unit of all values of the row.
     pub unit: String,
-    /// The published figure; null if there is none.
+    /// The published value; null if there is none.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub published: Option<f64>,
-    /// This machine's figure; null if it was not measured.
+    /// The value of this machine; null if it was not measured.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub measured: Option<f64>,
     /// Whether it was measured.
@@ -108,20 +106,20 @@ pub struct ExperimentFigureRow {
     /// The median, if there is a distribution.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p50: Option<f64>,
-    /// 99 % are at most this.
+    /// The 99th percentile.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub p99: Option<f64>,
-    /// The largest.
+    /// The maximum.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub max: Option<f64>,
     /// The distribution; empty if there is none.
     pub distribution: Vec<LengthCount>,
-    /// The source it was measured with; or why it was not measured, and what that would take.
+    /// The source it was measured with, or why it was not measured and what is required for it.
     pub how: String,
 }
 
 word_enum! {
-    /// Whether a figure was measured.
+    /// Whether a value was measured.
     #[derive(Default)]
     pub enum FigureState {
         /// It was measured.
@@ -129,18 +127,18 @@ word_enum! {
         Measured = "measured",
         /// It cannot be measured on this machine or by this user.
         Missing = "missing",
-        /// It belongs to other machines.
+        /// It applies to other machines only.
         Elsewhere = "elsewhere",
-        /// hpt did not get that far.
+        /// The run ended before it.
         NotMade = "not-made",
     }
 }
 
-/// How many samples have one length.
+/// Number of samples of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthCount(
-    /// The length in the unit of the row, to three digits at least.
+    /// The length in the unit of the row, with at least three digits.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
     /// Number of samples of that length.

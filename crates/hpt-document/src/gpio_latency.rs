@@ -9,7 +9,7 @@ use crate::{
     words::word_enum,
 };
 
-/// How long an edge takes from one GPIO line to a program that watches another.
+/// Latency from an edge on one GPIO line to a program that monitors another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency gpio: edge latency on GPIO lines"))]
@@ -17,22 +17,22 @@ pub struct GpioLatencyDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The line that was driven.
+    /// The output line.
     pub out: GpioLine,
-    /// The line that was watched.
+    /// The input line.
     pub r#in: GpioLine,
-    /// Whether the program waited for edges in the kernel, or read again and again.
+    /// Whether the program waited for edges in the kernel or polled the line.
     pub listen: GpioListening,
     /// Time from one edge to the next.
     pub interval_ns: u64,
-    /// An edge that took longer counts as lost.
+    /// The timeout: an edge that took longer counts as lost.
     pub timeout_ns: u64,
     /// The CPU it ran on; null if it was not pinned.
     pub cpu: Option<usize>,
     /// The measuring thread.
     #[serde(flatten)]
     pub measuring: LatencyThread,
-    /// What reading the clock adds.
+    /// The overhead of reading the clock.
     #[serde(flatten)]
     pub reads: ClockReads,
     /// When the run started, and how long it took.
@@ -40,47 +40,47 @@ pub struct GpioLatencyDocument {
     pub time: LatencyRunTime,
     /// Edges that did not arrive in time.
     pub lost: u64,
-    /// Edges that were not made, or arrived after they were given up.
+    /// Edges that were not generated, or arrived after the timeout.
     pub strange: u64,
-    /// Edges that the kernel had no room to keep, judged by gaps in their numbers.
+    /// Edges that did not fit into the kernel's buffer, determined from gaps in their sequence numbers.
     pub dropped: u64,
-    /// Edges with a timestamp outside of the readings around them; they count in the whole only.
+    /// Edges whose kernel timestamp is outside of the readings around it. They count in the end-to-end latency only.
     pub elsewhen: u64,
-    /// The figure that is written to files and compared with --stop-above.
+    /// The latency that is written to files and compared with --stop-above.
     pub figure: GpioFigure,
     /// How the run ended.
     #[serde(flatten)]
     pub end: LatencyRunEnd,
-    /// One row for each figure that has samples.
+    /// One row for each latency that has samples.
     pub results: Vec<GpioLatencyRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
-/// One figure of all edges.
+/// One latency of all edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioLatencyRow {
-    /// The part of the way: from driving the line to the kernel's timestamp (output-to-IRQ), from
-    /// there until the program has read it (IRQ-to-user), or both.
+    /// The segment: from driving the line to the kernel's timestamp (output-to-IRQ), from there until the program has
+    /// read it (IRQ-to-user), or both (end-to-end).
     pub figure: GpioFigure,
-    /// How long edges took.
+    /// The distribution of its latency.
     #[serde(flatten)]
     pub figures: LatencyFigures,
 }
 
 word_enum! {
-    /// How a program listens for edges.
+    /// How a program detects edges.
     pub enum GpioListening {
         /// It waits in the kernel.
         Poll = "poll",
-        /// It reads again and again.
+        /// It polls the line.
         Spin = "spin",
     }
 }
 
 word_enum! {
-    /// A part of an edge's way.
+    /// A segment of an edge's path.
     pub enum GpioFigure {
         /// From driving the line to the kernel's timestamp: output-to-IRQ.
         SetToEdge = "set-to-edge",

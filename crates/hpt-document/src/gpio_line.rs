@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::head::Head;
 
-/// The GPIO chips of the machine, their lines, and who uses them.
+/// The GPIO chips of the machine, their lines, and the users of the lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency gpio --list: GPIO chips and their lines"))]
@@ -16,7 +16,7 @@ pub struct GpioListDocument {
     pub chips: Vec<GpioChip>,
     /// The lines of all chips that could be opened.
     pub lines: Vec<GpioListedLine>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct GpioChip {
     pub path: String,
     /// The kernel's name for it; null if it could not be opened.
     pub chip: Option<String>,
-    /// Its driver's name for it.
+    /// The label from its driver.
     pub label: Option<String>,
     /// The number of its lines.
     pub lines: Option<u32>,
@@ -36,21 +36,21 @@ pub struct GpioChip {
     pub reason: Option<String>,
 }
 
-/// One line of a chip, and who uses it.
+/// One line of a chip, and its user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioListedLine {
     /// The line.
     #[serde(flatten)]
     pub place: GpioLine,
-    /// Whether it is driven.
+    /// Whether it is an input or an output.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_directions))]
     pub direction: String,
     /// Whether it is in use, so that no other program can request it.
     pub used: bool,
     /// Its user, if the kernel reports one.
     pub consumer: Option<String>,
-    /// Whether its levels are inverted.
+    /// Whether it is active-low.
     pub active_low: bool,
 }
 
@@ -60,10 +60,10 @@ pub struct GpioListedLine {
 pub struct GpioLine {
     /// The kernel's name for the chip.
     pub chip: String,
-    /// The driver's name for the chip.
+    /// The label from the chip's driver.
     pub label: String,
     /// The line's number on the chip.
     pub line: u32,
-    /// The line's name, if the board gives it one.
+    /// The name of the line, if the board defines one.
     pub name: Option<String>,
 }

@@ -31,28 +31,28 @@ pub struct Machine {
     pub cpu: Option<String>,
     /// The board's name, from the device tree.
     pub board: Option<String>,
-    /// The name by which the hypervisor identifies itself.
+    /// The hypervisor, as it identifies itself.
     pub hypervisor: Option<String>,
-    /// The emulator that runs it, if that can be determined.
+    /// The emulator that runs the machine, if it can be determined.
     pub emulated_by: Option<String>,
     /// The release of the kernel (`uname -r`).
     pub kernel_release: String,
     /// The version of the kernel (`uname -v`).
     pub kernel_version: String,
-    /// The kernel's current clocksource.
+    /// The kernel's active clocksource.
     pub clock_source: Option<String>,
     /// The clocksources that the kernel offers.
     pub clock_sources_available: Option<Vec<String>>,
-    /// Whether the kernel gave the process a vDSO.
+    /// Whether the process has a vDSO.
     pub vdso: bool,
-    /// The answer of prctl(PR_GET_TSC).
+    /// The result of prctl(PR_GET_TSC).
     pub counter_permission: CounterPermission,
 }
 
 word_enum! {
-    /// Whether the process may read the counter, as prctl(PR_GET_TSC) reports.
+    /// Whether the process may read the counter, according to prctl(PR_GET_TSC).
     pub enum CounterPermission {
-        /// It may.
+        /// It is allowed.
         Enabled = "enabled",
         /// Reading the counter raises SIGSEGV.
         Forbidden = "forbidden",

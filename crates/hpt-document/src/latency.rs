@@ -1,17 +1,16 @@
-//! What the documents of `hpt latency timer`, `poll`, `gpio` and `stall` have in common.
+//! The parts that the documents of `hpt latency timer`, `poll`, `gpio` and `stall` have in common.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{away::Away, thread::Thread};
 
-/// The measuring thread, and the source that told it the time.
+/// The measuring thread, and the source it was timed with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyThread {
-    /// The thread's scheduling settings; of several threads, those of the first, on the CPUs of
-    /// all.
+    /// The scheduling settings of the thread. With several threads: the settings of the first, and the CPUs of all.
     pub thread: Thread,
-    /// The source that told the time: a counter, or `monotonic` for the kernel's clock.
+    /// The time source: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
 }
 
@@ -19,9 +18,9 @@ pub struct LatencyThread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunTime {
-    /// When it started, by the wall clock, in UTC.
+    /// The wall-clock time of its start, in UTC.
     pub began: String,
-    /// How long it ran.
+    /// Its duration.
     pub elapsed_s: f64,
 }
 
@@ -29,15 +28,14 @@ pub struct LatencyRunTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunEnd {
-    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run:
-    /// the deadline of a wake-up, the moment at which the line was driven, or the start of a stall.
-    /// Null if there was none.
+    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline of a
+    /// wake-up, the time at which the line was driven, or the start of a stall. Null if there was none.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub broke_at_ns: Option<u64>,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// When a pinned thread did not run on its CPU, the earliest first. Samples from that time are
-    /// in no other figure.
+    /// Times in which a pinned thread did not run on its CPU, the earliest first. Samples from these times are in no
+    /// other value.
     pub away: Vec<Away>,
 }
 
@@ -45,49 +43,46 @@ pub struct LatencyRunEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockReads {
-    /// The read overhead: the median difference of two back-to-back reads. It is part of every
-    /// figure.
+    /// The read overhead: the median difference of two back-to-back reads. Every latency includes it.
     pub look_ns: u64,
-    /// The smallest step between two reads that was observed.
+    /// The granularity: the smallest step between two reads that was observed.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub step_ns: Option<u64>,
 }
 
-/// The distribution of latencies: how late wake-ups were, or how long edges took.
+/// A distribution of latencies, of wake-ups or of edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyFigures {
     /// Number of samples.
     pub samples: u64,
-    /// Deadlines or edges that were left out because the previous sample took longer than the
-    /// interval.
+    /// Number of deadlines or edges that were skipped because the previous sample took longer than the interval.
     pub missed: u64,
-    /// The smallest.
+    /// The minimum.
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: f64,
     /// The median, to three digits, like all quantiles.
     pub p50_ns: u64,
-    /// 99 % were at most this. Null if fewer than ten samples lie beyond.
+    /// The 99th percentile. Null if fewer than ten samples lie above it.
     pub p99_ns: Option<u64>,
-    /// 99.9 % were at most this. Null if fewer than ten samples lie beyond.
+    /// The 99.9th percentile. Null if fewer than ten samples lie above it.
     pub p999_ns: Option<u64>,
-    /// 99.99 % were at most this. Null if fewer than ten samples lie beyond.
+    /// The 99.99th percentile. Null if fewer than ten samples lie above it.
     pub p9999_ns: Option<u64>,
-    /// 99.999 % were at most this. Null if fewer than ten samples lie beyond.
+    /// The 99.999th percentile. Null if fewer than ten samples lie above it.
     pub p99999_ns: Option<u64>,
-    /// The largest.
+    /// The maximum.
     pub max_ns: u64,
-    /// When the largest began, on CLOCK_MONOTONIC: its deadline, or the moment at which the line
-    /// was driven.
+    /// When the maximum began, on CLOCK_MONOTONIC: its deadline, or the time at which the line was driven.
     pub max_at_ns: u64,
     /// Exact counts up to ten milliseconds.
     pub microseconds: Vec<MicrosecondCount>,
-    /// Number of samples beyond that.
+    /// Number of samples above ten milliseconds.
     pub beyond: u64,
 }
 
-/// How many samples were in one whole microsecond.
+/// Number of samples within one whole microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MicrosecondCount(

@@ -1,9 +1,9 @@
-//! The JSON documents of the command hpt as Rust types. Prints nothing, and measures nothing.
+//! The JSON documents of the command hpt as Rust types. Does not print and does not measure.
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! There is a module for each kind of document, and modules for what several kinds share.
-//! [`Document`] is a document of any kind.
+//! Each kind of document has a module, and so has everything that several kinds share. [`Document`] is a document of
+//! any kind.
 
 pub mod away;
 pub mod bench;

@@ -12,21 +12,21 @@ pub struct ProbeDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// What clock_gettime(CLOCK_MONOTONIC) passes through; `kernel` if only a live machine would
-    /// show whether it is the vDSO or a system call.
+    /// What clock_gettime(CLOCK_MONOTONIC) passes through; `kernel` where only a live machine would show whether it is
+    /// the vDSO or a system call.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub clock_gettime_read_path: Option<String>,
-    /// The source that hpt would use.
+    /// The recommended source.
     pub choice: SourceChoice,
     /// The state of the library's `Instant`; null for a captured machine.
     pub instant: Option<InstantStatus>,
     /// One row for each source.
     pub sources: Vec<ProbeRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
-/// The source that hpt would use.
+/// The recommended source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceChoice {
@@ -40,28 +40,27 @@ pub struct SourceChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstantStatus {
-    /// The source that tells the time: a counter, or `monotonic` for the kernel's clock.
+    /// The source it reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
     /// Why.
     pub reason: String,
-    /// The largest possible difference from CLOCK_MONOTONIC; 0 if the kernel's clock answers.
+    /// The largest possible difference from CLOCK_MONOTONIC; 0 if it reads the kernel's clock.
     pub bound_ns: u64,
-    /// The width of the last bracket of the counter and the kernel's clock.
+    /// The width of the last bracket of counter and kernel clock.
     pub last_bracket_ns: Option<u64>,
-    /// The counter's rate against CLOCK_MONOTONIC relative to the stated rate, in parts per
-    /// million.
+    /// The rate of the counter against CLOCK_MONOTONIC, relative to the nominal rate, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// How often the counter was compared with the kernel's clock.
+    /// Number of comparisons of the counter with the kernel's clock.
     pub anchorings: u64,
-    /// How often the kernel's clock ran at a different rate than before.
+    /// Number of times that the rate of the kernel's clock changed.
     pub rate_changes: u64,
-    /// How often one of the two stepped.
+    /// Number of times that the counter or the clock stepped.
     pub jumps: u64,
-    /// How often the hypervisor reported a disruption of the counter (vmclock), such as a
-    /// migration; null if it reports none.
+    /// Number of disruptions of the counter that the hypervisor reported (vmclock), such as migrations; null if it
+    /// reports none.
     pub disruptions: Option<u64>,
-    /// How often a bracket was too wide to be used.
+    /// Number of brackets that were too wide to be used.
     pub refused_brackets: u64,
 }
 
@@ -71,36 +70,36 @@ pub struct InstantStatus {
 pub struct ProbeRow {
     /// Its name.
     pub id: String,
-    /// What it is.
+    /// A description.
     pub description: String,
     /// Whether it can be used here.
     pub available: bool,
-    /// Why it cannot be used, as a word that does not change.
+    /// Why it cannot be used, as a word that is stable across versions.
     pub reason_kind: Option<String>,
-    /// Why it cannot be used, in a sentence.
+    /// Why it cannot be used, as a sentence.
     pub reason: Option<String>,
-    /// How to make it usable.
+    /// How to make it available.
     pub remedy: Option<String>,
-    /// Number of bits before it wraps.
+    /// Number of bits of the counter, after which it wraps.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub width_bits: Option<u8>,
-    /// Its frequency, as stated or, if none is stated, as measured.
+    /// Its nominal frequency. If none is stated, the measured one.
     pub frequency_hz: Option<f64>,
     /// The origin of the frequency, or `measured`.
     pub frequency_stated_by: Option<String>,
-    /// The smallest change that it claims to show.
+    /// The resolution that the source states.
     pub resolution_ns: Option<f64>,
-    /// The smallest step that was observed.
+    /// The granularity: the smallest step that was observed.
     pub granularity_ns: Option<f64>,
     /// Every observed step is a multiple of this number of ticks.
     pub step_multiple_ticks: Option<u64>,
     /// Time per read in a short run.
     pub read_cost_ns: Option<f64>,
-    /// What a read passes through; `kernel` if only a live machine would show whether it is the
-    /// vDSO or a system call.
+    /// What a read passes through; `kernel` where only a live machine would show whether it is the vDSO or a system
+    /// call.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: Option<String>,
-    /// What it counts the time of.
+    /// The scope of its count.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scopes))]
     pub scope: Option<String>,
     /// Whether its rate is constant and it is never stepped.
@@ -109,15 +108,15 @@ pub struct ProbeRow {
     pub steered: Option<bool>,
     /// Whether it counts while the machine is suspended.
     pub counts_in_suspend: Option<bool>,
-    /// Whether the permission to read it can be revoked.
+    /// Whether read access can be revoked.
     pub revocable: Option<bool>,
     /// Whether the kernel trusts it.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::kernel_verdicts))]
     pub kernel_verdict: String,
     /// The evidence for that.
     pub kernel_evidence: String,
-    /// Why it was or was not chosen.
+    /// Why it is recommended or not.
     pub fitness: String,
-    /// What was examined, and the result.
+    /// What was examined, with the result.
     pub evidence: Vec<String>,
 }

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct RepeatedReads {
     /// Number of reads.
     pub calls: u64,
-    /// Whether all requested reads were made. A note names sources that were read fewer times
-    /// because a read takes so long.
+    /// Whether all requested reads were made. A note names the sources whose reads took too long for that.
     pub complete: bool,
-    /// Time that all of them took.
+    /// The total time.
     pub total_s: f64,
     /// CPU time in user mode.
     pub user_s: f64,
@@ -27,12 +26,12 @@ pub struct RepeatedReads {
 pub struct SingleReads {
     /// Number of reads timed one at a time.
     pub single_samples: Option<u64>,
-    /// Median of a single read, the stopwatch's own read overhead included.
+    /// The median of a single read, including the stopwatch's own read overhead.
     pub single_p50_ns: Option<f64>,
-    /// 99 % took at most this.
+    /// The 99th percentile.
     pub single_p99_ns: Option<f64>,
-    /// 99.9 % took at most this.
+    /// The 99.9th percentile.
     pub single_p999_ns: Option<f64>,
-    /// The longest.
+    /// The maximum.
     pub single_max_ns: Option<f64>,
 }

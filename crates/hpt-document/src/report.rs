@@ -1,10 +1,10 @@
-//! `hpt report`: a chosen set of measurements.
+//! `hpt report`: a set of measurements.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{head::Machine, words::word_enum};
 
-/// A chosen set of measurements.
+/// A set of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt report: a chosen set of measurements"))]
@@ -14,7 +14,7 @@ pub struct ReportDocument {
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
-    /// The version of hpt that measured.
+    /// The version of hpt that made the report.
     pub hpt: String,
     /// The user's name for the machine; null without --name.
     pub name: Option<String>,
@@ -22,18 +22,17 @@ pub struct ReportDocument {
     pub machine: Machine,
     /// The emulator that runs the machine, if its hypervisor or board shows it.
     pub emulated_by: Option<String>,
-    /// When the first part started, by the wall clock (RFC 3339).
+    /// When the first part started, as wall-clock time (RFC 3339).
     pub began: String,
-    /// How long everything took.
+    /// The total duration.
     pub elapsed_s: f64,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
     /// The measurements, in the order in which they were made.
     pub parts: Vec<ReportPart>,
-    /// The output of each part's command with --format json. Each has a schema of its own, by its
-    /// kind.
+    /// The output of each part's command with --format json. Its schema follows from its kind.
     pub documents: serde_json::Map<String, serde_json::Value>,
-    /// What else to know about the report.
+    /// Further remarks on the report.
     pub notes: Vec<String>,
 }
 
@@ -44,18 +43,18 @@ pub struct ReportPart {
     /// Its name, which is also the name of its document.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
     pub name: String,
-    /// The command line that measures the same.
+    /// The command line that makes the same measurement.
     pub command: String,
-    /// What became of it.
+    /// Its state.
     pub state: ReportPartState,
     /// Why it failed.
     pub why: Option<String>,
-    /// How long it took.
+    /// Its duration.
     pub elapsed_s: f64,
 }
 
 word_enum! {
-    /// What became of a part.
+    /// The state of a part.
     pub enum ReportPartState {
         /// It was measured.
         Measured = "measured",

@@ -20,13 +20,13 @@ pub struct ReportCompareDocument {
     pub first: ComparedReport,
     /// The second report.
     pub second: ComparedReport,
-    /// Number of figures that differ by more than their spread.
+    /// Number of values that differ by more than their spread.
     pub differing: usize,
-    /// Every figure of either.
+    /// All values of both reports.
     pub results: Vec<ComparedFigureRow>,
     /// Rules of `hpt doctor` with different verdicts.
     pub rules: Vec<ComparedRuleRow>,
-    /// What else to know.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -34,23 +34,23 @@ pub struct ReportCompareDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedReport {
-    /// Its name relative to the other.
+    /// Its name in the comparison.
     pub name: String,
-    /// The title of its page.
+    /// The title of the report.
     pub title: String,
     /// When it was started (RFC 3339).
     pub made: String,
-    /// The version of hpt that measured.
+    /// The version of hpt that made it.
     pub hpt: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// The emulator that runs its machine, if that is known.
+    /// The emulator that runs its machine, if it is known.
     pub emulated_by: Option<String>,
     /// Its machine.
     pub machine: Machine,
 }
 
-/// A figure of both.
+/// A value in both reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedFigureRow {
@@ -59,32 +59,31 @@ pub struct ComparedFigureRow {
     pub part: String,
     /// What was measured.
     pub what: String,
-    /// The unit of all figures of the row.
+    /// The unit of all values of the row.
     pub unit: String,
-    /// The first figure: the median if there is one, else the mean; of a rate, the middle of its
-    /// limits.
+    /// The first value: the median if there is one, otherwise the mean. For a rate, the middle of its limits.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first: Option<f64>,
-    /// Where the range of the first starts: p50, or the lowest possible rate.
+    /// The lower end of the range of the first value: p50, or the lowest possible rate.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first_low: Option<f64>,
-    /// Where it ends: p99, or the highest possible rate.
+    /// The upper end: p99, or the highest possible rate.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first_high: Option<f64>,
-    /// Number of samples of the first.
+    /// Number of samples of the first value.
     pub first_samples: Option<u64>,
-    /// The second figure, likewise.
+    /// The second value, as above.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second: Option<f64>,
-    /// Where the range of the second starts.
+    /// The lower end of the range of the second value.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second_low: Option<f64>,
-    /// Where it ends.
+    /// The upper end.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub second_high: Option<f64>,
-    /// Number of samples of the second.
+    /// Number of samples of the second value.
     pub second_samples: Option<u64>,
-    /// The second divided by the first; null for rates.
+    /// The second value divided by the first; null for rates.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub ratio: Option<f64>,
     /// Whether they differ.
@@ -92,19 +91,19 @@ pub struct ComparedFigureRow {
 }
 
 word_enum! {
-    /// Whether two figures differ.
+    /// Whether two values differ.
     pub enum CompareVerdict {
         /// Their ranges do not overlap.
         Differs = "differs",
         /// Their ranges overlap.
         WithinSpread = "within the spread",
-        /// At least one has no range.
+        /// At least one value has no range.
         NoSpread = "no spread to judge by",
-        /// They are errors against rates of different origins.
+        /// Both are frequency errors, but relative to different nominal rates.
         OtherRates = "held against other rates",
-        /// Only the first report has it.
+        /// Only the first report has the value.
         OnlyFirst = "only in the first",
-        /// Only the second report has it.
+        /// Only the second report has the value.
         OnlySecond = "only in the second",
     }
 }
@@ -117,8 +116,8 @@ pub struct ComparedRuleRow {
     pub rule: String,
     /// What it examines.
     pub about: String,
-    /// Its verdict in the first; null if it was not asked.
+    /// Its verdict in the first report; null if it was not examined there.
     pub first: Option<String>,
-    /// Its verdict in the second.
+    /// Its verdict in the second report.
     pub second: Option<String>,
 }

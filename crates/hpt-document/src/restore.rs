@@ -1,10 +1,10 @@
-//! `hpt restore`: settings of the machine that were restored.
+//! `hpt restore`: system settings that were restored.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{head::Head, words::word_enum};
 
-/// Settings of the machine that hpt changed, and what became of them.
+/// System settings that hpt changed, and the result of restoring them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt restore: restored settings"))]
@@ -12,13 +12,13 @@ pub struct RestoreDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The journal's file.
+    /// The file of the journal.
     pub journal: String,
-    /// Whether the journal belongs to another boot and is therefore void.
+    /// Whether the journal was written in another boot and is therefore void.
     pub of_another_boot: bool,
     /// The settings in the journal.
     pub settings: Vec<RestoredSetting>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -34,26 +34,26 @@ pub struct RestoredSetting {
     pub changed_by: String,
     /// Its value before the change.
     pub before: String,
-    /// Its value until now, or the one in the journal; null if it is not known.
+    /// Its value before the restore, or the one in the journal; null if it is not known.
     pub left_at: Option<String>,
-    /// What became of it.
+    /// The result.
     pub outcome: RestoreOutcome,
     /// Why it was not restored.
     pub reason: Option<String>,
 }
 
 word_enum! {
-    /// What became of a setting.
+    /// The result of restoring one setting.
     pub enum RestoreOutcome {
         /// It was restored.
         PutBack = "put-back",
-        /// It already had the value it had before.
+        /// It already had its original value.
         WasBack = "was-back",
-        /// Another process changed it since: it was left alone.
+        /// Another process has changed it since, so it was left unchanged.
         ChangedSince = "changed-since",
         /// It could not be restored.
         Failed = "failed",
-        /// Nothing was tried.
+        /// Nothing was attempted.
         Listed = "listed",
     }
 }

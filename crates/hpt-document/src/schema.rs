@@ -64,9 +64,9 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 
 /// The JSON Schema (draft 2020-12) of that kind of document; `None` if there is no such kind.
 ///
-/// It describes what hpt writes: every field is required that hpt always writes, and there are no
-/// others. A reader that wants to accept documents of later versions ignores unknown fields, as
-/// [`Document::read`](crate::Document::read) does.
+/// The schema describes what hpt writes: every field that hpt always writes is required, and no others are allowed. A
+/// reader that accepts documents of later versions ignores unknown fields, as [`Document::read`](crate::Document::read)
+/// does.
 #[must_use]
 pub fn of(kind: &str) -> Option<Value> {
     let (kind, generate) = SCHEMAS.iter().find(|(name, _)| *name == kind)?;
@@ -79,7 +79,7 @@ pub fn of(kind: &str) -> Option<Value> {
     Some(schema)
 }
 
-/// The order in which a person reads the keys of an object's schema.
+/// The order of the keys in an object's schema, chosen for human readers.
 const ORDER: [&str; 7] = ["$schema", "title", "description", "type", "additionalProperties", "required", "properties"];
 
 /// A property that has one value only.
@@ -98,7 +98,7 @@ fn titled<T: JsonSchema>(title: &str) -> Schema {
     schema
 }
 
-/// `timer` and `poll` are told apart by how their threads wait.
+/// `timer` and `poll` differ in how their threads wait.
 fn waiting(title: &str, methods: &[&str]) -> Schema {
     let mut schema = titled::<WakeLatencyDocument>(title);
     let root = schema.ensure_object();
@@ -107,7 +107,7 @@ fn waiting(title: &str, methods: &[&str]) -> Schema {
     schema
 }
 
-/// Edges have the timestamps of the kernel's clock.
+/// Edges carry timestamps of the kernel's clock.
 fn gpio_latency() -> Schema {
     let mut schema = generated::<GpioLatencyDocument>();
     let properties = schema.ensure_object()["properties"].as_object_mut().expect("a struct has properties");
@@ -115,7 +115,7 @@ fn gpio_latency() -> Schema {
     schema
 }
 
-/// Each document of a report is of the kind that its part prints.
+/// Each document in a report has the kind that its part prints.
 fn report() -> Schema {
     let mut schema = generated::<ReportDocument>();
     let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
@@ -135,12 +135,12 @@ fn report() -> Schema {
     schema
 }
 
-/// What holds in all documents: objects have no other properties than those named, and numbers are
-/// not negative unless they are marked.
+/// Rules for all documents: an object has no other properties than those listed, and a number is not negative unless it
+/// is marked.
 fn restrict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // How a type of Rust is called says nothing to readers in other languages.
+            // The name of a Rust type is meaningless to readers in other languages.
             if object.get("format").is_some_and(Value::is_string) {
                 object.remove("format");
             }
@@ -167,8 +167,7 @@ fn restrict(schema: &mut Value) {
     }
 }
 
-/// A comment of several lines as text: a line break in the source ends a paragraph only where an
-/// empty line follows.
+/// Returns a comment of several lines as text. A line break in the source ends a paragraph only before an empty line.
 fn in_paragraphs(comment: &str) -> String {
     comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
 }

@@ -1,10 +1,10 @@
-//! `hpt sleep`: how late sleeps return.
+//! `hpt sleep`: the overshoot of sleeps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{away::Away, head::Head, thread::Thread};
 
-/// How late sleeps return with each method, and the CPU time they take.
+/// How much sleeps overshoot with each method, and the CPU time they take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt sleep: how late sleeps return"))]
@@ -16,16 +16,16 @@ pub struct SleepDocument {
     pub cpu: Option<usize>,
     /// The thread's scheduling settings.
     pub thread: Thread,
-    /// The source that told the time: a counter, or `monotonic` for the kernel's clock.
+    /// The time source: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// When a pinned thread did not run on its CPU, the earliest first. What was measured then
-    /// comes from several CPUs.
+    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
+    /// several CPUs.
     pub away: Vec<Away>,
     /// One row for each duration and method.
     pub results: Vec<SleepRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -40,23 +40,22 @@ pub struct SleepRow {
     pub method: String,
     /// Number of sleeps.
     pub samples: u64,
-    /// How many returned before their deadline.
+    /// Number of sleeps that returned before their deadline.
     pub early: u64,
     /// The mean overshoot.
     pub mean_ns: Option<f64>,
-    /// The mean overshoot without the largest hundredth.
+    /// The mean overshoot without the largest 1 %.
     pub trimmed_mean_ns: Option<f64>,
     /// The median overshoot.
     pub p50_ns: Option<f64>,
-    /// 99 % overshot by at most this.
+    /// The 99th percentile of the overshoot.
     pub p99_ns: Option<f64>,
-    /// 99.9 % overshot by at most this.
+    /// The 99.9th percentile of the overshoot.
     pub p999_ns: Option<f64>,
-    /// The largest overshoot.
+    /// The maximum overshoot.
     pub max_ns: Option<f64>,
-    /// The thread's CPU time divided by the elapsed time; null if the kernel does not report it.
+    /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
-    /// How long before the deadline the thread is woken, at the end; null for methods that learn
-    /// nothing.
+    /// The margin at the end: how long before the deadline the thread is woken. Null for methods that do not learn one.
     pub reserve_ns: Option<u64>,
 }

@@ -8,8 +8,7 @@ use crate::{
     words::word_enum,
 };
 
-/// CPU stalls (OS noise): when a busy-polling thread did not run, for how long, and the likely
-/// cause.
+/// CPU stalls (OS noise): when a busy-polling thread did not run, for how long, and the likely cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency stall: CPU stalls"))]
@@ -22,7 +21,7 @@ pub struct StallDocument {
     pub measuring: LatencyThread,
     /// The mean time of a read.
     pub read_ns: f64,
-    /// Nine in ten of the steps of the source, those of zero left out, are at most this long.
+    /// The 90th percentile of the steps of the source, steps of zero excluded.
     pub step_ns: Option<u64>,
     /// When the run started, and how long it took.
     #[serde(flatten)]
@@ -34,8 +33,8 @@ pub struct StallDocument {
     pub results: Vec<StallThreadRow>,
     /// Number of stalls for each likely cause.
     pub causes: Vec<StallCauseRow>,
-    /// For each thread, the counters that moved with its stalls. Those that move more often with
-    /// stalls than without come first.
+    /// For each thread, the counters that increased during its stalls. Counters that increase more often with stalls
+    /// than without come first.
     pub counters: Vec<StallCounterRow>,
     /// The longest stalls, the longest first.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
@@ -43,7 +42,7 @@ pub struct StallDocument {
     /// The newest stalls, the newest first.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
     pub newest: Vec<StallRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -55,58 +54,58 @@ pub struct StallThreadRow {
     pub cpu: Option<usize>,
     /// Number of stalls.
     pub stalls: u64,
-    /// Total length of all stalls.
+    /// Total length of its stalls.
     pub stalled_ns: u64,
-    /// How long it watched.
+    /// How long it polled.
     pub elapsed_ns: u64,
-    /// How long it watched on other CPUs, which is not part of elapsed_ns; see away.
+    /// How long it polled on other CPUs. Not part of elapsed_ns; see away.
     pub elsewhere_ns: u64,
-    /// Stalls in that time, which are not among the others.
+    /// Number of stalls in that time, not counted elsewhere.
     pub stalls_elsewhere: u64,
-    /// The limit: a longer gap between two readings is a stall.
+    /// The threshold: a longer gap between two readings is a stall.
     pub above_ns: u64,
-    /// The shortest; null if there was none, like the figures that follow.
+    /// The shortest; null if there was none, like the values that follow.
     pub min_ns: Option<u64>,
     /// The mean.
     pub mean_ns: Option<f64>,
     /// The median, to three digits, like all quantiles.
     pub p50_ns: Option<u64>,
-    /// 99 % were at most this long. Null if fewer than ten stalls were longer.
+    /// The 99th percentile. Null if fewer than ten stalls were longer.
     pub p99_ns: Option<u64>,
-    /// 99.9 % were at most this long. Null if fewer than ten stalls were longer.
+    /// The 99.9th percentile. Null if fewer than ten stalls were longer.
     pub p999_ns: Option<u64>,
     /// The longest.
     pub max_ns: Option<u64>,
-    /// When that began, on CLOCK_MONOTONIC.
+    /// When the longest began, on CLOCK_MONOTONIC.
     pub max_at_ns: Option<u64>,
-    /// The time after which most stalls are followed by another, judged by the newest 1024: the
-    /// median of the distances. Null if there is no such time.
+    /// The period after which most stalls are followed by another, determined from the newest 1024: the median of the
+    /// distances. Null if there is no such period.
     pub period_ns: Option<u64>,
-    /// One in ten of the distances found is at most this.
+    /// The 10th percentile of these distances.
     pub period_p10_ns: Option<u64>,
-    /// Nine in ten of the distances found are at most this.
+    /// The 90th percentile of these distances.
     pub period_p90_ns: Option<u64>,
-    /// Number of stalls followed by another after that time, within 2 %.
+    /// Number of stalls that were followed by another after one period, within 2 %.
     pub period_followed: Option<u64>,
-    /// Number of stalls that could have been.
+    /// Number of stalls that could have been followed by another.
     pub period_of: Option<u64>,
-    /// The blind time, in which the kernel's counters were read instead.
+    /// The blind time, in which the thread read the kernel's counters and did not poll.
     pub asking_ns: u64,
-    /// How often they were read.
+    /// Number of these reads.
     pub questions: u64,
     /// The longest of these reads.
     pub longest_question_ns: u64,
     /// A stall during one of these reads is detected if it is longer than this.
     pub blind_below_ns: u64,
-    /// How often the source went back, which is not a stall.
+    /// Number of times that the source went back. Not counted as stalls.
     pub went_back: u64,
-    /// Windows between two reads of the counters that contain a stall.
+    /// Number of windows between two reads of the counters that contain a stall.
     pub windows_with: u64,
-    /// Windows that contain none.
+    /// Number of windows that contain no stall.
     pub windows_without: u64,
     /// Exact counts up to ten milliseconds.
     pub microseconds: Vec<MicrosecondCount>,
-    /// Number of stalls beyond that.
+    /// Number of stalls above ten milliseconds.
     pub beyond: u64,
 }
 
@@ -114,12 +113,11 @@ pub struct StallThreadRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// The likely cause, judged by what moved. kept-waiting: the thread was runnable and waited for
-    /// its CPU; stopped, paged-in: it was put to sleep, without or with a page read from a disk;
-    /// migrated: it was on another CPU afterwards; stolen: the hypervisor ran other guests and
-    /// reports it; firmware: the count of system management interrupts moved; interrupts: interrupts
-    /// of this CPU moved more than they do without a stall; as-usual: they moved only as they always
-    /// do; nothing: nothing moved; untold: nothing could be read.
+    /// The likely cause, determined from the counters that increased. kept-waiting: the thread was runnable and waited
+    /// for its CPU; stopped, paged-in: it was put to sleep, without or with a page read from a disk; migrated: it was
+    /// on another CPU afterwards; stolen: the hypervisor ran other guests and reports it; firmware: the count of system
+    /// management interrupts increased; interrupts: more interrupts of this CPU arrived than without a stall; as-usual:
+    /// no more arrived than without a stall; nothing: no counter increased; untold: no counter could be read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Number of stalls.
@@ -129,7 +127,7 @@ pub struct StallCauseRow {
     pub stalled_ns: u64,
 }
 
-/// A counter that moved in a window with a stall.
+/// A counter that increased in a window with a stall.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCounterRow {
@@ -141,11 +139,11 @@ pub struct StallCounterRow {
     pub name: String,
     /// The rest of the kernel's line for it.
     pub label: String,
-    /// Windows with a stall in which it moved.
+    /// Number of windows with a stall in which it increased.
     pub windows_with: u64,
-    /// Windows without a stall in which it moved.
+    /// Number of windows without a stall in which it increased.
     pub windows_without: u64,
-    /// How often it counts per second without stalls; null if there was no such window.
+    /// Its rate without stalls, in counts per second; null if there was no such window.
     pub usual_hz: Option<f64>,
 }
 
@@ -155,13 +153,13 @@ pub struct StallCounterRow {
 pub struct StallRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// The last moment at which the thread was seen to run, on CLOCK_MONOTONIC.
+    /// The last time at which the thread was seen running, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// The same by the wall clock at that time, in UTC.
+    /// The same as wall-clock time, in UTC.
     pub began: String,
-    /// Time from there to the next moment at which it was seen to run.
+    /// Time from there until the thread was next seen running.
     pub length_ns: u64,
-    /// How much shorter it may have been, because the counters were being read at the time.
+    /// How much shorter the stall may have been, because the counters were being read at the time.
     pub uncertain_ns: u64,
     /// Its likely cause, in the same words as those of `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
@@ -178,20 +176,20 @@ pub struct StallRow {
     pub involuntary: Option<u64>,
     /// Major page faults in the window.
     pub major_faults: Option<u64>,
-    /// How long the thread was runnable and did not run.
+    /// How long the thread was runnable but not running.
     pub waited_ns: Option<u64>,
     /// Whether the thread was on another CPU afterwards.
     pub migrated: bool,
-    /// Time that the hypervisor reports as stolen, in units of 10 ms.
+    /// Steal time reported by the hypervisor, in units of 10 ms.
     pub stolen_ns: Option<u64>,
     /// System management interrupts (SMI) of the core in the window.
     pub firmware: Option<u64>,
-    /// Counters of this CPU that moved, the most unusual first.
+    /// Counters of this CPU that increased, the most unusual first.
     #[cfg_attr(feature = "schema", schemars(length(max = 12)))]
     pub moved: Vec<CounterIncrease>,
 }
 
-/// By how much a counter moved.
+/// The increase of one counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterIncrease(
@@ -203,7 +201,7 @@ pub struct CounterIncrease(
 );
 
 word_enum! {
-    /// The file of the kernel that has a counter.
+    /// The kernel's file that contains a counter.
     pub enum StallCounterKind {
         /// /proc/interrupts.
         Interrupt = "interrupt",

@@ -1,9 +1,8 @@
-//! The scheduling settings that were active for a measuring thread.
+//! The scheduling settings in effect for a measuring thread.
 
 use serde::{Deserialize, Serialize};
 
-/// The settings that were active for the measuring thread and the machine around it, read back from
-/// the kernel.
+/// The settings in effect for the measuring thread and the system, as read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
@@ -26,22 +25,21 @@ pub struct Thread {
     pub deadline_period_ns: Option<u64>,
     /// How much of hpt's memory is locked.
     pub locked_bytes: Option<u64>,
-    /// The timer slack: how late the kernel may wake the thread to save power; 0 for real-time
-    /// threads.
+    /// The timer slack: how late the kernel may wake the thread to save power; 0 for real-time threads.
     pub timer_slack_ns: Option<u64>,
-    /// The longest time a CPU may take to leave an idle state (/dev/cpu_dma_latency); 2000000000 if
-    /// no process asked for less, null if it cannot be read.
+    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process requested a lower
+    /// one, null if it cannot be read.
     pub wake_latency_us: Option<u64>,
     /// The share of each period that real-time threads may use; null if it cannot be read.
     pub bandwidth: Option<RealtimeBandwidth>,
-    /// The fair server of these CPUs that reserves most for ordinary threads, since Linux 6.12;
-    /// null if it cannot be read.
+    /// The fair server of these CPUs that reserves most for ordinary threads, since Linux 6.12; null if it cannot be
+    /// read.
     pub fair_server: Option<FairServer>,
-    /// The frequency governors of these CPUs, each once; empty if they have none.
+    /// The frequency governors of these CPUs, each listed once; empty if they have none.
     pub governors: Vec<String>,
     /// Whether frequencies above the nominal one are enabled; null if there is no such switch.
     pub turbo: Option<bool>,
-    /// Settings that were requested and are not active (--best-effort).
+    /// Settings that were requested and are not in effect (--best-effort).
     pub refused: Vec<RefusedSetting>,
 }
 
@@ -49,7 +47,7 @@ pub struct Thread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RealtimeBandwidth {
-    /// The time that real-time threads may use (sched_rt_runtime_us); -1 is all of it.
+    /// The time that real-time threads may use in each period (sched_rt_runtime_us); -1 means all of it.
     #[cfg_attr(feature = "schema", schemars(range(min = -1)))]
     pub runtime_us: i64,
     /// The period (sched_rt_period_us).
@@ -63,19 +61,19 @@ pub struct RealtimeBandwidth {
 pub struct FairServer {
     /// The CPU.
     pub cpu: usize,
-    /// The reserved time in each period; 0 is none.
+    /// The reserved time in each period; 0 means none.
     pub runtime_ns: u64,
     /// The period.
     pub period_ns: u64,
 }
 
-/// A setting that was requested and is not active.
+/// A setting that was requested and is not in effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedSetting {
     /// The setting.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::settings))]
     pub setting: String,
-    /// Why it is not active.
+    /// Why it is not in effect.
     pub reason: String,
 }

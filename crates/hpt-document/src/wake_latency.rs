@@ -18,17 +18,16 @@ pub struct WakeLatencyDocument {
     pub head: Head,
     /// Time from one deadline to the next.
     pub interval_ns: u64,
-    /// The first deadline by the wall clock, in UTC, if --at requested one; then the wall clock
-    /// tells the time.
+    /// The first deadline as wall-clock time, in UTC, if --at was given. The wall clock is then the time source.
     pub at: Option<String>,
     /// How the thread waited.
     pub by: WaitMethod,
-    /// The GPIO line that was driven to its other level at each deadline; null if none was.
+    /// The GPIO line that was toggled at each deadline; null if there was none.
     pub pulse: Option<String>,
     /// The measuring thread.
     #[serde(flatten)]
     pub measuring: LatencyThread,
-    /// What reading the clock adds.
+    /// The overhead of reading the clock.
     #[serde(flatten)]
     pub reads: ClockReads,
     /// When the run started, and how long it took.
@@ -39,7 +38,7 @@ pub struct WakeLatencyDocument {
     pub end: LatencyRunEnd,
     /// One row for each thread.
     pub results: Vec<WakeLatencyRow>,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -61,20 +60,20 @@ word_enum! {
 pub struct WakeLatencyRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// How late its wake-ups were.
+    /// Its wake-up latency.
     #[serde(flatten)]
     pub figures: LatencyFigures,
-    /// Wake-ups that saw the wall clock being set, and are not counted; zero without --at.
+    /// Number of wake-ups that saw the wall clock step, which are not counted; zero without --at.
     pub clock_was_set: u64,
-    /// The length of a stretch of the course.
+    /// The length of an interval of the timeline.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub course_every_ns: u64,
-    /// Latency over time, in stretches of equal length; those without a deadline are left out.
+    /// Latency over time, in intervals of equal length. Intervals without a deadline are omitted.
     #[cfg_attr(feature = "schema", schemars(length(max = 400)))]
     pub course: Vec<LatencyStretch>,
 }
 
-/// A stretch of the run.
+/// An interval of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyStretch(
@@ -85,6 +84,6 @@ pub struct LatencyStretch(
     pub u64,
     /// Their mean latency, in nanoseconds.
     pub f64,
-    /// Their largest latency, in nanoseconds.
+    /// Their maximum latency, in nanoseconds.
     pub u64,
 );

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{away::Away, head::Head, words::word_enum};
 
-/// One interval of a watch; a document a line.
+/// One interval of a watch. Each interval is one document on a line of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: one interval"))]
@@ -16,26 +16,26 @@ pub struct WatchDocument {
     pub kind: String,
     /// The version of hpt.
     pub hpt: String,
-    /// The number of the interval, from 1 on.
+    /// The number of the interval, starting at 1.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub interval: u64,
-    /// Seconds since the start, time in suspend included.
+    /// Seconds since the start, including time in suspend.
     pub at_s: f64,
-    /// The source that the others are compared with.
+    /// The reference that the other sources are compared with.
     pub reference: String,
     /// The kernel's clocksource.
     pub clock_source: Option<String>,
-    /// Rounds of readings that the thread did not make on the CPU that it is pinned to.
+    /// Number of rounds of readings that the thread did not make on the CPU that it is pinned to.
     pub rounds_elsewhere: u64,
     /// One row for each source.
     pub sources: Vec<WatchRow>,
-    /// The counters of other CPUs.
+    /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// What happened to the machine.
+    /// Events of the machine.
     pub events: Vec<MachineEvent>,
-    /// What all sources did alike: the reference did it, or the counter that all of them use.
+    /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
     pub shared_faults: Vec<String>,
-    /// Whether a time daemon keeps the clock.
+    /// The state of clock synchronization.
     pub synchronisation: Synchronisation,
 }
 
@@ -43,32 +43,32 @@ pub struct WatchDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchRow {
-    /// The number of the interval, from 1 on.
+    /// The number of the interval, starting at 1.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub interval: u64,
-    /// Seconds since the start, time in suspend included.
+    /// Seconds since the start, including time in suspend.
     pub at_s: f64,
     /// The source.
     pub source: String,
     /// Its offset from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
-    /// Its frequency error against the stated rate in this interval.
+    /// Its frequency error relative to the nominal rate in this interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
-    /// The largest possible error of that, if the rate was constant.
+    /// The worst-case bound of that error, if the rate was constant.
     pub frequency_bound_ppm: Option<f64>,
-    /// Its discontinuities.
+    /// Its steps.
     #[serde(flatten)]
     pub steps: WatchSteps,
     /// Its faults.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::source_faults))]
     pub faults: Vec<String>,
-    /// The same in words, and what else happened.
+    /// The faults as messages, and other events.
     pub said: Vec<String>,
 }
 
-/// A watch over all its intervals; the last line.
+/// A watch over all its intervals. This is the last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary, which is the last line"))]
@@ -76,39 +76,38 @@ pub struct WatchSummaryDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU that the thread is pinned to; null if it is not. See away for the time that it ran
-    /// elsewhere.
+    /// The CPU that the thread is pinned to; null if it is not pinned. `away` has the times in which it ran elsewhere.
     pub cpu: Option<usize>,
-    /// The source that the others are compared with.
+    /// The reference that the other sources are compared with.
     pub reference: String,
-    /// The limits beyond which a source misbehaves.
+    /// The limits beyond which a source is faulty.
     pub limits: WatchLimits,
-    /// Elapsed time, suspend included.
+    /// Elapsed time, including suspend.
     pub watched_s: f64,
     /// Number of intervals.
     pub intervals: u64,
     /// Number of rounds of readings.
     pub rounds: u64,
-    /// When the pinned thread did not run on its CPU, the earliest first. The rounds that it made
-    /// elsewhere are among the others.
+    /// Times in which the pinned thread did not run on its CPU, the earliest first. The rounds that it made elsewhere
+    /// are included.
     pub away: Vec<Away>,
     /// Whether a source exceeded the limits.
     pub misbehaved: bool,
     /// One row for each source.
     pub sources: Vec<WatchSummaryRow>,
-    /// The counters of other CPUs.
+    /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
-    /// What happened to the machine.
+    /// Events of the machine.
     pub events: Vec<MachineEvent>,
-    /// When CPUs were offline. They were compared with no other CPU in that time.
+    /// Times in which CPUs were offline. They were compared with no other CPU in these times.
     pub offline: Vec<CpuOffline>,
-    /// What all sources did alike: the reference did it, or the counter that all of them use.
+    /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
     pub shared_faults: Vec<String>,
-    /// Whether a time daemon keeps the clock.
+    /// The state of clock synchronization.
     pub synchronisation: Synchronisation,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// What else to know about the result.
+    /// Further remarks on the result.
     pub notes: Vec<String>,
 }
 
@@ -118,11 +117,11 @@ pub struct WatchSummaryDocument {
 pub struct WatchSummaryRow {
     /// The source.
     pub source: String,
-    /// The rate that it is compared with. Missing in reports of early versions.
+    /// The rate that it is compared with.
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub expected_hz: Option<f64>,
-    /// The origin of that rate, as in `hpt calibrate`; `measurement` if none is stated, and it is
-    /// the rate at the start. Missing like the rate.
+    /// The origin of that rate, as in `hpt calibrate`; `measurement` if no rate is stated and the rate at the start is
+    /// used.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub expected_by: Option<String>,
     /// Its offset from the reference.
@@ -131,21 +130,21 @@ pub struct WatchSummaryRow {
     /// The lowest frequency error of an interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub lowest_ppm: Option<f64>,
-    /// The largest possible error of that, as long as the rate was constant in that interval.
+    /// The worst-case bound of that error, if the rate was constant in that interval.
     pub lowest_bound_ppm: Option<f64>,
     /// The highest frequency error of an interval.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub highest_ppm: Option<f64>,
-    /// The largest possible error of that, as long as the rate was constant in that interval.
+    /// The worst-case bound of that error, if the rate was constant in that interval.
     pub highest_bound_ppm: Option<f64>,
-    /// Its discontinuities.
+    /// Its steps.
     #[serde(flatten)]
     pub steps: WatchSteps,
     /// Number of its faults.
     pub faults: u64,
-    /// The first fault, in words.
+    /// The first fault, as a message.
     pub first_fault: Option<String>,
-    /// The offset over time, at equal distances; of a long watch not every interval.
+    /// The offset over time, at equal distances. A long watch does not list every interval.
     #[cfg_attr(feature = "schema", schemars(length(max = 501)))]
     pub course: Vec<OffsetPoint>,
 }
@@ -158,33 +157,33 @@ pub struct WatchOffset {
     pub bursts: u64,
     /// The width of the narrowest bracket.
     pub bracket_ns: Option<u64>,
-    /// How far it gained on the reference, at the stated rate, since the last interruption; of
-    /// several intervals, as of the last.
+    /// The offset gained since the last interruption, at the nominal rate. Over several intervals, the offset at the
+    /// end of the last one.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub offset_ns: Option<f64>,
-    /// The largest possible error of that.
+    /// The worst-case bound of the offset.
     pub offset_bound_ns: Option<f64>,
 }
 
-/// The discontinuities of a source.
+/// The steps of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchSteps {
     /// Number of steps beyond the limit.
     pub steps: u64,
-    /// Number of readings smaller than the one before.
+    /// Number of readings lower than the previous one.
     pub backwards: u64,
-    /// How often it was set, if that is allowed.
+    /// Number of times that it was set, for sources that may be set.
     pub set: u64,
 }
 
-/// The limits beyond which a source misbehaves.
+/// The limits beyond which a source is faulty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchLimits {
     /// The largest frequency error.
     pub rate_ppm: f64,
-    /// Whether the tolerance of the stated rate is added to that.
+    /// Whether the tolerance of the nominal rate is added to that.
     pub statements_may_be_wrong: bool,
     /// The largest step.
     pub step_ns: u64,
@@ -202,15 +201,15 @@ pub struct CpuOffset {
     pub first_cpu: usize,
     /// The second CPU.
     pub second_cpu: usize,
-    /// The lower limit of how far the second is ahead of the first.
+    /// The lower limit of the second counter's lead over the first.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub least_ns: f64,
     /// The upper limit.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub most_ns: f64,
-    /// Number of timestamps that were handed over.
+    /// Number of timestamps that were passed between them.
     pub handovers: u64,
-    /// The fault, if they are apart beyond the limit; null if that is not proved.
+    /// The fault, if the offset exceeds the limit; null if that is not proved.
     pub fault: Option<String>,
 }
 
@@ -222,9 +221,9 @@ pub struct MachineEvent {
     pub kind: MachineEventKind,
     /// Seconds since the start.
     pub at_s: f64,
-    /// The shortest time it can have been suspended.
+    /// The shortest time for which it can have been suspended.
     pub suspended_ns: Option<u64>,
-    /// In words.
+    /// A description.
     pub said: String,
 }
 
@@ -236,24 +235,24 @@ pub struct CpuOffline {
     pub cpu: usize,
     /// When it was first seen offline, in seconds since the start.
     pub from_s: f64,
-    /// When it was seen online again; null if it was not until the end.
+    /// When it was seen online again; null if it was not seen online before the end.
     pub to_s: Option<f64>,
 }
 
-/// Whether a time daemon keeps the clock, as the kernel reports it (adjtimex).
+/// The state of clock synchronization, as the kernel reports it (adjtimex).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Synchronisation {
-    /// Whether the kernel reports it.
+    /// Whether the state could be read.
     pub readable: bool,
-    /// Whether the kernel considers its clock synchronised.
+    /// Whether the kernel considers its clock synchronized.
     pub synchronised: Option<bool>,
     /// The status word, STA_…
     pub status: Option<u32>,
-    /// The frequency correction that is active.
+    /// The active frequency correction.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_ppm: Option<f64>,
-    /// How far the active tick is from the default one.
+    /// The difference between the active tick and the default tick.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub tick_ppm: Option<f64>,
     /// The maximum error.
@@ -264,16 +263,16 @@ pub struct Synchronisation {
     pub daemons: Option<Vec<String>>,
 }
 
-/// The offset of a source at one moment.
+/// The offset of a source at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffsetPoint(
     /// Seconds since the start.
     pub f64,
-    /// How far it was ahead of the reference, in nanoseconds.
+    /// Its lead over the reference, in nanoseconds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
-    /// The largest possible error of that, in nanoseconds.
+    /// The worst-case bound of that, in nanoseconds.
     pub f64,
 );
 
@@ -284,9 +283,9 @@ word_enum! {
         Suspend = "suspend",
         /// A hypervisor moved it to another host.
         Migration = "migration",
-        /// The kernel turned to another clocksource.
+        /// The kernel switched to another clocksource.
         ClockSource = "clock-source",
-        /// The kernel no longer considers its clock synchronised.
+        /// The kernel no longer considers its clock synchronized.
         Desynchronised = "desynchronised",
         /// A CPU went offline.
         CpuOffline = "cpu-offline",

@@ -1,5 +1,5 @@
-//! The words that string fields of documents may hold: names that the library hpt-core gives.
-//! Words that only the command uses are enums beside their documents, made by `word_enum`.
+//! The words that string fields of documents may hold: names defined by the library hpt-core. Words that only the
+//! command uses are enums in the modules of their documents, defined with `word_enum`.
 
 /// An enum whose variants are words of documents.
 macro_rules! word_enum {
@@ -28,17 +28,17 @@ pub(crate) use word_enum;
 pub const READ_PATHS: [&str; 7] = ["register", "mmio", "port", "vdso", "syscall", "kernel", "memory"];
 /// What a read of one of the kernel's clocks passes through.
 pub const CLOCK_READ_PATHS: [&str; 3] = ["vdso", "syscall", "kernel"];
-/// What a time source counts the time of.
+/// The scope of a time source's count.
 pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
 /// Whether the kernel trusts a source.
 pub const KERNEL_VERDICTS: [&str; 3] = ["trusted", "distrusted", "unknown"];
-/// How a frequency was found.
+/// How a frequency was determined.
 pub const CALIBRATION_METHODS: [&str; 2] = ["stated", "bracketed"];
 /// Ways to sleep.
 pub const SLEEP_METHODS: [&str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 /// Scheduling policies.
 pub const SCHEDULING_POLICIES: [&str; 8] = ["other", "batch", "idle", "fifo", "rr", "deadline", "ext", "unknown"];
-/// Settings of a thread and of the machine that a run may request.
+/// Settings of a thread or of the system that a run may request.
 pub const SETTINGS: [&str; 9] =
     ["cpu", "throttling", "governor", "turbo", "wake-latency", "memory", "stack", "timer-slack", "policy"];
 /// Directions of a GPIO line.

@@ -1,66 +1,66 @@
-//! From bracketed readings to a frequency and the limits it cannot pass.
-//! Pure: knows no source and no clock, only pairs.
+//! Computes a frequency and its limits from bracketed readings. Pure: works on pairs only, without a source or a clock.
 
 use std::cmp::Ordering;
 
 use crate::{source::Pair, units::Frequency};
 
-/// A frequency and the limits that the pairs leave to it.
+/// A frequency, and the limits that the pairs imply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fit {
-    /// The middle between the limits.
+    /// The middle of the two limits.
     pub frequency: Frequency,
-    /// The source ticks at least this fast.
+    /// The lowest possible frequency of the source.
     pub slowest: Frequency,
-    /// The source ticks at most this fast.
+    /// The highest possible frequency of the source.
     pub fastest: Frequency,
 }
 
-/// Why pairs do not give a frequency.
+/// Why pairs do not yield a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
     /// No two pairs are far enough apart to limit the rate from both sides.
     #[error("the window is too short: no two readings are further apart than their own uncertainty")]
     TooShort,
-    /// No constant rate passes through all brackets.
+    /// No constant rate fits all brackets.
     #[error("no constant rate explains the readings: the source or the reference was stepped, or changed its rate")]
     NotConstant,
-    /// The rate is beyond what a frequency can say (1 µHz to 18 THz).
+    /// The rate is outside of the range of a frequency (1 µHz to 18 THz).
     #[error("the rate is out of range")]
     OutOfRange,
 }
 
-/// How far a reading may lag behind what it counts.
+/// The largest lag of a reading behind the counter it reads (the counter's quantum).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granules {
-    /// The source's, in ticks.
+    /// Of the source, in ticks.
     pub source_ticks: u64,
-    /// The reference's, in nanoseconds.
+    /// Of the reference, in nanoseconds.
     pub reference_ns: u64,
 }
 
-/// Finds every constant rate that passes through all brackets, and returns the middle one with the limits.
+/// Finds every constant rate that fits all brackets. Returns the middle rate and the limits.
 ///
 /// # Why the limits are a bound
 ///
-/// Let the source tick at a constant rate of `r` nanoseconds a tick. The readings lag by less than a granule, so between pairs `i` and
-/// `j` the time that passed is below `after_j + g_ref - before_i` and above `before_j - after_i - g_ref`, while the source counted more than
-/// `T_j - T_i - g_src` and less than `T_j - T_i + g_src`. Each two pairs therefore give
+/// Let the source tick at a constant rate of `r` nanoseconds per tick. Each reading lags by less than one granule, so
+/// the time between pairs `i` and `j` is below `after_j + g_ref - before_i` and above `before_j - after_i - g_ref`. In
+/// the same time the source counts more than `T_j - T_i - g_src` and less than `T_j - T_i + g_src`. Every two pairs
+/// therefore give
 ///
 /// ```text
 /// (before_j - after_i - g_ref) / (T_j - T_i + g_src)  <  r  <  (after_j + g_ref - before_i) / (T_j - T_i - g_src)
 /// ```
 ///
-/// All of them together are exactly the rates for which an offset exists that satisfies every bracket (Fourier-Motzkin elimination of
-/// the offset). Fractions are compared exactly, and the limits are rounded outwards.
+/// Together these are exactly the rates for which an offset exists that satisfies every bracket (Fourier-Motzkin
+/// elimination of the offset). Fractions are compared exactly, and the limits are rounded outwards.
 ///
-/// `pairs` are in order of time, their ticks already free of wraps.
+/// `pairs` are ordered by time, and their ticks are free of wraps.
 ///
 /// # Errors
 ///
-/// [`FitError`] when the pairs are too close to limit the rate, or contradict each other.
+/// Returns [`FitError`] if the pairs are too close together to limit the rate, or if they contradict each other.
 pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
     let mut shortest: Option<Ratio> = None;
     let mut longest: Option<Ratio> = None;
@@ -96,7 +96,7 @@ pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
 }
 
 impl Fit {
-    /// The true frequency is within this many parts per million of [`frequency`](Self::frequency).
+    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million.
     #[must_use]
     pub fn bound_ppm(&self) -> f64 {
         self.fastest.error_ppm(self.frequency).max(-self.slowest.error_ppm(self.frequency))
@@ -154,8 +154,9 @@ mod tests {
 
     const EXACT: Granules = Granules { source_ticks: 0, reference_ns: 0 };
 
-    /// What a source of `microhertz` with granule `granules.source_ticks` shows at `true_ns` nanoseconds, within a bracket that opened
-    /// `early_ns` before and closed `late_ns` after, read from a reference of granule `granules.reference_ns`.
+    /// Returns the reading of a source of `microhertz` with granule `granules.source_ticks` at `true_ns` nanoseconds,
+    /// in a bracket that opened `early_ns` earlier and closed `late_ns` later, with a reference of granule
+    /// `granules.reference_ns`.
     fn pair(microhertz: u64, true_ns: u64, early_ns: u64, late_ns: u64, granules: Granules) -> Pair {
         let floor = |value: u64, granule: u64| value / granule.max(1) * granule.max(1);
         let ticks = u128::from(true_ns) * u128::from(microhertz) / 1_000_000_000_000_000;
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn brackets_that_no_line_passes_are_refused() {
         let at = |ns: u64, ticks: u64| Pair { before_ns: ns, ticks, after_ns: ns + 10 };
-        // The source is stepped by half the window in its middle.
+        // Halfway through, the source steps by half the window.
         let pairs = [at(0, 0), at(1_000, 1_000), at(2_000, 5_000), at(3_000, 6_000)];
         assert_eq!(fit(&pairs, EXACT), Err(FitError::NotConstant));
     }
@@ -223,7 +224,7 @@ mod tests {
                 }
                 Err(error) => {
                     prop_assert_eq!(error, FitError::TooShort);
-                    // Only where the whole span is a few granules and brackets of either.
+                    // Only if the whole span is a few granules and brackets of either.
                     let span = pairs[pairs.len() - 1].before_ns - pairs[0].before_ns;
                     let granule_ns = source_ticks * 1_000_000_000 / hertz + 1;
                     prop_assert!(span < 4 * (granule_ns + reference_ns + 6_000), "{span} ns were enough");

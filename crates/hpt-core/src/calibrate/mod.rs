@@ -1,5 +1,4 @@
-//! How fast a source ticks, and between which limits.
-//! Keeps nothing on disk: `state` does, for those who want it.
+//! Calibration: the frequency of a source, and its limits. Stores nothing on disk; `state` does.
 
 mod fit;
 mod pair;
@@ -18,26 +17,28 @@ use crate::{
     units::{Frequency, saturating_nanos},
 };
 
-/// Pairs in a row without progress of the reference after which it stands still. One that the kernel's tick moves takes hundreds of thousands.
+/// Number of consecutive pairs without progress after which the reference counts as stopped. A clock that advances with
+/// the kernel's tick takes hundreds of thousands.
 const REFERENCE_STANDS_STILL: u32 = 5_000_000;
-/// Rounds of readings below which a window is not over.
+/// Rounds of readings below which a window is not complete.
 const FEWEST_ROUNDS: u64 = 64;
-/// Rounds that begin after the end of the window. Where the CPU was taken from the thread until then, they are what the beginning is compared with.
+/// Rounds that start after the end of the window. If the thread lost its CPU until then, they are compared with the
+/// beginning.
 const CLOSING_ROUNDS: u64 = 8;
 
-/// How a frequency was found.
+/// How a frequency was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Method {
-    /// Somebody states it.
+    /// Stated by a standard, the hardware or the kernel.
     Stated,
-    /// Measured against a reference by bracketed readings.
+    /// Measured against a reference with bracketed readings.
     Bracketed,
 }
 
 impl Method {
-    /// Its name in tables and in JSON.
+    /// Returns its name in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,81 +48,82 @@ impl Method {
     }
 }
 
-/// How fast a source ticks.
+/// The frequency of a source.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Calibration {
     /// The source.
     pub source: SourceId,
-    /// How it was found.
+    /// How it was determined.
     pub method: Method,
-    /// What it was measured against.
+    /// The reference it was measured against.
     pub reference: Option<SourceId>,
-    /// The frequency, in µHz where it is written down.
+    /// The frequency, stored in µHz.
     pub frequency: Frequency,
-    /// The slowest and the fastest rate that the readings allow: a bound, not a standard uncertainty, as long as both counters run at a
-    /// constant rate and lag by no more than the granule that their back-to-back reads show. `None` where nothing was measured and nothing
-    /// follows from a definition, and for clocks that the kernel's tick moves, which lag as far as the tick is late.
+    /// The lowest and the highest frequency that the readings allow. This is a worst-case bound, not a standard
+    /// uncertainty. It holds as long as both counters run at a constant rate and lag by no more than the granule that
+    /// their back-to-back reads show. `None` if nothing was measured and no definition applies, and for clocks that
+    /// advance with the kernel's tick, whose lag depends on how late the tick is.
     pub limits: Option<(Frequency, Frequency)>,
-    /// What is stated of the source, and by whom.
+    /// The nominal frequency, and its origin.
     pub nominal: Option<Nominal>,
     /// The time between the first and the last reading used, in nanoseconds of the reference.
     pub window_ns: u64,
-    /// How many pairs the frequency rests on.
+    /// The number of pairs that the frequency is based on.
     pub pairs: usize,
     /// The width of the narrowest bracket, in nanoseconds.
     pub narrowest_ns: Option<u64>,
-    /// The CPU it was measured on, where the thread was still on it at the end.
+    /// The CPU it was measured on, if the thread was still on it at the end.
     pub cpu: Option<usize>,
 }
 
 impl Calibration {
-    /// The true frequency is within this many parts per million of [`frequency`](Self::frequency), as long as neither the source nor the
-    /// reference changes its rate.
+    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million. It holds as long as the
+    /// rates of source and reference are constant.
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
         self.limits.map(|(slowest, fastest)| Fit { frequency: self.frequency, slowest, fastest }.bound_ppm())
     }
 
-    /// How far the frequency is from what is stated, in parts per million.
+    /// Returns the difference from the nominal frequency, in parts per million.
     #[must_use]
     pub fn error_ppm(&self) -> Option<f64> {
         self.nominal.map(|nominal| self.frequency.error_ppm(nominal.frequency))
     }
 
-    /// The scale from ticks to nanoseconds.
+    /// Returns the scale that converts ticks to nanoseconds.
     #[must_use]
     pub fn scale(&self) -> Scale {
         Scale::of(self.frequency)
     }
 }
 
-/// Why a source could not be calibrated.
+/// Why a source cannot be calibrated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
-    /// It counts CPU time, or cycles of a core, not time.
+    /// It counts CPU time or core cycles, not time.
     #[error("it counts per {}, not time: it has no rate against a clock", .0.name())]
     NotATimeCounter(Scope),
-    /// The reference counts CPU time, or cycles of a core, not time.
+    /// The reference counts CPU time or core cycles, not time.
     #[error("the reference {id} counts per {}, not time; choose one of the kernel's clocks", scope.name())]
     ReferenceNotATimeCounter {
         /// The reference.
         id: SourceId,
-        /// What it counts.
+        /// Its scope.
         scope: Scope,
     },
-    /// The reference does not move.
+    /// The reference does not advance.
     #[error("the reference {0} stands still")]
     ReferenceStandsStill(SourceId),
-    /// The reference has no stated rate, so its ticks cannot be read as time.
+    /// The reference has no nominal frequency, so its ticks cannot be converted to time.
     #[error("the reference {0} has no stated frequency; choose one of the kernel's clocks")]
     ReferenceWithoutRate(SourceId),
-    /// A reading was smaller than the one before.
+    /// A reading was lower than the previous one.
     #[error("it stepped back during the window")]
     SteppedBack,
-    /// The readings allow no rate.
+    /// No rate fits the readings.
     #[error(transparent)]
     Fit(#[from] FitError),
 }
@@ -130,7 +132,7 @@ pub enum CalibrateError {
 ///
 /// # Errors
 ///
-/// [`CalibrateError`]: too short a window for the source's granularity, a source that was stepped, one that counts no time.
+/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, or if it does not count time.
 ///
 /// # Examples
 ///
@@ -155,9 +157,10 @@ where
     results.pop().expect("one source was given")
 }
 
-/// Calibrates several sources in the same window, reading them in turn, until `keep_going` says no; a window cut short gives what it allows.
+/// Calibrates several sources in the same window by reading them in turn, until `keep_going` returns false. A window
+/// that ends early yields what its readings allow.
 ///
-/// The results stand in the order of `sources`. `keep_going` is asked between readings, never within a bracket.
+/// The results are in the order of `sources`. `keep_going` is called between readings, never within a bracket.
 pub fn calibrate_together(
     sources: &[&dyn TimeSource],
     reference: &dyn TimeSource,
@@ -193,7 +196,8 @@ pub fn calibrate_together(
             collector.offer(pair);
             now_ns = pair.after_ns;
         }
-        // A thread that the CPU was taken from may find the window over after one round: it reads on until there is enough to compare.
+        // If the thread loses its CPU, the window may be over after one round. It then reads on until there is enough
+        // to compare.
         let over = closing >= CLOSING_ROUNDS && round >= FEWEST_ROUNDS;
         if line.stood_still_for(REFERENCE_STANDS_STILL) {
             return all_fail(CalibrateError::ReferenceStandsStill(id()));
@@ -238,7 +242,7 @@ fn conclude(
         method: Method::Bracketed,
         reference: Some(reference.info().id.clone()),
         frequency: fitted.frequency,
-        // A tick may be later than was allowed for: a rate, but no bound.
+        // The tick may be later than assumed, so this is a rate without a bound.
         limits: (lags == (false, false)).then_some((fitted.slowest, fitted.fastest)),
         nominal: info.nominal,
         window_ns: pairs
@@ -251,7 +255,8 @@ fn conclude(
     })
 }
 
-/// As [`fit`], where the kernel's tick moves the source, or the reference, or both: where no rate explains the readings, a tick was later than was allowed for.
+/// Like [`fit`], for a source or a reference that advances with the kernel's tick. If no rate fits the readings, a tick
+/// was later than assumed.
 fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, bool)) -> Result<Fit, FitError> {
     let first = fit(pairs, granules);
     let mut granules = granules;
@@ -264,11 +269,12 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
         };
         fitted = fit(pairs, granules);
     }
-    // No lateness explains a clock that was set.
+    // A late tick does not explain a clock that was set.
     fitted.or(first)
 }
 
-/// How far readings of both may lag behind what they count. The reference's ticks count as nanoseconds where no rate is stated of it.
+/// Returns the largest lag of the readings of both. Ticks of a reference without a nominal frequency count as
+/// nanoseconds.
 pub(crate) fn granules(source: &dyn TimeSource, reference: &dyn TimeSource) -> Granules {
     let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
     Granules { source_ticks: granule_ticks(source), reference_ns: reference_granule_ns(reference, scale) }
@@ -282,8 +288,8 @@ fn reference_granule_ns(reference: &dyn TimeSource, scale: Scale) -> u64 {
     }
 }
 
-/// How far a reading may lag behind what it counts, in ticks: the granule that back-to-back reads show, or a few claimed resolutions of
-/// a clock that the kernel's tick moves.
+/// Returns the largest lag of a reading, in ticks: the granule that back-to-back reads show, or a few times the stated
+/// resolution of a clock that advances with the kernel's tick.
 fn granule_ticks(source: &dyn TimeSource) -> u64 {
     if source.info().is_moved_by_the_tick() {
         source.info().claimed_resolution_ticks().saturating_mul(LATENESS)
@@ -292,7 +298,7 @@ fn granule_ticks(source: &dyn TimeSource) -> u64 {
     }
 }
 
-/// How many of its periods the kernel's tick is taken to be late at most, itself included.
+/// The number of its periods by which the kernel's tick is assumed to be late at most, including the tick itself.
 const LATENESS: u64 = 2;
 
 #[cfg(test)]
@@ -311,7 +317,7 @@ mod tests {
     #[test]
     fn a_tick_that_is_late_by_many_periods_leaves_a_rate() {
         const MS: u64 = 1_000_000;
-        // A tick of 4 ms, of which those due from 100 ms on come at 117 ms.
+        // A tick of 4 ms; those due from 100 ms on arrive at 117 ms.
         let shown =
             |now_ns: u64| if (100 * MS..117 * MS).contains(&now_ns) { 96 * MS } else { now_ns / (4 * MS) * (4 * MS) };
         let pairs: Vec<Pair> = (0..300)
@@ -326,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_source_that_moves_with_its_reference_has_its_rate() {
-        // Each read moves its clock by 100 ns; a round reads the reference twice and the source once, so the source's rate is half.
+        // Each read advances its clock by 100 ns. A round reads the reference twice and the source once, so the source
+        // has half the rate.
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let source = ManualSource::nanoseconds("source").stepping_by(100);
         let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a steady source");
@@ -379,7 +386,7 @@ mod tests {
         ));
     }
 
-    /// A source during whose hundred thousandth reading the CPU is taken away for the rest of the window.
+    /// A source at whose hundred-thousandth reading the thread loses its CPU for the rest of the window.
     #[derive(Debug)]
     struct Torn<'a> {
         clock: &'a ManualSource,

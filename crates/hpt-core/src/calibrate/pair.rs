@@ -1,5 +1,5 @@
-//! Takes bracketed readings over a window and keeps the tightest of each part of it.
-//! Draws no line through them: `fit` does.
+//! Takes bracketed readings over a window and keeps the tightest in each part of it. `fit` computes the line through
+//! them.
 
 use std::hint::black_box;
 
@@ -10,18 +10,19 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// Parts of the window, each of which contributes the pair that limits the line most from below and the one that does from above.
+/// The number of parts of the window. Each contributes the pair that limits the line most from below and the one that
+/// limits it most from above.
 const PARTS: u64 = 128;
-/// Back-to-back reads that show a source's granule.
+/// The number of back-to-back reads that determine a source's granule.
 const READS_FOR_GRANULE: usize = 1024;
-/// Turns of an empty loop between them, at most.
+/// The largest number of turns of an empty loop between them.
 const LONGEST_DELAY: usize = 64;
 
-/// The tightest pairs of one source, gathered while a window passes.
+/// The tightest pairs of one source, collected during a window.
 ///
-/// A narrow bracket limits the line from both sides, but which of two equally narrow ones limits it more depends on where in it the reading
-/// fell: that shows against a rough line, drawn from the first pair to the first of the part. Keeping the wrong pair would loosen the bound, never
-/// break it.
+/// A narrow bracket limits the line from both sides. Of two equally narrow brackets, the position of the reading inside
+/// decides which limits it more. That is judged against a rough line, drawn from the first pair to the first pair of
+/// the part. Keeping the wrong pair would loosen the bound but never break it.
 #[derive(Debug)]
 pub(super) struct Collector {
     width: Width,
@@ -59,7 +60,7 @@ impl Collector {
         }
     }
 
-    /// Takes note of a pair. Narrow counters are followed across wraps, so pairs must come more often than half a wrap.
+    /// Adds a pair. Narrow counters are followed across wraps, so pairs must be less than half a wrap apart.
     pub(super) fn offer(&mut self, pair: Pair) {
         let first = match self.first {
             Some(first) => first,
@@ -82,7 +83,8 @@ impl Collector {
             Some(part) => part.tick_ns,
             None => self.rough_tick_ns(&first, &pair),
         };
-        // How far the bracket's ends stand above the rough line: only compared within a part, where the line's error is the same.
+        // Returns the distance of the bracket's ends from the rough line. Compared only within a part, where the error
+        // of the line is the same.
         let opening = above(pair.before_ns, &first, &pair, tick_ns);
         let closing = above(pair.after_ns, &first, &pair, tick_ns);
         let kept = self.parts[part].get_or_insert(Part {
@@ -107,7 +109,7 @@ impl Collector {
         self.rough_tick_ns.unwrap_or(1.0)
     }
 
-    /// The kept pairs in order of time.
+    /// Returns the kept pairs in order of time.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let kept = self.parts.iter().flatten().flat_map(|part| [part.latest_opening.1, part.earliest_closing.1]);
         let mut pairs: Vec<Pair> = kept.collect();
@@ -116,17 +118,17 @@ impl Collector {
         pairs
     }
 
-    /// The width of the narrowest bracket.
+    /// Returns the width of the narrowest bracket.
     pub(super) const fn narrowest_ns(&self) -> Option<u64> {
         self.narrowest_ns
     }
 
-    /// The largest step between two pairs, in ticks.
+    /// Returns the largest step between two pairs, in ticks.
     pub(super) const fn largest_step(&self) -> u64 {
         self.largest_step
     }
 
-    /// Whether any reading was smaller than the one before.
+    /// Returns whether any reading was lower than the previous one.
     pub(super) const fn stepped_back(&self) -> bool {
         self.stepped_back
     }
@@ -137,19 +139,19 @@ fn above(end_ns: u64, first: &Pair, pair: &Pair, tick_ns: f64) -> f64 {
     end_ns.wrapping_sub(first.before_ns) as f64 - pair.ticks as f64 * tick_ns
 }
 
-/// How far readings of `source` may lag behind what it counts, in ticks.
+/// Returns the largest lag of readings of `source`, in ticks.
 pub(super) fn granule_ticks<S: TimeSource + ?Sized>(source: &S) -> u64 {
     granule(&mut steps(source))
 }
 
-/// How far readings of `reference` may lag behind what it counts, in nanoseconds.
+/// Returns the largest lag of readings of `reference`, in nanoseconds.
 pub(super) fn granule_ns<R: TimeSource + ?Sized>(reference: &R, scale: Scale) -> u64 {
     let mut steps: Vec<u64> = steps(reference).into_iter().map(|ticks| scale.nanoseconds(ticks)).collect();
     granule(&mut steps)
 }
 
-/// The steps between reads that are apart by a little more each time, so that steps of all sizes occur: bare back-to-back reads take the same
-/// few times over and over, and show no granule below the cost of a read.
+/// Returns the steps between reads whose distance grows a little each time, so that steps of all sizes occur. Plain
+/// back-to-back reads take the same few durations over and over, and show no granule below the read overhead.
 fn steps<S: TimeSource + ?Sized>(source: &S) -> Vec<u64> {
     let width = source.info().width;
     let read_after = |delay: usize| {
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn each_part_of_the_window_keeps_the_pairs_that_limit_it_most() {
         let mut collector = Collector::new(Width::BITS_64, Some(Frequency::GIGAHERTZ), PARTS * 100);
-        // The reading falls early in the first bracket, late in the second, anywhere in the third, which is wide.
+        // The reading is early in the first bracket, late in the second, and anywhere in the third, which is wide.
         for (before_ns, ticks, after_ns) in [(0, 0, 9), (20, 27, 29), (40, 50, 90), (150, 152, 158)] {
             collector.offer(Pair { before_ns, ticks, after_ns });
         }

@@ -1,13 +1,13 @@
-//! Calibrations that need no measurement, because somebody states the rate.
-//! Believes the statement: how good it is, only a measurement tells.
+//! Calibrations without a measurement, for sources whose frequency is stated. Trusts the statement; only a measurement
+//! shows how accurate it is.
 
 use super::{Calibration, Method};
 use crate::source::{SourceInfo, StatedBy};
 
-/// The calibration of a source by what is stated of it; `None` when nothing is.
+/// Returns the calibration of a source according to its nominal frequency; `None` if it has none.
 ///
-/// A rate that follows from what the source is (a clock that reads in nanoseconds) has a bound of zero; one that hardware or kernel
-/// states has none.
+/// A rate that follows from a definition (a clock that counts nanoseconds) has a bound of zero. A rate that hardware or
+/// kernel states has no bound.
 #[must_use]
 pub fn stated(info: &SourceInfo) -> Option<Calibration> {
     let nominal = info.nominal?;

@@ -1,37 +1,39 @@
-//! How far an answer may be from the kernel's clock, from what is known of both.
-//! Pure: asks neither the kernel nor the counter.
+//! The bound on the difference between a reading and the kernel's clock, computed from what is known of both. Pure:
+//! queries neither the kernel nor the counter.
 
 use super::segment::{LONGEST_NS, Rate};
 use crate::sys::adjtime::Slew;
 
 const BILLION: u64 = 1_000_000_000;
-/// Where an answer is seen to be further off than all that is known explains, the kernel's rate has changed by more than adjtimex tells by now: by a tenth of a
-/// tick that was put back (`ADJ_TICK`), or by an eighth of an offset that was taken back (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
+/// A reading may be further off than everything known explains. The kernel's rate has then changed by more than
+/// adjtimex reports by now: by a tenth of a tick that was restored (`ADJ_TICK`), or by an eighth of an offset that was
+/// withdrawn (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
 const UNEXPLAINED_NS: u64 = LONGEST_NS / 4;
 
-/// What is known of the clock when its bound is stated.
+/// What is known of the clock when the bound is computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// The rate and the width of the last bracket, once both are known.
+    /// The rate, and the width of the last bracket, once both are known.
     pub(super) rate_and_width_ns: Option<(Rate, u64)>,
-    /// How far the segment in force was ahead of its point.
+    /// How far the active segment was ahead of its point.
     pub(super) lead_ns: u64,
-    /// How far the end of the last segment is ahead of the clock. No answer is below that end, whoever gives it.
+    /// How far the end of the last segment is ahead of the clock. No reading is below that end.
     pub(super) ahead_ns: u64,
-    /// How far a reading was outside of two readings of the clock around it, just now.
+    /// How far a reading taken just now was outside of the two clock readings around it.
     pub(super) outside_ns: u64,
-    /// By how much the kernel's rate may be changed for an offset or a tick, in parts per billion.
+    /// The change that an offset or a tick may make to the kernel's rate, in parts per billion.
     pub(super) slew_ppb: u64,
 }
 
 impl Known {
     pub(super) fn bound_ns(self) -> u64 {
         let bound_ns = match self.rate_and_width_ns {
-            // 1000 ppm: one part in a thousand. Twice what is slewed: a rate that was learned across its change may be off by as much in the segment after it.
+            // 1000 ppm, twice what the kernel slews: a rate learned across a change may be off by as much in the
+            // segment that follows.
             Some((rate, width_ns)) => {
                 rate.bound_ns(width_ns) + LONGEST_NS / 1_000 + self.lead_ns + 2 * in_a_segment_ns(self.slew_ppb)
             }
-            // The kernel's clock answers, but not below the end of the last segment.
+            // The kernel's clock is read directly, but readings do not fall below the end of the last segment.
             None => self.ahead_ns,
         };
         if self.outside_ns > bound_ns { self.outside_ns + UNEXPLAINED_NS } else { bound_ns }
@@ -42,13 +44,15 @@ fn in_a_segment_ns(ppb: u64) -> u64 {
     u64::try_from(u128::from(ppb) * u128::from(LONGEST_NS) / u128::from(BILLION)).unwrap_or(u64::MAX / 4)
 }
 
-/// By how much the kernel's rate differs from the one that its frequency alone would give, or may from the next second on, in parts per billion.
+/// Returns the difference between the kernel's rate and the rate that its frequency correction alone gives, now or from
+/// the next second on, in parts per billion.
 ///
-/// Of an offset the kernel takes a part for each second: one in 2^(2 + the time constant) of what is left. It reports what is left after that, so the part that is
-/// being slewed now is the offset over 2^(2 + the time constant) − 1. Linux, kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
+/// Each second the kernel corrects a fraction of the offset: 1 / 2^(2 + time constant) of the remainder. It reports the
+/// remainder after that, so the part that is being slewed now is the offset over 2^(2 + time constant) − 1. Linux,
+/// kernel/time/ntp.c, second_overflow and ntp_offset_chunk.
 pub(super) fn slew_ppb(slew: Slew) -> u64 {
     let shift = 2 + u32::try_from(slew.time_constant.clamp(0, 30)).unwrap_or(0);
-    // Nanoseconds in a second are parts per billion.
+    // Nanoseconds per second are parts per billion.
     let by_offset = slew.offset_ns.unsigned_abs() / ((1 << shift) - 1);
     let usual_us = slew.usual_tick_us.max(1).unsigned_abs();
     let by_tick = slew.tick_us.abs_diff(slew.usual_tick_us).saturating_mul(BILLION) / usual_us;

@@ -1,6 +1,7 @@
-//! Many threads that do nothing but read, on as many simulated cores: what a segment costs them, and a counter that the kernel drops meanwhile.
-//! One thread runs at a time, in an order that is drawn from a seed: nothing depends on the machine. Simulated cores have no caches, and exchange words between
-//! two readings of an instrument without being disturbed: what real cores do to each other there cannot be shown here.
+//! Simulates many threads that only read, on as many simulated cores: what a segment costs them, and a counter that the
+//! kernel drops during the run. One thread runs at a time, in an order drawn from a seed, so nothing depends on the
+//! machine. Simulated cores have no caches and exchange words undisturbed between two readings. The effects that real
+//! cores have on each other there cannot be shown here.
 
 use std::sync::{
     Condvar, Mutex,
@@ -12,10 +13,10 @@ use super::{
     published::{NATIVE, Ownership, Published},
 };
 
-/// Where the cores are in time, and whose turn it is.
+/// The simulated time of each core, and which core runs next.
 struct Turns {
     true_ns: f64,
-    /// The cores that still take part in this round, the next one last.
+    /// The cores that still run in this round, the next one last.
     round: Vec<usize>,
     running: Vec<usize>,
     seed: u64,
@@ -27,7 +28,7 @@ struct World {
     next: Vec<Condvar>,
     is_dropped: AtomicBool,
     is_left: AtomicBool,
-    /// Markers that were read: one for each attempt to begin a segment, and one for each attempt to put it in force.
+    /// Number of marker reads: one for each attempt to begin a segment, and one for each attempt to activate it.
     markers: AtomicU64,
     handed_ns: AtomicU64,
     words: [AtomicU64; 64],
@@ -52,7 +53,7 @@ impl World {
         Published::new(&self.words)
     }
 
-    /// All cores take part again.
+    /// All cores run again.
     fn begin_again(&self) {
         let mut turns = self.turns.lock().expect("no test fails here");
         turns.round = (0..self.cores).collect();
@@ -60,7 +61,7 @@ impl World {
     }
 }
 
-/// One core, whose counter is apart from that of its neighbors once the kernel has dropped it.
+/// One core. Its counter has an offset from those of its neighbors after the kernel has dropped it.
 #[derive(Clone, Copy)]
 struct Core<'a> {
     world: &'a World,
@@ -68,7 +69,7 @@ struct Core<'a> {
 }
 
 impl Core<'_> {
-    /// Takes a step of `ns`, which all cores take at the same time, and says when it ended.
+    /// Takes a step of `ns`, which all cores take at the same time, and returns when it ended.
     fn step(self, ns: f64) -> f64 {
         let mut turns = self.world.turns.lock().expect("no test fails here");
         #[expect(clippy::cast_precision_loss, reason = "64 at most")]
@@ -81,7 +82,7 @@ impl Core<'_> {
         turns.true_ns
     }
 
-    /// Ends this core's turn; a new round has all running cores in another order.
+    /// Ends this core's turn. A new round visits all running cores in another order.
     fn pass_on(self, turns: &mut Turns) {
         turns.round.retain(|&core| core != self.number);
         if turns.round.is_empty() {
@@ -111,7 +112,7 @@ impl Core<'_> {
         self.pass_on(&mut turns);
     }
 
-    /// Nothing happens until `ns` before the end of the segment in force: all cores are answered by it.
+    /// Nothing happens until `ns` before the end of the active segment: it serves all cores.
     fn skip_to_its_end(self, ns: f64) {
         let mut turns = self.world.turns.lock().expect("no test fails here");
         #[expect(clippy::cast_precision_loss, reason = "two hours, in nanoseconds")]
@@ -124,7 +125,8 @@ impl Core<'_> {
         Following { instruments: *self, number: NATIVE, published, name: 1, others_are_dead: false }
     }
 
-    /// As the program's own: the counter, then the segment; else the long way; else the kernel's clock. And whether the segment answered.
+    /// Like the program: first the counter and the segment, then the slow path, then the kernel's clock. Also returns
+    /// whether the segment served the reading.
     fn now_ns(self) -> (u64, bool) {
         let published = self.world.published();
         let ticks = self.ticks();
@@ -173,7 +175,7 @@ impl Instruments for Core<'_> {
     }
 }
 
-/// Lets all cores work until one of them says that it is done.
+/// Lets all cores run until one of them reports that it is done.
 fn on_all_cores(world: &World, work: impl Fn(Core<'_>) -> bool + Sync) {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -192,7 +194,7 @@ fn on_all_cores(world: &World, work: impl Fn(Core<'_>) -> bool + Sync) {
     });
 }
 
-/// Reads, after what was handed over, and hands over what was read.
+/// Reads after a timestamp was received, then passes on what was read.
 fn read_and_hand_over(core: Core<'_>) -> bool {
     let handed_ns = core.world.handed_ns.load(Ordering::Relaxed);
     let (now_ns, by_segment) = core.now_ns();
@@ -221,7 +223,7 @@ fn a_segment_takes_fewer_than_four_attempts_however_many_cores_read() {
         world.begin_again();
         let (markers, segments) = until(50);
         let segments = segments - segments_before;
-        // A segment that comes into force at once reads the marker twice.
+        // A segment that becomes active at once reads the marker twice.
         let attempts = markers - markers_before - segments;
         #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
         let attempts = attempts as f64 / segments as f64;

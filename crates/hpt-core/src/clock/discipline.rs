@@ -1,33 +1,33 @@
-//! What a time daemon has told the kernel, and how the kernel bends its clocks by it: adjtimex(2), only read.
-//! Changes nothing.
+//! What a time daemon has configured in the kernel, and how the kernel slews its clocks: adjtimex(2), read only.
 
 use std::{io, time::Duration};
 
 use crate::sys::adjtime::{self, Timex};
 
-/// How the kernel bends its clocks, and what it believes of them.
+/// How the kernel slews its clocks, and its estimate of their error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Discipline {
-    /// Whether the kernel takes its wall time for synchronised: a daemon says so, and has said something lately.
+    /// Whether the kernel considers its wall clock synchronized: a daemon has reported so recently.
     pub synchronised: bool,
-    /// The status word, STA_PLL and the like. Linux, include/uapi/linux/timex.h.
+    /// The status word (STA_PLL and others). Linux, include/uapi/linux/timex.h.
     pub status: u32,
-    /// The frequency in force, in parts per million.
+    /// The active frequency correction, in parts per million.
     pub frequency_ppm: f64,
-    /// How far the tick in force is from the usual one, in parts per million: chrony corrects large offsets by it.
+    /// The difference between the active tick and the default tick, in parts per million. chrony corrects large offsets
+    /// with it.
     pub tick_ppm: f64,
-    /// How far wall time may be off, as the daemon and the kernel reckon.
+    /// The maximum error of the wall clock, as the daemon and the kernel compute it.
     pub maximum_error: Duration,
-    /// How far wall time is off, as the daemon estimates.
+    /// The estimated error of the wall clock, from the daemon.
     pub estimated_error: Duration,
 }
 
-/// What the kernel says now.
+/// Returns the current state of the kernel's clock discipline.
 ///
 /// # Errors
 ///
-/// What the kernel, or a sandbox, answers.
+/// Returns the error of the kernel or of a sandbox.
 pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }
@@ -37,7 +37,7 @@ impl Discipline {
     pub(crate) fn of(read: Timex) -> Self {
         // Linux, include/uapi/linux/timex.h.
         const STA_UNSYNC: u32 = 0x40;
-        // The kernel's frequency has 16 bits behind the point. adjtimex(2).
+        // The kernel's frequency has 16 fractional bits. adjtimex(2).
         const FRACTION: f64 = 65_536.0;
         let microseconds = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
         Self {

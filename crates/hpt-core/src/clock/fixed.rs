@@ -1,5 +1,5 @@
-//! A clock whose scale is fixed when it is made.
-//! Follows nobody: it is as right as its calibration, and its offset to other clocks grows with the calibration's error.
+//! A clock with a scale fixed at creation. It follows no other clock: it is as accurate as its calibration, and its
+//! offset to other clocks grows with the calibration's error.
 
 use std::{
     fmt,
@@ -13,15 +13,15 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A source with a fixed scale and an anchor: reads the source and multiplies once.
+/// A source with a fixed scale and an anchor. Each read takes one read of the source and one multiplication.
 ///
-/// A [`Reading`] stands on the counter's own time line; the anchor places it relative to an epoch, when that is asked for
-/// ([`since_epoch`](Self::since_epoch)) and not in every read: differences do not need it.
+/// A [`Reading`] is a position on the counter's own timeline. The anchor relates it to an epoch. It is applied only by
+/// [`since_epoch`](Self::since_epoch) and not in every read, because differences do not need it.
 ///
 /// # Error
 ///
-/// A difference of two readings is within 2 ns of the ticks between them times the scale's rate (see [`Scale`]); what the scale's own rate
-/// is off, the calibration states as a bound in ppm.
+/// The difference of two readings is within 2 ns of the ticks between them times the scale's rate (see [`Scale`]). The
+/// error of the rate itself is what the calibration states as a bound in ppm.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Clock<S> {
     scale: Scale,
-    /// Added to a reading, modulo 2^64, to count from the epoch.
+    /// Added to a reading, modulo 2^64, to get the time since the epoch.
     anchor_ns: u64,
     source: S,
 }
@@ -58,31 +58,31 @@ pub enum ClockError {
         source_id: SourceId,
         /// Its width.
         width: Width,
-        /// How long it takes to wrap.
+        /// The time until it wraps.
         wraps_after: Duration,
     },
 }
 
 impl<S: TimeSource> Clock<S> {
-    /// A clock that ticks at `frequency` and whose epoch is now.
+    /// Returns a clock that ticks at `frequency` and whose epoch is now.
     ///
     /// # Errors
     ///
-    /// [`ClockError::TooNarrow`] when the source wraps within ten years.
+    /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
     pub fn new(source: S, frequency: Frequency) -> Result<Self, ClockError> {
         let mut clock = Self::unanchored(source, frequency)?;
         clock.anchor_ns = clock.scale.nanoseconds(clock.source.ticks()).wrapping_neg();
         Ok(clock)
     }
 
-    /// A clock that ticks at `frequency` and has the epoch of `reference`, by the middle of the narrowest of a few brackets. It does not
-    /// follow the reference afterwards.
+    /// Returns a clock that ticks at `frequency` and has the epoch of `reference`, taken from the middle of the
+    /// narrowest of a few brackets. It does not follow the reference afterwards.
     ///
-    /// The reference's ticks count as nanoseconds where no rate is stated of it.
+    /// Ticks of a reference without a nominal frequency count as nanoseconds.
     ///
     /// # Errors
     ///
-    /// [`ClockError::TooNarrow`] when the source wraps within ten years.
+    /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
     pub fn anchored_to<R>(source: S, frequency: Frequency, reference: &R) -> Result<Self, ClockError>
     where
         R: TimeSource + ?Sized,
@@ -105,74 +105,75 @@ impl<S: TimeSource> Clock<S> {
         Ok(Self { scale: Scale::of(frequency), anchor_ns: 0, source })
     }
 
-    /// The time now, at the lowest cost.
+    /// Returns the time now, at the lowest cost.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks`]: none.
+    /// None, as for [`TimeSource::ticks`].
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Reading {
         self.reading(self.source.ticks())
     }
 
-    /// The time before a piece of work.
+    /// Returns the time before a piece of work.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_start`].
+    /// As for [`TimeSource::ticks_start`].
     #[inline(always)]
     #[must_use]
     pub fn now_start(&self) -> Reading {
         self.reading(self.source.ticks_start())
     }
 
-    /// The time after a piece of work.
+    /// Returns the time after a piece of work.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_end`].
+    /// As for [`TimeSource::ticks_end`].
     #[inline(always)]
     #[must_use]
     pub fn now_end(&self) -> Reading {
         self.reading(self.source.ticks_end())
     }
 
-    /// The reading that `ticks` of the source mean.
+    /// Returns the reading that corresponds to `ticks` of the source.
     #[inline(always)]
     #[must_use]
     pub fn reading(&self, ticks: u64) -> Reading {
         Reading { nanoseconds: self.scale.nanoseconds(ticks) }
     }
 
-    /// Nanoseconds from the clock's epoch to `reading`, modulo 2^64.
+    /// Returns the nanoseconds from the clock's epoch to `reading`, modulo 2^64.
     #[inline]
     #[must_use]
     pub const fn since_epoch_ns(&self, reading: Reading) -> u64 {
         reading.nanoseconds.wrapping_add(self.anchor_ns)
     }
 
-    /// Time from the clock's epoch to `reading`.
+    /// Returns the time from the clock's epoch to `reading`.
     #[inline]
     #[must_use]
     pub const fn since_epoch(&self, reading: Reading) -> Duration {
         Duration::from_nanos(self.since_epoch_ns(reading))
     }
 
-    /// The scale.
+    /// Returns the scale.
     #[must_use]
     pub const fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// The source.
+    /// Returns the source.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
     }
 }
 
-/// What a [`Clock`] showed: nanoseconds since its counter stood at zero, modulo 2^64. Readings of different clocks do not compare.
+/// A reading of a [`Clock`]: nanoseconds since its counter was zero, modulo 2^64. Readings of different clocks cannot
+/// be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Reading {
@@ -180,39 +181,39 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading of so many nanoseconds on the counter's time line.
+    /// Returns a reading of this number of nanoseconds on the counter's timeline.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }
     }
 
-    /// Nanoseconds since the counter stood at zero. [`Clock::since_epoch`] counts from the clock's epoch.
+    /// Returns the nanoseconds since the counter was zero. [`Clock::since_epoch`] counts from the clock's epoch.
     #[must_use]
     pub const fn nanoseconds(self) -> u64 {
         self.nanoseconds
     }
 
-    /// Time since `earlier`; zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanoseconds.saturating_sub(earlier.nanoseconds))
     }
 
-    /// Time since `earlier`; `None` when `earlier` is later.
+    /// Returns the time since `earlier`; `None` if `earlier` is later.
     #[must_use]
     pub fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
         self.nanoseconds.checked_sub(earlier.nanoseconds).map(Duration::from_nanos)
     }
 
-    /// The reading `duration` later; `None` beyond 584 years.
+    /// Returns the reading `duration` later; `None` beyond 584 years.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_add(nanoseconds).map(Self::from_nanoseconds)
     }
 
-    /// The reading `duration` earlier; `None` before the counter's zero.
+    /// Returns the reading `duration` earlier; `None` before the counter's zero.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
@@ -223,7 +224,7 @@ impl Reading {
 impl Sub for Reading {
     type Output = Duration;
 
-    /// Time since the other reading; zero when that is later.
+    /// Returns the time since the other reading; zero if that is later.
     #[inline]
     fn sub(self, earlier: Self) -> Duration {
         self.duration_since(earlier)
@@ -233,14 +234,14 @@ impl Sub for Reading {
 impl Add<Duration> for Reading {
     type Output = Self;
 
-    /// The reading `duration` later, at most the largest there is.
+    /// Returns the reading `duration` later, saturating at the largest reading.
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
     }
 }
 
 impl fmt::Display for Reading {
-    /// Seconds on the counter's time line, with nine decimals: `12.000345678 s`.
+    /// Formats seconds on the counter's timeline with nine decimals: `12.000345678 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09} s", self.nanoseconds / 1_000_000_000, self.nanoseconds % 1_000_000_000)
     }

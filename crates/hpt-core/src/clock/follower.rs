@@ -1,32 +1,31 @@
-//! What is known of a counter's rate, and whether to believe the next point.
-//! Pure: points come in, rates go out.
+//! What is known of a counter's rate, and whether to trust the next point. Pure: takes points, returns rates.
 
 use super::segment::{LARGEST_CHANGE_PPB, Point, Rate};
 
-/// A rate is told by points this far apart, or twice as far.
+/// The distance of the points that determine a rate; it may be twice as long.
 const BASELINE_NS: u64 = 64_000_000;
-/// After a pause this long the rate is only roughly what it was.
+/// After a pause this long, the rate is known only roughly.
 const LONG_PAUSE_NS: u64 = 1_000_000_000;
 const BILLION: u64 = 1_000_000_000;
 
-/// The points that tell the rate, and how often they did not fit.
+/// The points that determine the rate, and how often they did not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Follower {
     last: Option<Point>,
-    /// The beginning of the baseline, and where the next one will begin.
+    /// The start of the baseline, and where the next one will start.
     oldest: Point,
     middle: Point,
     rate: Option<Rate>,
-    /// How often a point told a rate.
+    /// How often a point determined a rate.
     pub followed: u64,
-    /// How often a point told another rate than the points before it.
+    /// How often a point gave another rate than the points before it.
     pub rate_changes: u64,
-    /// How often one of the two clocks jumped, so that everything was learned again.
+    /// How often one of the two clocks stepped, so that everything was learned again.
     pub jumps: u64,
 }
 
 impl Follower {
-    /// The rate from `point` on; `None` while it is not known.
+    /// Returns the rate from `point` on; `None` while it is not known.
     pub(crate) fn take(&mut self, point: Point) -> Option<Rate> {
         let Some(last) = self.last else {
             self.start_again(point);
@@ -51,7 +50,7 @@ impl Follower {
                 return None;
             }
             if elapsed_ns > LONG_PAUSE_NS {
-                // What happened meanwhile is not known: only what cannot have changed much is kept.
+                // What happened in between is unknown. Only values that cannot have changed much are kept.
                 self.start_again(point);
                 self.rate = Some(Rate { slope: rate.slope, uncertainty_ppb: LARGEST_CHANGE_PPB });
                 self.followed += 1;
@@ -77,13 +76,13 @@ impl Follower {
         self.rate
     }
 
-    /// The counter is not the one that it was: nothing that was learned of it holds.
+    /// The counter was replaced or reset: nothing that was learned of it holds.
     pub(crate) fn disrupted(&mut self) {
         self.last = None;
         self.rate = None;
     }
 
-    /// The last point that was believed.
+    /// The last point that was accepted.
     pub(crate) const fn last(&self) -> Option<Point> {
         self.last
     }
@@ -93,10 +92,10 @@ impl Follower {
         self.rate
     }
 
-    /// As many words as it takes to keep it.
+    /// The number of words that it takes to store it.
     pub(crate) const WORDS: usize = 15;
 
-    /// As words, zero for one that knows nothing.
+    /// As words; zeros for one that has learned nothing.
     pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
         let last = self.last.unwrap_or_default();
         let rate = self.rate.unwrap_or(Rate { slope: 0, uncertainty_ppb: 0 });
@@ -119,7 +118,7 @@ impl Follower {
         ]
     }
 
-    /// From words that `to_words` made, or from zeros.
+    /// Restores it from the words of `to_words`, or from zeros.
     pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
         let point = |at: usize| Point { ticks: words[at], ns: words[at + 1], width_ns: words[at + 2] };
         Self {
@@ -148,7 +147,7 @@ mod tests {
     use super::{Follower, LARGEST_CHANGE_PPB};
     use crate::clock::segment::{Point, Segment};
 
-    /// A world with a counter of 2.25 GHz and a reference that a daemon bends by `ppm`.
+    /// A simulation with a counter of 2.25 GHz and a reference that a daemon slews by `ppm`.
     struct World {
         real_ns: u64,
         reference_ns: f64,
@@ -172,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Follows for `rounds` segments and returns how far the last of them was off at its end.
+    /// Follows for `rounds` segments and returns the error of the last one at its end.
     fn worst_after(world: &mut World, follower: &mut Follower, rounds: u32) -> u64 {
         let mut worst_ns = 0;
         for _ in 0..rounds {
@@ -211,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_suspended_machine_is_learned_anew() {
-        // The reference stands, the counter runs on; or both, with the counter beginning again.
+        // The reference stops and the counter runs on; or both stop, and the counter restarts.
         for reset in [false, true] {
             let (mut world, mut follower) = (World::new(), Follower::default());
             worst_after(&mut world, &mut follower, 400);

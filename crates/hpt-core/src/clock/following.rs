@@ -1,5 +1,5 @@
-//! Following a clock by a counter: what is done when the segment in force has no answer.
-//! Chooses no counter, and knows neither the counter nor the clock.
+//! Follows a clock with a counter: what happens when the active segment cannot serve a reading. Chooses no counter, and
+//! is independent of the kind of counter and clock.
 
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
@@ -12,112 +12,114 @@ use super::{
     segment::{OLDEST_NS, Point, SHORTEST_NS, Segment},
 };
 
-/// Brackets that are taken for one point, at most; a narrow one ends the search. The model takes what comes, so that it meets wide ones.
+/// The largest number of brackets for one point; a narrow one ends the search. The model takes any bracket, so that it
+/// meets wide ones.
 const BRACKETS: u32 = if cfg!(loom) { 1 } else { 5 };
-/// A bracket wider than this tells nothing worth following.
+/// A bracket wider than this is of no use.
 const WIDEST_NS: u64 = 20_000;
 
-/// Where the owner keeps things: the follower, then these.
+/// The owner's words: the follower, then these.
 const NARROWEST: usize = Follower::WORDS;
 const REFUSED: usize = NARROWEST + 1;
 const MARKER: usize = REFUSED + 1;
 const DISRUPTIONS: usize = MARKER + 1;
 const LEAD: usize = DISRUPTIONS + 1;
-/// Not before then is trust in the counter asked for again.
+/// Trust in the counter is not checked again before then.
 const ASK_AFTER_NS: usize = LEAD + 1;
 const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
 
-/// Brackets that are as wide as this cast doubt on the counter: a kernel that has dropped it reads another one, by a system call. They do when there were so many in a
-/// row, or two that are so far apart.
+/// Brackets this wide cast doubt on the counter: a kernel that has dropped it reads another one, with a system call.
+/// They do so if there were this many in a row, or two this far apart.
 const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
 const WIDE_FOR_NS: u64 = 500_000_000;
-/// So many jumps in so short a time do as well: counters of cores that are apart jump whenever the owner moves.
+/// This many jumps in this time do so as well: if the counters of cores have offsets, the counter jumps whenever the
+/// owner moves.
 const MOST_JUMPS: u64 = 4;
 const JUMPS_WITHIN_NS: u64 = 100_000_000;
-/// After an answer that it is trusted the question rests.
+/// After a check that confirms the counter, checks pause.
 const TRUSTED_FOR_NS: u64 = 1_000_000_000;
-/// A reader that finds an owner at work waits for its segment this many turns, some hundred nanoseconds: each slow answer would make the owner begin again. In the
-/// model every order of threads is tried anyway.
+/// A reader that finds an owner at work waits this many turns for its segment, some hundred nanoseconds: each slow
+/// answer would make the owner start again. The model tries every order of threads anyway.
 const TURNS: u32 = if cfg!(loom) { 0 } else { 16 };
 
-/// What follows from a slow clock, from one that went back and from a doubted counter is outside of the model: its clock is none of these, and each word that is looked at
-/// multiplies the orders to be tried.
+/// The model does not cover what follows from a slow clock, from one that went back, and from a counter in doubt: its
+/// clock is none of these, and each word that is read multiplies the orders to be tried.
 const WATCHES: bool = !cfg!(loom);
 
-/// What casts doubt on a counter.
+/// Reasons to doubt a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// The clock takes longer to read than it did.
+    /// The clock takes longer to read than before.
     SlowClock,
-    /// The counter jumps again and again beside the clock.
+    /// The counter jumps repeatedly relative to the clock.
     Jumps,
 }
 
 /// Words that are written rarely.
 const RESTARTS: usize = 0;
-/// How many points in a row were refused because of their width, and when the next one is tried.
+/// The number of consecutive points rejected because of their width, and when the next one is tried.
 const REFUSED_IN_A_ROW: usize = 1;
 const TRY_AGAIN_NS: usize = 2;
-/// How many brackets in a row were several times as wide as usual, and since when.
+/// The number of consecutive brackets several times as wide as usual, and since when.
 const WIDE_IN_A_ROW: usize = 3;
 const WIDE_SINCE_NS: usize = 4;
-/// How many jumps came one soon after the other, and when the first was.
+/// The number of jumps in quick succession, and when the first was.
 const JUMPS_IN_A_ROW: usize = 5;
 const JUMPS_SINCE_NS: usize = 6;
 
-/// After so many points that were refused in a row the clock is slow to read, and is bracketed only from time to time: after a pause that is doubled each time. The
-/// model's points are never refused for long.
+/// After this many consecutive rejected points the clock is considered slow to read. It is then bracketed only
+/// occasionally, after a pause that doubles each time. Points of the model are never rejected for long.
 const PATIENT_REFUSALS: u64 = 3;
 const SHORTEST_PAUSE_NS: u64 = 1_000_000;
 const LONGEST_PAUSE_NS: u64 = 1_024 * SHORTEST_PAUSE_NS;
 
-/// A segment, or an answer, that is ahead of the clock by more than this is of a clock that went back: no bound explains as much.
+/// If a segment or a reading is ahead of the clock by more than this, the clock went back: no bound explains as much.
 const WENT_BACK_NS: u64 = 100_000_000;
 
-/// A counter, and the clock that it is to follow.
+/// A counter, and the clock that it follows.
 pub(crate) trait Instruments: Copy {
-    /// The counter, read in order: not before what stands earlier has completed.
+    /// Reads the counter in program order: not before preceding instructions have completed.
     fn ticks(self) -> u64;
-    /// The clock, in nanoseconds, read in order.
+    /// Reads the clock in program order, in nanoseconds.
     fn clock_ns(self) -> u64;
-    /// Another number after the counter was disrupted, as far as anybody tells; `None` while it is.
+    /// Returns a number that changes after each reported disruption of the counter; `None` during a disruption.
     fn disruption_marker(self) -> Option<u64>;
-    /// Whether this counter is the one to be used.
+    /// Returns whether this counter is the one to be used.
     fn are_in_use(self) -> bool;
-    /// Whether the kernel still vouches for the counter, on which there is doubt; true where nothing can be asked.
+    /// Returns whether the kernel still trusts the counter, which is in doubt. True if this cannot be queried.
     fn is_trusted(self, _: Doubt) -> bool {
         true
     }
-    /// As the owner, and behind a segment of nobody: this counter is not to be used any more.
+    /// Called by the owner, after an ownerless segment: this counter is not used any more.
     fn leave(self, _: &Ownership<'_>) {}
-    /// Lets a moment pass.
+    /// Spins for a moment.
     fn pause(self) {
         std::hint::spin_loop();
     }
 }
 
-/// Instruments, their number, and the words that tell the time by them.
+/// A counter with its clock, their number, and the words through which they provide the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Following<'a, I> {
     pub(crate) instruments: I,
-    /// The number under which its segments are put in force.
+    /// The number under which its segments are activated.
     pub(crate) number: usize,
     pub(crate) published: Published<'a>,
-    /// What the owner calls itself; and whether an owner of another name is one that a fork left behind.
+    /// The name of this owner, and whether an owner of another name was left behind by a fork.
     pub(crate) name: u64,
     pub(crate) others_are_dead: bool,
 }
 
 impl<I: Instruments> Following<'_, I> {
-    /// The time now; `None` when other instruments came into use meanwhile.
+    /// Returns the time now; `None` if another counter has come into use.
     pub(crate) fn now_ns(self) -> Option<u64> {
         loop {
             let in_force = self.published.in_force();
             if in_force.whose == self.number {
                 if let Some(ns) = in_force.at(self.instruments.ticks()) {
-                    // Closed meanwhile, it has no answer any more, even if the counter came back to it.
+                    // A segment closed in the meantime no longer serves readings, even if the counter returned into it.
                     if self.published.is_still(in_force.state) {
                         return Some(ns);
                     }
@@ -130,7 +132,7 @@ impl<I: Instruments> Following<'_, I> {
             let mut clock_ns = None;
             if self.is_pausing() {
                 let paused_ns = self.instruments.clock_ns();
-                // Far from the pause's end is a clock that was another when the pause began.
+                // If the end of the pause is this far away, the clock was a different one when the pause began.
                 let left_ns = self.published.rare(TRY_AGAIN_NS).load(Ordering::Relaxed).checked_sub(paused_ns);
                 clock_ns = left_ns.is_some_and(|left_ns| left_ns <= LONGEST_PAUSE_NS).then_some(paused_ns);
             }
@@ -153,7 +155,8 @@ impl<I: Instruments> Following<'_, I> {
                 shown_ns = self.shown_ns(in_force.line.end_ns());
                 self.instruments.clock_ns()
             };
-            // The clock was read after what was shown: it went back. Where another thread is the owner, that one or a later reading begins anew.
+            // The clock was read after the value that was returned, so it went back. If another thread is the owner,
+            // that thread or a later reading starts again.
             if went_back(shown_ns, clock_ns)
                 && let Some(ownership) = self.become_owner()
             {
@@ -175,12 +178,12 @@ impl<I: Instruments> Following<'_, I> {
         self.published.own(self.name, self.others_are_dead)
     }
 
-    /// The latest moment that was shown, behind a segment that ends at `end_ns`.
+    /// Returns the latest time that was returned, after a segment that ends at `end_ns`.
     fn shown_ns(self, end_ns: u64) -> u64 {
         if WATCHES { self.published.slowest_ns().max(end_ns) } else { 0 }
     }
 
-    /// Waits a few turns for the owner; whether its segment came.
+    /// Waits a few turns for the owner. Returns whether its segment was activated.
     fn meets_the_next_segment(self, state: State) -> bool {
         (0..TURNS).any(|_| {
             self.instruments.pause();
@@ -188,7 +191,7 @@ impl<I: Instruments> Following<'_, I> {
         })
     }
 
-    /// As the owner: whether something casts doubt on the counter at `now_ns`.
+    /// Called by the owner: whether there is a reason to doubt the counter at `now_ns`.
     fn doubt(self, now_ns: u64) -> Option<Doubt> {
         let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
         let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
@@ -206,7 +209,8 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// As the owner: asks again where there is doubt, and leaves a counter that is not trusted any more. Whether it was left.
+    /// Called by the owner: checks a counter in doubt again, and abandons one that is no longer trusted. Returns
+    /// whether it was abandoned.
     fn leaves(self, now_ns: u64, ownership: &Ownership<'_>) -> bool {
         if !WATCHES {
             return false;
@@ -216,7 +220,7 @@ impl<I: Instruments> Following<'_, I> {
             self.leave(ownership);
             return true;
         }
-        // As wide as now is usual from here on.
+        // From here on, brackets as wide as now are the usual ones.
         self.published.of_owner(NARROWEST).store(0, Ordering::Relaxed);
         self.published.rare(WIDE_IN_A_ROW).store(0, Ordering::Relaxed);
         self.published.rare(JUMPS_IN_A_ROW).store(0, Ordering::Relaxed);
@@ -224,13 +228,13 @@ impl<I: Instruments> Following<'_, I> {
         false
     }
 
-    /// As the owner: from here on the kernel's clock answers, not below what was shown.
+    /// Called by the owner: from here on the kernel's clock is read, but not below the values returned before.
     pub(crate) fn leave(self, ownership: &Ownership<'_>) {
         begin_anew(self.published, ownership);
         self.instruments.leave(ownership);
     }
 
-    /// As the owner: remembers how wide a bracket was beside the usual one.
+    /// Called by the owner: records the width of a bracket relative to the usual one.
     fn note_width(self, width_ns: u64, usual_ns: u64, now_ns: u64) {
         if !WATCHES {
             return;
@@ -249,7 +253,7 @@ impl<I: Instruments> Following<'_, I> {
         wide.store(before + 1, Ordering::Relaxed);
     }
 
-    /// As the owner: remembers a jump.
+    /// Called by the owner: records a jump.
     fn note_jump(self, now_ns: u64) {
         if !WATCHES {
             return;
@@ -265,12 +269,12 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// Whether the clock was found to be slow to read.
+    /// Returns whether the clock was found to be slow to read.
     fn is_pausing(self) -> bool {
         WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
     }
 
-    /// As the owner: remembers a point that was refused.
+    /// Called by the owner: records a rejected point.
     fn refuse(self, now_ns: u64) {
         self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
         if !WATCHES {
@@ -284,9 +288,9 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// As the owner: learns from one more point, and puts a segment in force if that tells the rate.
+    /// Called by the owner: takes one more point, and activates a segment if the rate is then known.
     fn next_segment(self, ownership: &Ownership<'_>) -> bool {
-        // Read again: another owner may have been at work since this thread found no answer.
+        // Read again: another owner may have been at work since this thread failed to get a reading.
         let last = self.published.in_force();
         if last.whose == self.number && last.at(self.instruments.ticks()).is_some() {
             return true;
@@ -294,7 +298,7 @@ impl<I: Instruments> Following<'_, I> {
         let Some(marker) = self.instruments.disruption_marker() else { return false };
         let mut follower = self.remembered();
         let before = self.published.of_owner(MARKER).swap(marker, Ordering::Relaxed);
-        // Zero is no marker: nobody told anything so far.
+        // Zero is no marker: nothing has been reported so far.
         if before != marker && before != 0 && follower.last().is_some() {
             follower.disrupted();
             self.remember(follower);
@@ -329,8 +333,8 @@ impl<I: Instruments> Following<'_, I> {
         let done = self.published.put_in_force(self.number, |slowest_ns| {
             let now_ticks = self.instruments.ticks();
             let segment = Segment::following(point.seen_after(slowest_ns, rate), rate, last.line.end_ns());
-            // A point of a counter that was another meanwhile is no beginning, nor one that has grown old while this thread was stopped, nor one that is
-            // contradicted by a slow answer.
+            // A point is not a valid start if the counter was replaced in the meantime, if it grew old while this
+            // thread was stopped, or if a slow answer contradicts it.
             let is_whole = self.instruments.disruption_marker() == Some(marker);
             let is_young = now_ticks.wrapping_sub(point.ticks) <= rate.ticks_in(OLDEST_NS);
             let is_sound = segment.at(now_ticks).is_some_and(|ns| ns >= slowest_ns);
@@ -343,7 +347,7 @@ impl<I: Instruments> Following<'_, I> {
         done
     }
 
-    /// The narrowest of a few brackets, or the first that is as narrow as they usually are.
+    /// The narrowest of a few brackets, or the first that is as narrow as usual.
     fn point(self) -> Option<Point> {
         let usual = self.published.of_owner(NARROWEST);
         let usual_ns = usual.load(Ordering::Relaxed);
@@ -363,13 +367,13 @@ impl<I: Instruments> Following<'_, I> {
             self.note_width(best.width_ns, usual_ns, best.ns);
         }
         let best = best.filter(|best| best.width_ns <= WIDEST_NS)?;
-        // What is usual grows slowly, so that one lucky bracket does not make all later ones look bad.
+        // The usual width grows slowly, so that one lucky bracket does not make all later ones look bad.
         let most_ns = if usual_ns == 0 { u64::MAX } else { usual_ns + usual_ns / 64 + 1 };
         usual.store(best.width_ns.clamp(1, most_ns), Ordering::Relaxed);
         Some(best)
     }
 
-    /// As the owner: begins anew at the clock, which went back. The counts stay.
+    /// Called by the owner: starts again at the clock, which went back. The counts stay.
     fn restart(self, ownership: &Ownership<'_>) {
         restart(self.published, ownership);
         let mut follower = self.remembered();
@@ -378,22 +382,23 @@ impl<I: Instruments> Following<'_, I> {
         self.published.of_owner(LEAD).store(0, Ordering::Relaxed);
     }
 
-    /// What was learned so far.
+    /// Returns what was learned so far.
     pub(crate) fn remembered(self) -> Follower {
         Follower::from_words(std::array::from_fn(|word| self.published.of_owner(word).load(Ordering::Relaxed)))
     }
 
-    /// How many points were refused because of their width.
+    /// The number of points rejected because of their width.
     pub(crate) fn refused(self) -> u64 {
         self.published.of_owner(REFUSED).load(Ordering::Relaxed)
     }
 
-    /// How often the counter was said to be disrupted.
+    /// The number of reported disruptions of the counter.
     pub(crate) fn disruptions(self) -> u64 {
         self.published.of_owner(DISRUPTIONS).load(Ordering::Relaxed)
     }
 
-    /// How far the segment in force was ahead of its point, because an answer had been given above that, or an earlier segment had been ahead.
+    /// How far the active segment was ahead of its point, because a reading above that had been returned, or because an
+    /// earlier segment had been ahead.
     pub(crate) fn lead_ns(self) -> u64 {
         self.published.of_owner(LEAD).load(Ordering::Relaxed)
     }
@@ -405,7 +410,7 @@ impl<I: Instruments> Following<'_, I> {
     }
 }
 
-/// How far a clock must be behind what was shown before it is said to have gone back.
+/// How far a clock must be behind a returned value before it counts as having gone back.
 pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
     shown_ns.saturating_sub(clock_ns) > WENT_BACK_NS
 }
@@ -415,17 +420,18 @@ pub(crate) fn restarts(published: Published<'_>) -> u64 {
     published.rare(RESTARTS).load(Ordering::Relaxed)
 }
 
-/// As the owner: ends the segment in force, and lets answers begin at the clock again, which went back. The one step back that time takes.
+/// Called by the owner: ends the active segment, and lets readings start at the clock again, which went back. This is
+/// the only step back that time takes.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NOBODY, |_| Some(Segment::default()));
     published.forget_answers(ownership);
     published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
 }
 
-/// As the owner: ends the segment in force, which the caller has let run out, and forgets all that was learned.
+/// Called by the owner: ends the active segment, which the caller has let expire, and discards all that was learned.
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
-    // A segment of nobody, without ticks: everybody is answered by the clock, not below the end of the last one.
+    // An ownerless segment without ticks: all readings are served by the clock, not below the end of the last segment.
     published.put_in_force(NOBODY, |slowest_ns| {
         Some(Segment { base_ns: last.end_ns().max(slowest_ns), ..Segment::default() })
     });
@@ -452,7 +458,7 @@ mod tests {
         sys::adjtime::Slew,
     };
 
-    /// A machine: true time, a counter of it, and a clock that a daemon bends. Reading either takes some of the time.
+    /// A simulated machine: true time, a counter, and a clock that a daemon slews. Each read takes some of the time.
     struct Machine {
         true_ns: Cell<f64>,
         clock_ns: Cell<f64>,
@@ -460,17 +466,19 @@ mod tests {
         hertz: Cell<f64>,
         bent_ppm: Cell<f64>,
         marker: Cell<u64>,
-        /// How many ticks the counter of this core is ahead of the others'.
+        /// The lead of this core's counter over the others, in ticks.
         core_is_ahead_by: Cell<f64>,
-        /// What is left of an offset that the kernel slews, and its time constant; what it slews in this second, and by what the tick differs.
+        /// The rest of an offset that the kernel slews, and its time constant; what it slews in this second, and the
+        /// deviation of the tick.
         offset_ns: Cell<f64>,
         time_constant: Cell<i32>,
         slewed_ppm: Cell<f64>,
         tick_ppm: Cell<f64>,
-        /// How long a reading of the clock takes, and how many there were.
+        /// The time that reading the clock takes, and the number of reads.
         clock_costs_ns: Cell<f64>,
         clock_reads: Cell<u64>,
-        /// Whether the kernel still offers the counter, and how often it was asked; whether this counter is still used.
+        /// Whether the kernel still offers the counter, and the number of queries; whether this counter is still in
+        /// use.
         is_offered: Cell<bool>,
         questions: Cell<u32>,
         is_left: Cell<bool>,
@@ -503,7 +511,7 @@ mod tests {
         fn wait(&self, ns: f64) {
             let mut left_ns = ns;
             loop {
-                // The kernel's second begins: it takes its part of the offset.
+                // A second of the kernel starts: it slews its part of the offset.
                 let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get() + self.slewed_ppm.get()) / 1e6;
                 let next_second_ns = ((self.clock_ns.get() / 1e9).floor() + 1.0) * 1e9;
                 let until_ns = (next_second_ns - self.clock_ns.get()) / rate;
@@ -519,7 +527,7 @@ mod tests {
                 self.offset_ns.set(self.offset_ns.get() - part_ns);
                 self.slewed_ppm.set(part_ns / 1e3);
                 left_ns -= step_ns;
-                // Seconds in which nothing is slewed need not be counted one by one.
+                // Seconds without slewing need not be simulated one by one.
                 if self.offset_ns.get() == 0.0 && self.slewed_ppm.get() == 0.0 {
                     let rate = 1.0 + (self.bent_ppm.get() + self.tick_ppm.get()) / 1e6;
                     let whole_ns = (left_ns - 2e9).max(0.0);
@@ -531,7 +539,7 @@ mod tests {
             }
         }
 
-        /// What is stated now, as `status` does it.
+        /// The bound stated now, computed like `status`.
         #[expect(clippy::cast_possible_truncation, reason = "half a second, and a tenth of a tick")]
         fn bound_ns(&self) -> u64 {
             let following = self.following();
@@ -554,7 +562,8 @@ mod tests {
             .bound_ns()
         }
 
-        /// Reads every `every_ns` for `for_ns`; how far a reading was off at most, and by how much it was over the bound stated before or after it, or went back.
+        /// Reads every `every_ns` for `for_ns`. Returns the largest error of a reading, and by how much it exceeded the
+        /// bound stated before or after it, or went back.
         fn worst_over(&self, every_ns: f64, for_ns: f64) -> (u64, u64, u64) {
             let end_ns = self.true_ns.get() + for_ns;
             let (mut off, mut over, mut back, mut last) = (0, 0, 0, 0);
@@ -575,12 +584,12 @@ mod tests {
         }
 
         fn now_ns(&self) -> u64 {
-            // The kernel's clock, as `system` has it where no counter is used.
+            // The kernel's clock, as `system` reads it if no counter is in use.
             let kernel_ns = || self.clock_ns().max(self.following().published.in_force().line.end_ns());
             self.following().now_ns().unwrap_or_else(kernel_ns)
         }
 
-        /// The time, and how far it is from the clock.
+        /// Returns the time, and its distance from the clock.
         fn look(&self) -> (u64, u64) {
             let before_ns = self.whole(&self.clock_ns);
             let ns = self.now_ns();
@@ -611,7 +620,7 @@ mod tests {
         }
 
         fn disruption_marker(self) -> Option<u64> {
-            // Zero while the hypervisor is at it.
+            // Zero during a disruption.
             Some(self.marker.get()).filter(|&marker| marker != 0)
         }
 
@@ -636,12 +645,12 @@ mod tests {
         Bend(f64),
         /// The counter runs at another rate: a migrated machine.
         OtherRate(f64),
-        /// Suspended: the clock stands, the counter runs on.
+        /// Suspended: the clock stops, the counter runs on.
         Suspend(f64),
-        /// Suspended: the clock stands, and the counter begins again somewhere before.
+        /// Suspended: the clock stops, and the counter restarts at an earlier value.
         SuspendAndReset,
-        /// By more than the longest segment, which has a length in ticks, and lasts up to four times as long by a counter that was slowed down as much: what a
-        /// counter does inside of one nobody can see.
+        /// By more than the longest segment. A segment has a length in ticks, so it lasts up to four times as long on a
+        /// counter slowed down by as much. Nothing can observe what a counter does within one segment.
         CounterBack(f64),
     }
 
@@ -689,7 +698,8 @@ mod tests {
             }
         }
 
-        /// Bent by whatever a daemon may bend it by, and asked at whatever moments: within half a bracket and what the change costs in a segment.
+        /// Slewed by any amount that a daemon may request, and read at any time: within half a bracket plus the cost of
+        /// a change within a segment.
         #[test]
         fn a_bent_clock_is_followed(
             bends in proptest::collection::vec((-500.0..500.0_f64, 1..60_u32), 1..12),
@@ -698,7 +708,7 @@ mod tests {
             let machine = Machine::new();
             let (mut least_ppm, mut most_ppm) = (0.0_f64, 0.0_f64);
             for (ppm, looks) in bends {
-                // A part per million is a nanosecond in the longest segment; several changes may fall into one.
+                // One part per million is one nanosecond in the longest segment. Several changes may fall into one.
                 (least_ppm, most_ppm) = (least_ppm.min(ppm), most_ppm.max(ppm));
                 machine.bent_ppm.set(ppm);
                 for _ in 0..looks {
@@ -722,7 +732,8 @@ mod tests {
                 machine.wait(10_000.0);
                 last_ns = machine.now_ns();
             }
-            // The segment has ended, and somebody was answered by the clock while another thread was making the next one.
+            // The segment has ended, and a reading was served by the clock while another thread was making the next
+            // one.
             machine.wait(1.1e6);
             let ownership = machine.following().become_owner().expect("nobody else has it");
             last_ns = last_ns.max(machine.now_ns());
@@ -738,7 +749,8 @@ mod tests {
     }
 
     proptest! {
-        /// Cores whose counters differ: answers differ by as much, whichever core makes the segments, and by no more.
+        /// Cores whose counters have offsets: readings differ by as much, whichever core makes the segments, and by no
+        /// more.
         #[test]
         fn cores_that_differ_cost_what_they_differ_by(
             looks in proptest::collection::vec((0..4_usize, 20.0..2e5_f64), 100..400),
@@ -754,7 +766,7 @@ mod tests {
                 machine.core_is_ahead_by.set(ahead_ns[core] * machine.hertz.get() / 1e9);
                 let (now_ns, off_ns) = machine.look();
                 prop_assert!(now_ns + apart_ns >= last_ns, "{last_ns}, then {now_ns}: {apart_ns} ns apart at most");
-                // Twice: the two points that a rate is learned from may be of two cores, a segment's length apart.
+                // Twice: the two points that determine a rate may come from two cores, one segment apart.
                 prop_assert!(off_ns <= 2 * apart_ns + 60, "{off_ns} ns off, {apart_ns} ns apart");
                 last_ns = now_ns;
             }
@@ -768,7 +780,7 @@ mod tests {
         let mut worst_ns = 0;
         for _ in 0..1_000 {
             machine.wait(150_000.0);
-            // One core makes all segments, and the other comes at once.
+            // One core makes all segments, and the other reads right after.
             machine.core_is_ahead_by.set(0.0);
             machine.look();
             machine.core_is_ahead_by.set(-BEHIND_NS * machine.hertz.get() / 1e9);
@@ -805,7 +817,7 @@ mod tests {
         let machine = Machine::new();
         let mut last_ns = 0;
         for round in 0..100_000 {
-            // Slower by 1000 ppm every 10 ms, and faster again.
+            // Slower by 1000 ppm every 10 ms, then faster again.
             machine.bent_ppm.set(if round % 20_000 < 10_000 { 500.0 } else { -500.0 });
             machine.wait(500.0);
             let now_ns = machine.now_ns();
@@ -823,7 +835,8 @@ mod tests {
                 machine.wait(10_000.0);
                 machine.now_ns();
             }
-            // After the segment in force, as a suspended machine is: what happens inside of one is its length at most.
+            // After the active segment, as for a suspended machine: what happens within a segment is limited to its
+            // length.
             machine.wait(2e6);
             event.happen(&machine);
             for _ in 0..1_000 {
@@ -843,7 +856,7 @@ mod tests {
             }
         };
         learn();
-        // So little another rate that the points alone would take it for a bent clock.
+        // A rate so slightly different that the points alone would suggest a slewed clock.
         machine.hertz.set(machine.hertz.get() * 1.000_9);
         machine.marker.set(0);
         machine.wait(2e6);
@@ -878,7 +891,7 @@ mod tests {
             let machine = settled();
             machine.wait(2e6);
             machine.now_ns();
-            // In the middle of a segment the machine is stopped, and goes on where the counter is elsewhere.
+            // In the middle of a segment the machine stops, and continues where the counter has another value.
             machine.wait(f64::from(part) * 45_000.0);
             Event::SuspendAndReset.happen(&machine);
             let (_, off_ns) = machine.look();
@@ -939,7 +952,7 @@ mod tests {
                 let machine = settled();
                 for round in 0..6 {
                     machine.follow_until_a_second_is_near(2e6);
-                    // There, to the other end, and back to nothing.
+                    // To one end, to the other end, and back to zero.
                     let part = [1.0, -1.0, 0.0][round % 3];
                     machine.bent_ppm.set(part * frequency_ppm);
                     machine.tick_ppm.set(part * tick_ppm);
@@ -957,7 +970,7 @@ mod tests {
         }
     }
 
-    /// setns(CLONE_NEWTIME) of a running program, or CRIU without a time namespace.
+    /// setns(CLONE_NEWTIME) in a running program, or CRIU without a time namespace.
     #[test]
     fn a_clock_that_goes_back_is_followed_at_once() {
         for back_ns in [600e9, 1e9, 150e6] {
@@ -967,7 +980,7 @@ mod tests {
                 let before_ns = machine.now_ns();
                 machine.wait(pause_ns);
                 machine.clock_ns.set(machine.clock_ns.get() - back_ns);
-                // What is left of the segment in force shows the old time: a millisecond at most.
+                // The rest of the active segment returns the old time, for a millisecond at most.
                 machine.wait(1e6);
                 let mut last_ns = 0;
                 for _ in 0..1_000 {
@@ -990,7 +1003,7 @@ mod tests {
         machine.clock_ns.set(machine.clock_ns.get() - 600e9);
         machine.wait(2e6);
         machine.now_ns();
-        // A thread that was stopped since before that notes its answer only now.
+        // A thread that was stopped before that records its reading only now.
         let published = machine.following().published;
         published.answer_slowly(published.in_force().state, stale_ns);
         machine.wait(2e6);
@@ -1021,7 +1034,7 @@ mod tests {
         }
     }
 
-    /// The clock is read by a slow device that a hypervisor emulates, and the counter is offered nevertheless.
+    /// The clock is read through a slow device that a hypervisor emulates, and the counter is offered nevertheless.
     #[test]
     fn a_clock_that_is_slow_to_read_is_read_about_once_for_an_answer() {
         const ANSWERS: u32 = 20_000;
@@ -1083,7 +1096,8 @@ mod tests {
         assert!(machine.look().1 <= 60_000);
     }
 
-    /// The kernel drops the counter because that of one core is apart, and reads another device; its clock stays right.
+    /// The kernel drops the counter because the counter of one core has an offset, and reads another device. Its clock
+    /// stays correct.
     #[test]
     fn a_counter_that_the_kernel_drops_is_left_within_a_second() {
         for apart_ns in [800.0, 5_000.0, 50_000.0, 300_000.0, 2e6] {
@@ -1122,7 +1136,7 @@ mod tests {
     fn a_counter_that_jumps_again_and_again_is_asked_about() {
         let machine = settled();
         machine.is_offered.set(false);
-        // The kernel reads yet another counter, as quickly as before.
+        // The kernel reads another counter, as quickly as before.
         for round in 0..2_000 {
             machine.core_is_ahead_by.set(if round % 2 == 0 { 0.0 } else { 1e6 });
             for _ in 0..20 {
@@ -1160,7 +1174,8 @@ mod tests {
         assert_eq!(machine.questions.get(), 0);
     }
 
-    /// A handler that leaves a reading by longjmp, or a thread that is cancelled in one, leaves an owner behind.
+    /// A signal handler that leaves a reading with longjmp, or a thread that is cancelled in one, leaves an owner
+    /// behind.
     #[test]
     fn after_a_reading_that_never_returned_the_clock_itself_answers() {
         let machine = settled();
@@ -1176,7 +1191,8 @@ mod tests {
         assert!(machine.following().become_owner().is_none(), "no source can be changed any more");
     }
 
-    /// Two processes follow the same clock, each by segments of its own, while its frequency is changed from one end to the other.
+    /// Two processes follow the same clock, each with its own segments, while its frequency correction changes from one
+    /// extreme to the other.
     #[test]
     fn two_processes_differ_by_less_than_two_microseconds() {
         let machine = settled();
@@ -1197,13 +1213,14 @@ mod tests {
         assert!((1..2_000).contains(&back_ns), "{back_ns} ns back");
     }
 
-    /// A slow answer is handed over while another thread makes the next segment, and the kernel's tick is a tenth longer or shorter.
+    /// A slow answer is passed on while another thread makes the next segment, and the kernel's tick is a tenth longer
+    /// or shorter.
     #[test]
     fn under_a_changed_tick_a_reading_may_be_some_microseconds_below_an_answer() {
         use super::super::segment::{OLDEST_NS, Point, Rate, Segment};
         let mut worst_ns = 0;
         for age_ns in (0..OLDEST_NS).step_by(500) {
-            // The rate was learned before the tick was changed: a tick of the counter is a nanosecond.
+            // The rate was learned before the tick changed: one tick of the counter is one nanosecond.
             let rate = Rate { slope: 1 << 32, uncertainty_ppb: 1_000 };
             let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns: 30 };
             let answer_ns = point.ns + 15 + age_ns * 11 / 10;

@@ -1,5 +1,4 @@
-//! A moment of the system's monotonic time, in nanoseconds.
-//! Reads nothing itself: `system` does.
+//! A point in the system's monotonic time, in nanoseconds. Takes no reading itself; `system` does.
 
 use std::{
     fmt,
@@ -10,14 +9,14 @@ use std::{
 use super::system;
 use crate::sys::clock::ClockId;
 
-/// A moment of `CLOCK_MONOTONIC`, read at the speed of the hardware's counter.
+/// A point in time on `CLOCK_MONOTONIC`, read at the cost of a hardware counter.
 ///
-/// Like [`std::time::Instant`], and more: its epoch and its rate are those of the kernel's `CLOCK_MONOTONIC` within the bound that
-/// [`status`](super::status) states, from the first reading on. So instants compare between threads, cores and the processes of one boot and
-/// time namespace, and one can be handed to the kernel as an absolute deadline. Between two processes they compare
-/// within the bounds of both.
+/// Works like [`std::time::Instant`], with more guarantees: its epoch and its rate are those of the kernel's
+/// `CLOCK_MONOTONIC`, within the bound that [`status`](super::status) reports, from the first reading on. Instants are
+/// therefore comparable between threads, cores, and processes of one boot and time namespace, and can be passed to the
+/// kernel as absolute deadlines. Between two processes they are comparable within the bounds of both.
 ///
-/// A value has 64 bits of nanoseconds, which is enough for 584 years since the machine was started.
+/// A value has 64 bits of nanoseconds, enough for 584 years since boot.
 ///
 /// # Examples
 ///
@@ -39,56 +38,60 @@ impl Instant {
     ///
     /// # Ordering
     ///
-    /// Not before anything that stands earlier in the program has completed. Never below a reading that was taken earlier, in whichever thread, and be it
-    /// handed over.
+    /// Returns the time now, ordered after all preceding instructions. Monotonic across threads: never lower than any
+    /// reading that happened before it, even one that another thread passed on.
     ///
-    /// That holds as long as the counter itself runs forwards: what happens where one is set back or stops is in the project's docs/safety.md.
-    /// While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to 2.2 µs below one that another thread handed over.
-    /// One exception: a `CLOCK_MONOTONIC` that went back by more than 100 ms, as by setns(2) into a time namespace, is followed within a millisecond, and counted
-    /// in [`status`](super::status).
+    /// This holds as long as the counter itself runs forwards. docs/safety.md in the project describes what happens if
+    /// a counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to
+    /// 2.2 µs below one received from another thread. One exception: if `CLOCK_MONOTONIC` goes back by more than 100
+    /// ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
+    /// [`status`](super::status) counts it.
     ///
     /// # Cost
     ///
-    /// An ordered read of the counter and a multiplication; about once in a millisecond, two reads of the kernel's clock as well. Never waits, allocates or
-    /// panics: it may stand in a signal handler and in a forked child. The first reading of a process opens two files; in a sandbox that forbids that, call
-    /// [`prime`](super::prime) before it is shut.
+    /// Costs one ordered read of the counter and one multiplication; about once per millisecond, also two reads of the
+    /// kernel's clock. Never waits, allocates or panics, so it can be called in a signal handler and in a forked child.
+    /// The first reading of a process opens two files. In a sandbox that forbids this, call [`prime`](super::prime)
+    /// before entering the sandbox.
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
         Self { nanoseconds: system::now_ns() }
     }
 
-    /// Now, for a thread that times its own work.
+    /// Returns the time now, for a thread that times its own work.
     ///
     /// # Ordering
     ///
-    /// None: the processor may take the reading earlier than it stands in the program, by some hundred instructions. Readings that
-    /// another thread took may be later, or earlier, by as much.
+    /// Not ordered: the processor may take the reading up to some hundred instructions earlier than its place in the
+    /// program. Compared with readings of other threads, it may be off by as much in either direction.
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
         Self { nanoseconds: system::now_unordered_ns() }
     }
 
-    /// The moment `nanoseconds` after the epoch of `CLOCK_MONOTONIC`.
+    /// Returns the time `nanoseconds` after the epoch of `CLOCK_MONOTONIC`.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }
     }
 
-    /// Nanoseconds since the epoch of `CLOCK_MONOTONIC`: the start of the machine, shifted by the time namespace.
+    /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`, which is the boot, shifted by the time namespace.
     #[must_use]
     pub const fn as_nanoseconds(self) -> u64 {
         self.nanoseconds
     }
 
-    /// The moment as `CLOCK_MONOTONIC` writes it: whole seconds, and nanoseconds below a billion. What `clock_nanosleep` takes with `TIMER_ABSTIME`.
+    /// Returns the time in the format of `CLOCK_MONOTONIC`: whole seconds, and nanoseconds below one billion.
+    /// `clock_nanosleep` accepts this with `TIMER_ABSTIME`.
     #[must_use]
     pub const fn to_timespec(self) -> (i64, u32) {
         ((self.nanoseconds / 1_000_000_000).cast_signed(), (self.nanoseconds % 1_000_000_000) as u32)
     }
 
-    /// The moment that `CLOCK_MONOTONIC` writes so; `None` for negative seconds, a billion nanoseconds or more, and after 584 years.
+    /// Returns the instant for seconds and nanoseconds of `CLOCK_MONOTONIC`; `None` for negative seconds, for one
+    /// billion nanoseconds or more, and beyond 584 years.
     #[must_use]
     pub const fn from_timespec(seconds: i64, nanoseconds: u32) -> Option<Self> {
         if seconds < 0 || nanoseconds >= 1_000_000_000 {
@@ -103,9 +106,11 @@ impl Instant {
         }
     }
 
-    /// The wall-clock time of this moment, as far as the wall clock can be trusted now: for printing and logging, not for measuring.
+    /// Returns the wall-clock time of this instant, as accurate as the wall clock is now. Use it for printing and
+    /// logging, not for measuring.
     ///
-    /// Asks both of the kernel's clocks. A step of the wall clock between the moment and now is not undone.
+    /// Reads both of the kernel's clocks. Does not compensate for a step of the wall clock between this instant and
+    /// now.
     #[must_use]
     pub fn to_system_time(self) -> SystemTime {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
@@ -117,13 +122,13 @@ impl Instant {
         SystemTime::UNIX_EPOCH + since_epoch
     }
 
-    /// The time from `earlier` to this moment; zero if that is later.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below a billion")]
     pub const fn duration_since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds_since(earlier);
-        // Most are below a second: who guesses so need not wait for a division.
+        // Most durations are below one second; guessing this avoids waiting for a division.
         if nanoseconds < 1_000_000_000 {
             Duration::new(0, nanoseconds as u32)
         } else {
@@ -131,7 +136,7 @@ impl Instant {
         }
     }
 
-    /// The time from `earlier` to this moment; `None` if that is later.
+    /// Returns the time from `earlier` to this instant; `None` if `earlier` is later.
     #[must_use]
     pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
         match self.nanoseconds.checked_sub(earlier.nanoseconds) {
@@ -140,13 +145,15 @@ impl Instant {
         }
     }
 
-    /// As [`duration_since`](Self::duration_since): zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later. The same as
+    /// [`duration_since`](Self::duration_since).
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.duration_since(earlier)
     }
 
-    /// Nanoseconds from `earlier` to this moment; zero if that is later. Cheaper than a [`Duration`], which is divided into seconds.
+    /// Returns the nanoseconds from `earlier` to this instant; zero if `earlier` is later. Cheaper than a [`Duration`],
+    /// which requires a division into seconds.
     #[inline(always)]
     #[must_use]
     pub const fn nanoseconds_since(self, earlier: Self) -> u64 {
@@ -156,55 +163,56 @@ impl Instant {
         }
     }
 
-    /// The time from this moment to now.
+    /// Returns the time from this instant to now.
     #[inline(always)]
     #[must_use]
     pub fn elapsed(self) -> Duration {
         Self::now().duration_since(self)
     }
 
-    /// Nanoseconds from this moment to now.
+    /// Returns the nanoseconds from this instant to now.
     #[inline(always)]
     #[must_use]
     pub fn elapsed_nanoseconds(self) -> u64 {
         Self::now().nanoseconds_since(self)
     }
 
-    /// As [`elapsed_nanoseconds`](Self::elapsed_nanoseconds), by [`now_unordered`](Self::now_unordered).
+    /// Returns the nanoseconds from this instant to now, read with [`now_unordered`](Self::now_unordered).
     #[inline(always)]
     #[must_use]
     pub fn elapsed_nanoseconds_unordered(self) -> u64 {
         Self::now_unordered().nanoseconds_since(self)
     }
 
-    /// The moment `duration` later; `None` beyond 584 years.
+    /// Returns the instant `duration` later; `None` beyond 584 years.
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_add(nanoseconds).map(|nanoseconds| Self { nanoseconds })
     }
 
-    /// The moment `duration` earlier; `None` before the epoch.
+    /// Returns the instant `duration` earlier; `None` before the epoch.
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.nanoseconds.checked_sub(nanoseconds).map(|nanoseconds| Self { nanoseconds })
     }
 
-    /// The moment `duration` later; the last one beyond 584 years.
+    /// Returns the instant `duration` later, saturating at 584 years.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         self.checked_add(duration).unwrap_or(Self { nanoseconds: u64::MAX })
     }
 
-    /// The moment `duration` earlier; the epoch if that would be before it.
+    /// Returns the instant `duration` earlier, saturating at the epoch.
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).unwrap_or(Self { nanoseconds: 0 })
     }
 }
 
-/// The time from a later moment: a jump past it, where a choice between the two would make every interval wait for the comparison.
+/// The result for a later instant. A jump, because a conditional move would make every interval wait for the
+/// comparison.
 #[cold]
 const fn nothing() -> u64 {
     0
@@ -215,7 +223,7 @@ impl Add<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Beyond 584 years, as [`std::time::Instant`] does.
+    /// Panics beyond 584 years, as [`std::time::Instant`] does.
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).expect("overflow when adding a duration to an instant")
     }
@@ -232,7 +240,7 @@ impl Sub<Duration> for Instant {
 
     /// # Panics
     ///
-    /// Before the epoch, as [`std::time::Instant`] does.
+    /// Panics before the epoch, as [`std::time::Instant`] does.
     fn sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
     }
@@ -253,14 +261,15 @@ impl Sub<Self> for Instant {
 }
 
 impl fmt::Display for Instant {
-    /// Seconds since the epoch of `CLOCK_MONOTONIC`, as the kernel's log writes them, with nine places.
+    /// Formats seconds since the epoch of `CLOCK_MONOTONIC` with nine decimals, like the kernel log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanoseconds) = self.to_timespec();
         write!(f, "{seconds}.{nanoseconds:09}")
     }
 }
 
-/// Something that tells the time: [`SystemClock`](super::SystemClock) in a program, [`ManualSource`](crate::testing::ManualSource) in its tests.
+/// A provider of the current time: [`SystemClock`](super::SystemClock) in a program,
+/// [`ManualSource`](crate::testing::ManualSource) in its tests.
 ///
 /// # Examples
 ///
@@ -288,7 +297,7 @@ impl<C: Now + ?Sized> Now for &C {
     }
 }
 
-/// The system's clock as a value, for code that takes any clock.
+/// The system's clock as a value, for code that is generic over clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,5 +1,5 @@
-//! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter.
-//! Calibrates nothing for a fixed scale: that comes from `calibrate`.
+//! Clocks: a source with a fixed scale, and the system's own time at the speed of a counter. Does not calibrate a fixed
+//! scale; `calibrate` does.
 
 mod bound;
 #[cfg(test)]

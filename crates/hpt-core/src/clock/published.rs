@@ -1,12 +1,14 @@
-//! The segment in force, and the answers given without one, as words that threads share: nobody waits, and no answer is below an earlier one.
-//! Reads no counter and no clock; decides no segment.
+//! The active segment, and the readings served without one, as words shared between threads. No thread waits, and no
+//! reading is below an earlier one. Reads no counter and no clock, and decides on no segment.
 //!
-//! Two segments have room. The *state* says which is in force, whether it is closed, and counts; a new segment is written into the other room and
-//! then put in force by one exchange of the state, so a reader is disturbed only if that happens twice during its reading, which the state shows.
+//! There is space for two segments. The *state* says which one is active, whether it is closed, and holds counts. A new
+//! segment is written into the other slot and then activated by one exchange of the state. A reader is disturbed only
+//! if that happens twice during its reading, and the state shows it.
 //!
-//! Who gets no answer from the segment may answer by the kernel's clock. Such a *slow* answer is noted, then it closes the segment: whatever the
-//! counter does from then on, nobody reads a line that has ended. If another segment came into force in between, the answer is thrown away; if not,
-//! whoever puts the next segment in force has seen it, and the segment begins no lower.
+//! A reader that the segment cannot serve may read the kernel's clock instead. It records such a *slow* answer, then
+//! closes the segment: whatever the counter does from then on, no thread reads from a line that has ended. If another
+//! segment was activated in between, the answer is discarded. If not, the thread that activates the next segment has
+//! seen the answer, and the segment starts no lower.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -15,45 +17,46 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::segment::Segment;
 
-/// Whose segment it is: nobody's, the processor's own counter's, or that of a source with a number beyond.
+/// The owner of a segment: none, the processor's own counter, or a source with a higher number.
 pub(crate) const NOBODY: usize = 0;
 pub(crate) const NATIVE: usize = 2;
 
-/// Six empty bits; then two that say which of four rooms is to be read, so that the lowest byte is the room's place in bytes: whether the segment is closed, and
-/// the last bit of its generation. Then the rest of the generation, and a count of all changes, so that no state comes back (in a day of nothing but
-/// slow answers).
+/// Six empty bits. Then two bits that say which of four slots to read, so that the lowest byte is the offset of the
+/// slot in bytes: whether the segment is closed, and the last bit of its generation. Then the rest of the generation,
+/// and a count of all changes, so that no state repeats (within a day of slow answers only).
 const STATE: usize = 32;
 const CLOSED: u64 = 1 << 6;
 const GENERATION: u64 = 1 << 7;
 const GENERATIONS: u64 = (1 << 23) - GENERATION;
 const CHANGE: u64 = 1 << 23;
-/// The rooms of a closed segment are empty for ever, so that a fast reader gets no answer there without asking. Each is a line of memory, of which six words
-/// are used: the segment's, of which the length stands twice, and whose segment it is. The first length is zero where that is not the processor's own
-/// counter, so that who reads that one and no other finds the reading outside of the segment, without a question more.
-/// The last slow answer, which is the largest. In a line of memory that fast readers do not touch.
+/// The slots of a closed segment stay empty, so a fast reader gets no reading there without an extra check. Each is one
+/// cache line, of which six words are used: those of the segment, whose length is stored twice, and its owner. The
+/// first length is zero unless the owner is the processor's own counter, so that a reader of that counter alone finds
+/// its reading outside of the segment without another check. Then the last slow answer, which is the largest, in a
+/// cache line that fast readers do not touch.
 const SLOWEST: usize = 40;
-/// Who is making the next segment: 0 while nobody is.
+/// The thread that makes the next segment; 0 if there is none.
 const OWNER: usize = 41;
-/// Which process is changing the instruments: 0 while none is.
+/// The process that changes the counter; 0 if there is none.
 #[cfg(not(loom))]
 const CHANGER: usize = 63;
-/// What is written rarely lies behind the state: fast readers read that line of memory.
+/// Rarely written words are behind the state: fast readers read its cache line.
 const FIRST_RARE: usize = 33;
-/// What is for the owner alone begins here.
+/// Words used only by the owner start here.
 const FIRST_OF_OWNER: usize = 42;
 
-/// The words, zero in the beginning: a segment without ticks.
+/// The words, initially zero: a segment without ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published<'a> {
     words: &'a [AtomicU64; 64],
 }
 
-/// The state that a segment was read under.
+/// The state under which a segment was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
 impl State {
-    /// Where the room to be read begins: an empty one where the segment is closed.
+    /// The start of the slot to read, an empty one if the segment is closed.
     #[inline(always)]
     const fn room(self) -> usize {
         (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
@@ -64,7 +67,7 @@ impl State {
         Self(self.0 & !CLOSED)
     }
 
-    /// The next segment in force, open.
+    /// The next active segment, open.
     const fn next(self) -> Self {
         let generation = (self.0 & GENERATIONS).wrapping_add(GENERATION) & GENERATIONS;
         Self((self.0 & !(GENERATIONS | CLOSED) | generation).wrapping_add(CHANGE))
@@ -84,7 +87,7 @@ impl State {
     }
 }
 
-/// The segment in force, and whose it is.
+/// The active segment, and its owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InForce {
     pub(crate) state: State,
@@ -93,7 +96,7 @@ pub(crate) struct InForce {
 }
 
 impl InForce {
-    /// The nanoseconds at `ticks`, where the segment has them, or has just begun, and is not closed.
+    /// Returns the nanoseconds at `ticks` if the segment covers them or has just started, and is not closed.
     pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
         if self.state.is_closed() { None } else { self.line.at_or_just_before(ticks) }
     }
@@ -105,8 +108,8 @@ impl<'a> Published<'a> {
         Self { words }
     }
 
-    /// The segment in force for who reads the processor's own counter: without ticks if it is another's or closed; `None` when it was changed during
-    /// the reading.
+    /// Returns the active segment for a reader of the processor's own counter: without ticks if it belongs to another
+    /// counter or is closed. `None` if it changed during the read.
     #[inline(always)]
     pub(crate) fn native_segment(self) -> Option<Segment> {
         let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -114,7 +117,7 @@ impl<'a> Published<'a> {
         self.still(state).then_some(segment)
     }
 
-    /// The segment in force and whose it is, however often it takes to read it.
+    /// Returns the active segment and its owner, however many attempts it takes.
     pub(crate) fn in_force(self) -> InForce {
         loop {
             let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -135,26 +138,28 @@ impl<'a> Published<'a> {
         Segment { base_ticks: word(0), base_ns: word(1), slope: word(2), ticks: word(LENGTH) }
     }
 
-    /// Whether nothing changed since `state`, for who read a room meanwhile.
+    /// Returns whether nothing has changed since `state`, for a thread that read a slot in the meantime.
     #[inline(always)]
     fn still(self, state: State) -> bool {
-        // Pairs with the fence in `put_in_force`: who saw a word of a later segment sees the later state.
+        // Pairs with the fence in `put_in_force`: a thread that saw a word of a later segment sees the later state.
         fence(Ordering::Acquire);
         self.words[STATE].load(Ordering::Relaxed) == state.0
     }
 
-    /// Whether nothing changed since `state`.
+    /// Returns whether nothing has changed since `state`.
     pub(crate) fn is_still(self, state: State) -> bool {
         self.words[STATE].load(Ordering::Acquire) == state.0
     }
 
-    /// Gives the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that segment; false when another came into force
-    /// meanwhile. That one need not be closed for this answer, which is thrown away.
+    /// Records the slow answer `ns`, which must not be below the end of the segment of `state`, and closes that
+    /// segment. Returns false if another segment was activated in the meantime. That segment need not be closed for
+    /// this answer, which is discarded.
     pub(crate) fn answer_slowly(self, state: State, ns: u64) -> bool {
         self.words[SLOWEST].fetch_max(ns, Ordering::Relaxed);
         let mut seen = State(self.words[STATE].load(Ordering::Relaxed));
         while seen.same_segment(state) {
-            // Release: whoever reads this state or a later one sees the answer. Acquire, because it continues what earlier ones released.
+            // Release: a thread that reads this state or a later one sees the answer. Acquire, because it continues
+            // what earlier ones released.
             let answered = seen.answered().0;
             match self.words[STATE].compare_exchange(seen.0, answered, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -164,8 +169,9 @@ impl<'a> Published<'a> {
         false
     }
 
-    /// Puts a segment of `whose` in force; only for the owner. `make` is given the largest slow answer so far, which the segment must not begin below; it is called
-    /// again when another slow answer was given meanwhile, and may give up.
+    /// Activates a segment of `whose`; called by the owner only. `make` receives the largest slow answer so far, below
+    /// which the segment must not start. It is called again if another slow answer was recorded in the meantime, and
+    /// may give up.
     pub(crate) fn put_in_force(self, whose: usize, mut make: impl FnMut(u64) -> Option<Segment>) -> bool {
         loop {
             let state = State(self.words[STATE].load(Ordering::Acquire));
@@ -185,39 +191,39 @@ impl<'a> Published<'a> {
         }
     }
 
-    /// Becomes the owner, unless there is one; or takes over from one of another name, where those are known to be dead.
+    /// Becomes the owner if there is none, or takes over from an owner of another name if that one is known to be dead.
     pub(crate) fn own(self, name: u64, others_are_dead: bool) -> Option<Ownership<'a>> {
         let owner = self.words[OWNER].load(Ordering::Relaxed);
         let is_free = owner == 0 || (others_are_dead && owner != name);
         let exchange = || self.words[OWNER].compare_exchange(owner, name, Ordering::Acquire, Ordering::Relaxed);
-        // Lazily: an ownership that is dropped ends, whoever has it.
+        // Relaxed: an ownership that is dropped ends, whichever thread has it.
         (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
     }
 
-    /// The word of who changes the instruments.
+    /// The word of the thread that changes the counter.
     #[cfg(not(loom))]
     pub(crate) fn changer(self) -> &'a AtomicU64 {
         &self.words[CHANGER]
     }
 
-    /// Whether the segment of `state` is still the last one, closed or not.
+    /// Returns whether the segment of `state` is still the last one, closed or not.
     pub(crate) fn is_same_segment(self, state: State) -> bool {
         State(self.words[STATE].load(Ordering::Relaxed)).same_segment(state)
     }
 
-    /// How many segments came into force, a few ten thousand at most.
+    /// Returns the number of activated segments, modulo a few ten thousand.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn segments(self) -> u64 {
         (self.words[STATE].load(Ordering::Relaxed) & GENERATIONS) / GENERATION
     }
 
-    /// The largest slow answer so far.
+    /// Returns the largest slow answer so far.
     pub(crate) fn slowest_ns(self) -> u64 {
         self.words[SLOWEST].load(Ordering::Relaxed)
     }
 
-    /// As the owner: forgets the largest slow answer, behind a segment of nobody that begins at zero. An answer that a thread began before that segment may come back; the
-    /// caller looks again.
+    /// Called by the owner: discards the largest slow answer, after an ownerless segment that starts at zero. An answer
+    /// that a thread started before that segment may return; the caller checks again.
     pub(crate) fn forget_answers(self, _: &Ownership<'_>) {
         self.words[SLOWEST].store(0, Ordering::Relaxed);
     }
@@ -228,13 +234,13 @@ impl<'a> Published<'a> {
         &self.words[FIRST_RARE + index]
     }
 
-    /// A word of the owner's.
+    /// A word of the owner.
     pub(crate) fn of_owner(self, index: usize) -> &'a AtomicU64 {
         &self.words[FIRST_OF_OWNER + index]
     }
 }
 
-/// The right to put segments in force. It ends with this value, also when a counter of the program's own panics.
+/// The right to activate segments. It ends when this value is dropped, even if a custom counter of the program panics.
 #[derive(Debug)]
 pub(crate) struct Ownership<'a> {
     words: &'a [AtomicU64; 64],

@@ -1,62 +1,65 @@
-//! A stretch of a counter's ticks as nanoseconds, and which stretch should follow it.
-//! Pure: reads nothing and keeps nothing.
+//! A range of a counter's ticks as nanoseconds, and the range that should follow it. Pure: reads and stores nothing.
 
 /// A line from the counter's ticks to nanoseconds, from its first tick to its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first tick.
     pub base_ticks: u64,
-    /// The nanoseconds there.
+    /// The nanoseconds at the first tick.
     pub base_ns: u64,
-    /// Nanoseconds a tick, with 32 binary places.
+    /// Nanoseconds per tick, with 32 fractional bits.
     pub slope: u64,
-    /// How many ticks it has: below 2^32, and so few that their product with the slope is below 2^64.
+    /// The number of its ticks: below 2^32, and low enough that the product with the slope is below 2^64.
     pub ticks: u64,
 }
 
-/// A reading of the counter between two of the reference, as a point and its width.
+/// A reading of the counter between two readings of the reference, as a point and its width.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Point {
     /// The counter.
     pub ticks: u64,
-    /// The reference at the middle of the bracket.
+    /// The reference in the middle of the bracket.
     pub ns: u64,
     /// The bracket's width.
     pub width_ns: u64,
 }
 
-/// How fast the counter ticks, as the points of some time told.
+/// The rate of the counter, determined from points over some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// Nanoseconds a tick, with 32 binary places.
+    /// Nanoseconds per tick, with 32 fractional bits.
     pub slope: u64,
-    /// How far the slope may be off, in parts per billion: the brackets and ticks at both ends over what lies between them.
+    /// The uncertainty of the slope, in parts per billion: the brackets and ticks at both ends, divided by the distance
+    /// between them.
     pub uncertainty_ppb: u64,
 }
 
-/// The shortest segment, and the shortest time from which a rate is told.
+/// The shortest segment, and the shortest time that determines a rate.
 pub(crate) const SHORTEST_NS: u64 = 100_000;
-/// The longest: what the reference may change its rate by in that time (500 ppm on Linux, kernel/time/ntp.c `MAXFREQ`) is half a microsecond.
+/// The longest segment. In that time the reference's rate may change by up to 500 ppm (Linux, kernel/time/ntp.c
+/// `MAXFREQ`), which is half a microsecond.
 pub(crate) const LONGEST_NS: u64 = 1_000_000;
-/// A point is good for a segment for so long after it was taken.
+/// How long a point can be used for a segment after it was taken.
 pub(crate) const OLDEST_NS: u64 = 20_000;
-/// What the rate's uncertainty may add up to in a segment.
+/// The largest error that the uncertainty of the rate may cause within a segment.
 const BUDGET_NS: u64 = 10;
-/// The reference's rate changes by no more than this between two segments: twice 500 ppm, and as much again for a counter that follows the temperature.
+/// The rate of the reference changes by no more than this between two segments: twice 500 ppm, and as much again for a
+/// counter that drifts with temperature.
 pub(crate) const LARGEST_CHANGE_PPB: u64 = 1_100_000;
-/// Counters of cores that a kernel trusts are closer together than this, and none that is stepped is stepped by as little.
+/// The counters of cores that a kernel trusts are closer together than this, and no step of a counter is as small.
 const CORES_APART_NS: u64 = 1_000;
 const BILLION: u64 = 1_000_000_000;
 
 impl Segment {
-    /// The nanoseconds at `ticks`, where the segment has them.
+    /// Returns the nanoseconds at `ticks` if the segment covers them.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub(crate) const fn at(&self, ticks: u64) -> Option<u64> {
         self.at_split(ticks, ticks as u32)
     }
 
-    /// As `at`, by the low half of `ticks`: that is there sooner than the whole, and nothing else stands between the counter and the result.
+    /// Like `at`, from the low half of `ticks`. It is available sooner than the whole, and is the only dependency
+    /// between the counter and the result.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -70,19 +73,20 @@ impl Segment {
         Some(self.base_ns + ((past * self.slope) >> 32))
     }
 
-    /// As `at`, and its beginning to who comes from shortly before it: a core whose counter is behind that of the core where it was made.
+    /// Like `at`; for ticks shortly before the segment, returns its start. These come from a core whose counter is
+    /// behind the one that made the segment.
     pub(crate) const fn at_or_just_before(&self, ticks: u64) -> Option<u64> {
         let behind = self.base_ticks.wrapping_sub(ticks);
         let is_just_before = behind < 1 << 20 && (behind * self.slope) >> 32 <= CORES_APART_NS;
         if is_just_before && self.ticks > 0 { Some(self.base_ns) } else { self.at(ticks) }
     }
 
-    /// What no reading of it exceeds.
+    /// Returns a value that no reading from it exceeds.
     pub(crate) const fn end_ns(&self) -> u64 {
         self.base_ns + ((self.ticks * self.slope) >> 32)
     }
 
-    /// The line at `ticks`, also before and after the segment.
+    /// Returns the line at `ticks`, even before and after the segment.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn extended_to(&self, ticks: u64) -> u64 {
         let past = ticks.wrapping_sub(self.base_ticks).cast_signed();
@@ -90,28 +94,29 @@ impl Segment {
         self.base_ns.wrapping_add_signed(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
     }
 
-    /// The segment that begins at `point`, tells the reference's time from there on at `rate`, and is nowhere below `floor_ns`, which the segment
-    /// before it may have shown. What it is ahead by in the beginning is gone at its end, or halved.
+    /// Returns the segment that starts at `point`, follows the reference at `rate` from there on, and is nowhere below
+    /// `floor_ns`, which the previous segment may have returned. A lead at its start is gone at its end, or halved.
     pub(crate) fn following(point: Point, rate: Rate, floor_ns: u64) -> Self {
         let ticks = rate.ticks_in(length_ns(rate.uncertainty_ppb));
         let slope = rate.slope.max(1);
         let ahead_ns = floor_ns.saturating_sub(point.ns);
-        // Over the whole length, but not slower than half.
+        // Over the whole length, but no slower than half the rate.
         let less = (u128::from(ahead_ns) << 32) / u128::from(ticks);
         let slope = slope - u64::try_from(less).unwrap_or(u64::MAX).min(slope / 2);
         Self { base_ticks: point.ticks, base_ns: point.ns.max(floor_ns), slope, ticks }
     }
 }
 
-/// How long a segment is whose rate is that uncertain.
+/// Returns the length of a segment for this uncertainty of the rate.
 pub(crate) fn length_ns(uncertainty_ppb: u64) -> u64 {
     (BUDGET_NS * BILLION / uncertainty_ppb.max(1)).clamp(SHORTEST_NS, LONGEST_NS)
 }
 
 impl Point {
-    /// The same point where an answer by the reference itself was `slowest_ns`. If that came later, a segment from the middle of the bracket might be
-    /// below it: by half the bracket, by a tick, and by what the reference can gain while the point is young, because its rate changes or because the
-    /// rate is not known any better. From this point it is not.
+    /// Returns the same point if a reading of the reference itself was `slowest_ns`. If that reading was later, a
+    /// segment from the middle of the bracket might be below it: by half the bracket, by a tick, and by what the
+    /// reference can gain while the point is young, because its rate changes or is uncertain. From the returned point
+    /// it is not.
     pub(crate) fn seen_after(self, slowest_ns: u64, rate: Rate) -> Self {
         if slowest_ns <= self.ns {
             return self;
@@ -122,24 +127,27 @@ impl Point {
 }
 
 impl Rate {
-    /// A tick in nanoseconds, rounded up: a reading may be so old. Said to be that of its middle, it is off by half of that at most.
+    /// Returns a tick in nanoseconds, rounded up. A reading may be this old. Assigned to the middle of its tick, it is
+    /// off by at most half of that.
     pub(crate) const fn tick_ns(self) -> u64 {
         self.slope.div_ceil(1 << 32)
     }
 
-    /// How far an answer may be from the reference while its rate stays: half a bracket of this width, a tick, and the rate's uncertainty over a segment.
+    /// Returns the largest distance of a reading from the reference while the rate of the reference stays constant:
+    /// half a bracket of this width, a tick, and the uncertainty of the rate over a segment.
     pub(crate) fn bound_ns(self, width_ns: u64) -> u64 {
         let uncertain_ns = length_ns(self.uncertainty_ppb).saturating_mul(self.uncertainty_ppb) / BILLION;
         width_ns.div_ceil(2) + self.tick_ns() + uncertain_ns + 1
     }
 
-    /// How many ticks there are in so many nanoseconds, few enough to be a segment's.
+    /// Returns the number of ticks in this number of nanoseconds, limited to the length of a segment.
     pub(crate) fn ticks_in(self, nanoseconds: u64) -> u64 {
         let ticks = (u128::from(nanoseconds) << 32) / u128::from(self.slope.max(1));
         u64::try_from(ticks).unwrap_or(u64::MAX).clamp(1, u64::from(u32::MAX))
     }
 
-    /// The rate between two points; `None` when they are too near, in the wrong order, or tell a rate that no counter has.
+    /// Returns the rate between two points; `None` if they are too close, in the wrong order, or imply a rate that no
+    /// counter has.
     pub(crate) fn between(earlier: Point, later: Point) -> Option<Self> {
         let elapsed_ns = later.ns.checked_sub(earlier.ns).filter(|&elapsed_ns| elapsed_ns >= SHORTEST_NS)?;
         let ticks = later.ticks.checked_sub(earlier.ticks).filter(|&ticks| ticks > 0)?;
@@ -147,7 +155,7 @@ impl Rate {
         // From 1 MHz to 16 GHz, so that a millisecond of ticks times the slope is below 2^64.
         let sensible = (1 << 28)..=(1001 << 32);
         let exact = Self { slope, uncertainty_ppb: 0 };
-        // Either point is a bracket's width wide, and its reading up to a tick old.
+        // Each point is as wide as its bracket, and its reading up to one tick old.
         let uncertain_ns = earlier.width_ns + later.width_ns + 2 * exact.tick_ns();
         let uncertainty_ppb = uncertain_ns.saturating_mul(BILLION) / elapsed_ns;
         sensible.contains(&slope).then_some(Self { uncertainty_ppb, ..exact })
@@ -165,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// The line is what integer arithmetic says it is, to a nanosecond, rises, and ends where it says.
+        /// The line matches integer arithmetic to a nanosecond, rises, and ends where it states.
         #[test]
         fn a_segment_is_its_line(
             base_ticks in proptest::prelude::any::<u64>(),
@@ -185,7 +193,7 @@ mod tests {
                 prop_assert!(later >= ns);
             }
             prop_assert!(segment.at(base_ticks.wrapping_sub(1)).is_none());
-            // From before: the beginning within a microsecond of it, and nothing else.
+            // From before: the start within a microsecond of it, and nothing else.
             let microsecond = (1_000_u64 << 32) / segment.slope;
             prop_assert_eq!(segment.at_or_just_before(base_ticks.wrapping_sub(microsecond)), Some(segment.base_ns));
             let earlier = base_ticks.wrapping_sub(microsecond + 2 + (1 << 32) / segment.slope);
@@ -196,7 +204,7 @@ mod tests {
             prop_assert!(segment.extended_to(base_ticks.wrapping_add(past)) == ns);
         }
 
-        /// What it is ahead by shrinks; it never begins below the floor.
+        /// The lead shrinks; the segment never starts below the floor.
         #[test]
         fn a_lead_is_absorbed_without_a_step_back(
             hertz in 1_000_000..6_000_000_000_u64,
@@ -213,8 +221,8 @@ mod tests {
     }
 
     proptest! {
-        /// An answer by the clock after the point was taken, and a reading of the counter after that, along a segment whose rate is as wrong as it may be and whose
-        /// bracket was cut as unevenly as it may be.
+        /// A reading of the clock after the point was taken, then a reading of the counter along a segment whose rate
+        /// has the largest error and whose bracket was divided as unevenly as possible.
         #[test]
         fn no_reading_is_below_an_answer_before_it(
             width_ns in 30..20_000_u64,
@@ -222,7 +230,8 @@ mod tests {
             answered_after_ns in 0..super::OLDEST_NS,
             read_after_ns in 0..100_u64,
         ) {
-            // A tick is a nanosecond by the clock's true rate, and the clock is at the bracket's end when the counter is read.
+            // One tick is one nanosecond at the clock's true rate, and the clock is at the end of the bracket when the
+            // counter is read.
             let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns };
             let answer_ns = point.ns + width_ns.div_ceil(2) + answered_after_ns;
             let slope = (1 << 32) - u64::try_from((1_u128 << 32) * u128::from(uncertainty_ppb) / 1_000_000_000).expect("below 2^32");

@@ -1,8 +1,9 @@
-//! The system's clock: `CLOCK_MONOTONIC`, told by a counter between readings of the kernel's own.
-//! Starts no thread, does nothing before it is first asked, waits for nobody.
+//! The system's clock: `CLOCK_MONOTONIC`, computed from a counter between readings of the kernel's own clock. Starts no
+//! thread, does nothing before the first call, and never waits.
 //!
-//! The counter is extrapolated along a segment of at most a millisecond. Who asks after its end takes one bracketed pair of counter and
-//! kernel's clock and makes the next segment; who asks at the same moment, or when anything is in doubt, is answered by the kernel's clock.
+//! The counter is extrapolated along a segment of at most one millisecond. A reader that arrives after the segment ends
+//! takes one bracketed pair of counter and kernel clock and makes the next segment. A reader that arrives at the same
+//! time, or when anything is in doubt, reads the kernel's clock.
 
 use std::{
     sync::{
@@ -30,19 +31,20 @@ use crate::{
     },
 };
 
-/// Sources other than the processor's counter that a process may use one after another.
+/// The number of sources, other than the processor's counter, that a process may use one after another.
 const MOST_SOURCES: usize = 16;
 
-/// What answers: nothing is decided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a source of `SOURCES`.
+/// What serves readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or from there on a
+/// source of `SOURCES`.
 static MODE: AtomicUsize = AtomicUsize::new(UNDECIDED);
 const UNDECIDED: usize = NOBODY;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
-/// Why `MODE` is what it is: a `Why`. For people, so it may be behind `MODE` for a moment.
+/// The reason for `MODE`: a `Why`. For display only, so it may lag behind `MODE` for a moment.
 static WHY: AtomicUsize = AtomicUsize::new(Why::Measuring as usize);
 
-/// Why a clock tells the time.
+/// Why this source provides the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Measuring,
@@ -99,7 +101,8 @@ impl Why {
 
 static SOURCES: [OnceLock<Box<dyn TimeSource + Send + Sync>>; MOST_SOURCES] = [const { OnceLock::new() }; MOST_SOURCES];
 
-/// What a hypervisor tells of disruptions, if it does. Opened once, by the first who decides or changes the source: who finds it empty goes on without.
+/// The hypervisor's disruption marker, if there is one. Opened once, by the first thread that decides on or changes the
+/// source. A thread that finds it empty continues without it.
 static VMCLOCK: OnceLock<Vmclock> = OnceLock::new();
 static VMCLOCK_IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
@@ -109,7 +112,7 @@ const NATIVE_ID: SourceId = SourceId::new("tsc");
 const NATIVE_ID: SourceId = SourceId::new("arm-counter");
 const KERNEL_ID: SourceId = SourceId::new("monotonic");
 
-/// Nanoseconds of `CLOCK_MONOTONIC` now: an ordered read, never below an earlier one, on whichever thread that was.
+/// Returns nanoseconds of `CLOCK_MONOTONIC` now: an ordered read, never below an earlier one on any thread.
 #[inline(always)]
 pub(super) fn now_ns() -> u64 {
     if let Some((ticks, words)) = native::read_start()
@@ -121,7 +124,7 @@ pub(super) fn now_ns() -> u64 {
     slow_now_ns()
 }
 
-/// As `now_ns`, but the processor may take the reading earlier than it stands in the program.
+/// Like `now_ns`, but the processor may take the reading earlier than its place in the program.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
     if let Some((ticks, words)) = native::read()
@@ -147,8 +150,8 @@ fn slow_now_ns() -> u64 {
     }
 }
 
-/// The kernel's clock, where no counter is used; not below what a counter showed before. `None` when a counter came into use meanwhile: from then on
-/// answers are noted.
+/// Reads the kernel's clock if no counter is in use, never below what a counter returned before. `None` if a counter
+/// has come into use: from then on readings must be recorded.
 fn kernel_now_ns() -> Option<u64> {
     let published = Published::new(native::words().0);
     let in_force = published.in_force();
@@ -162,7 +165,7 @@ fn kernel_now_ns() -> Option<u64> {
         }
     }
     let ns = clock_ns.max(end_ns);
-    // A counter's segment may still be open, and its end in the future.
+    // A counter's segment may still be open, with its end in the future.
     let undisturbed = in_force.whose == NOBODY
         && published.is_still(in_force.state)
         && matches!(MODE.load(Ordering::Acquire), KERNEL | UNDECIDED);
@@ -173,7 +176,7 @@ fn monotonic() -> Clock {
     kernels_clock(ClockId::Monotonic)
 }
 
-/// A clock of the kernel, by system call where the vDSO would read a counter that this thread must not.
+/// Reads a clock of the kernel, with a system call if the vDSO would read a counter that this thread must not read.
 pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     static ROUTE: AtomicUsize = AtomicUsize::new(0);
     let route = match ROUTE.load(Ordering::Relaxed) {
@@ -188,7 +191,7 @@ pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     Clock::unasked(clock, route)
 }
 
-/// The counter with this number, beside the kernel's clock.
+/// The counter with this number, with the kernel's clock.
 #[derive(Clone, Copy, Debug)]
 struct InUse {
     number: usize,
@@ -215,7 +218,7 @@ impl Instruments for InUse {
     }
 
     fn disruption_marker(self) -> Option<u64> {
-        // Without a page nothing is ever told.
+        // Without the page, nothing is ever reported.
         VMCLOCK.get().map_or(Some(0), Vmclock::disruption_marker)
     }
 
@@ -223,13 +226,14 @@ impl Instruments for InUse {
         MODE.load(Ordering::Acquire) == self.number
     }
 
-    /// A clock that is slow to read for another reason, as where a core runs at a tenth of its speed, opens no file: a sandbox may forbid that.
+    /// If the clock is slow to read for another reason, for example because a core runs at a tenth of its speed, no
+    /// file is opened: a sandbox may forbid that.
     fn is_trusted(self, doubt: Doubt) -> bool {
         !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
     }
 
     fn leave(self, _: &Ownership<'_>) {
-        // Whoever changes the source is the owner: nobody does it meanwhile.
+        // A thread that changes the source is the owner, so no other thread changes it at the same time.
         if MODE.compare_exchange(self.number, KERNEL, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             native::remove();
             Why::Dropped.note();
@@ -238,12 +242,13 @@ impl Instruments for InUse {
 }
 
 impl InUse {
-    /// Whether this counter is used because the kernel offered it, and not because the program asked for it.
+    /// Returns whether this counter is in use because the kernel offered it, not because the program requested it.
     fn was_offered(self) -> bool {
         self.number == NATIVE && Why::now() == Why::Offered
     }
 
-    /// Whether the kernel's clock is read without a system call, as while it counts by this counter: that costs less than two thirds of one.
+    /// Returns whether the kernel's clock is read without a system call, as it is while it counts with this counter:
+    /// that costs less than two thirds of a system call.
     fn vdso_serves(self) -> bool {
         let cost = |route| {
             let clock = Clock::unasked(ClockId::Monotonic, route);
@@ -258,7 +263,8 @@ impl InUse {
     }
 }
 
-/// Asks the kernel whether it still offers the counter that is used because it did, and leaves one that it dropped.
+/// Queries whether the kernel still offers the counter, if it is in use for that reason, and abandons a counter that it
+/// dropped.
 fn reconsider() {
     if let Some(following) = following()
         && following.instruments.was_offered()
@@ -270,7 +276,7 @@ fn reconsider() {
     }
 }
 
-/// The counter in use; `None` where the kernel's clock is the answer.
+/// The counter in use; `None` if the kernel's clock is read.
 fn in_use() -> Option<InUse> {
     let mut number = MODE.load(Ordering::Acquire);
     if number == UNDECIDED {
@@ -297,12 +303,12 @@ fn following() -> Option<Following<'static, InUse>> {
     })
 }
 
-/// What an owner calls itself. Where a fork wipes the words no owner is left behind, and the process need not be asked for its number.
+/// The name of an owner. If a fork clears the words, no owner is left behind, and the process number is not needed.
 fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
 
-/// Opens what the hypervisor tells of disruptions, once in a process: before a counter comes into use, whoever puts it there.
+/// Opens the hypervisor's disruption marker, once per process, before a counter comes into use.
 fn ask_for_vmclock() {
     if !VMCLOCK_IS_ASKED_FOR.swap(true, Ordering::Relaxed)
         && let Ok(vmclock) = Vmclock::open()
@@ -311,22 +317,24 @@ fn ask_for_vmclock() {
     }
 }
 
-/// Whether the kernel is asked at once, or only when the pause after the last question is over.
+/// Whether the kernel is queried at once, or only after the pause that follows the last query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     Waits,
     AsksAtOnce,
 }
 
-/// The first decision: the processor's own counter where the kernel offers it as a clock source and it is steady, else the kernel's clock. Nothing is
-/// decided, and the kernel's clock answers, while the kernel has not made up its mind or cannot be asked. Readings ask again after a tenth of a second; where the
-/// kernel cannot be asked, after twice as long each time, and ten times at most: what has shut itself into a sandbox since then is not to die of it.
-/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child that tries the instruction), so that the first call may be in a signal handler.
+/// The first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is constant,
+/// otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided and the
+/// kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the pause
+/// doubles each time, up to ten times: a program that has entered a sandbox since then must not die of the query.
+/// Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that tries the instruction), so the
+/// first call may be in a signal handler.
 #[cold]
 fn decide(patience: Patience) -> usize {
-    /// When the kernel, which had no answer, is asked again.
+    /// When a kernel that gave no answer is queried again.
     static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
-    /// How often it could not be asked.
+    /// How often it could not be queried.
     static FAILURES: AtomicU32 = AtomicU32::new(0);
     const PAUSE_NS: u64 = 100_000_000;
     const MOST_FAILURES: u32 = 10;
@@ -353,9 +361,9 @@ fn decide(patience: Patience) -> usize {
             return MODE.load(Ordering::Acquire);
         }
     };
-    // Another thread may have decided meanwhile, or somebody asked for another source: that stands.
-    // The counter stays installed then: who takes it away may come after another who has just put it there, and nobody is answered by it without a
-    // segment of its own.
+    // Another thread may have decided in the meantime, or requested another source: that decision stands. The counter
+    // stays installed in that case. Removing it might come after another thread has just installed it, and no reading
+    // is served by it without a segment of its own.
     match MODE.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             why.note();
@@ -365,8 +373,9 @@ fn decide(patience: Patience) -> usize {
     }
 }
 
-/// The hypervisor's marker of disruptions, as it is now: another value after the machine was moved to another host. `None` where it tells nothing of that, or not
-/// to this user: Linux shows it as /dev/vmclock0, to root, from 6.13 on.
+/// Returns the hypervisor's disruption marker as it is now. Its value changes after the machine was moved to another
+/// host. `None` if the hypervisor provides none, or not to this user: Linux shows it as /dev/vmclock0, to root, since
+/// 6.13.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The page is opened with the first reading.
@@ -374,48 +383,54 @@ pub fn disruption_marker() -> Option<u64> {
     VMCLOCK.get().and_then(Vmclock::disruption_marker)
 }
 
-/// How good the system's clock is at the moment.
+/// The current quality of the system's clock.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// What tells the time: `tsc`, `arm-counter`, another source by [`use_source`], or `monotonic`, the kernel's clock itself.
+    /// The source in use: `tsc`, `arm-counter`, another source set with [`use_source`], or `monotonic` for the kernel's
+    /// clock itself.
     pub source: SourceId,
-    /// Why it is that source.
+    /// Why this source is in use.
     pub reason: &'static str,
-    /// The width of the last bracket taken of counter and kernel's clock; `None` before the first.
+    /// The width of the last bracket of counter and kernel clock; `None` before the first.
     pub last_bracket: Option<Duration>,
-    /// How far an answer given now may be from `CLOCK_MONOTONIC`: half the bracket, a tick, the rate's uncertainty, what the segment
-    /// in force is ahead by, and a sudden change of the kernel's rate by 1000 ppm over the longest segment: from one end of what `ADJ_FREQUENCY` may ask for (Linux,
-    /// kernel/time/ntp.c: 500 ppm) to the other. While the kernel slews an offset (`ADJ_OFFSET`, as systemd-timesyncd does) or has a tick of another length (`ADJ_TICK`, as
-    /// chrony does for large corrections), its rate changes by more: that is computed from what adjtimex(2) reports, and added. A change that adjtimex does not show any more is added as soon
-    /// as a reading is seen to be off by more. Where the kernel's clock answers it is zero, or as much as the last segment is ahead of that clock.
+    /// The largest distance from `CLOCK_MONOTONIC` of a reading taken now. It consists of half the bracket, a tick, the
+    /// uncertainty of the rate, the lead of the active segment, and a sudden change of the kernel's rate by 1000 ppm
+    /// over the longest segment, from one limit of `ADJ_FREQUENCY` to the other (Linux, kernel/time/ntp.c: 500 ppm).
+    /// While the kernel slews an offset (`ADJ_OFFSET`, used by systemd-timesyncd) or has a tick of another length
+    /// (`ADJ_TICK`, used by chrony for large corrections), its rate changes by more. This is computed from what
+    /// adjtimex(2) reports, and added. A change that adjtimex no longer reports is added as soon as a reading is seen
+    /// to be off by more. If the kernel's clock is read, the bound is zero, or the lead of the last segment over that
+    /// clock.
     pub bound: Duration,
-    /// The counter's rate beside the one that is stated of it, in parts per million; `None` where either is not known.
+    /// The rate of the counter relative to its nominal frequency, in parts per million; `None` if either is not known.
     pub frequency_error_ppm: Option<f64>,
-    /// How often the counter was held against the kernel's clock.
+    /// The number of comparisons of the counter with the kernel's clock.
     pub anchorings: u64,
-    /// How often the kernel's clock was found to run at another rate than before.
+    /// The number of times that the rate of the kernel's clock changed.
     pub rate_changes: u64,
-    /// How often one of the two had jumped (suspend, migration, a counter that was reset), so that all was learned anew.
+    /// The number of times that the counter or the clock stepped (suspend, migration, a counter that was reset), so
+    /// that everything was learned again.
     pub jumps: u64,
-    /// How often the hypervisor said that the counter was disrupted, as by a move to another host, so that all was learned anew; `None` where it says nothing
-    /// of that, or not to this user. Linux shows it as /dev/vmclock0, to root, from 6.13 on.
+    /// The number of disruptions of the counter that the hypervisor reported, for example a move to another host, after
+    /// which everything was learned again. `None` if the hypervisor reports none, or not to this user: Linux shows them
+    /// in /dev/vmclock0, to root, since 6.13.
     pub disruptions: Option<u64>,
-    /// How often a bracket was too wide to be used.
+    /// The number of brackets too wide to be used.
     pub refused_brackets: u64,
-    /// How often `CLOCK_MONOTONIC` itself was found to have gone back by more than 100 ms, so that instants went back with it: setns(2) into another time
-    /// namespace, or a process that CRIU restored after the machine was started again.
+    /// The number of times that `CLOCK_MONOTONIC` itself went back by more than 100 ms, so that instants went back with
+    /// it: setns(2) into another time namespace, or a process that CRIU restored after a reboot.
     pub restarts: u64,
 }
 
-/// Why [`use_source`] did not take a source. What told the time before still does.
+/// Why [`use_source`] rejected a source. The previous source stays in use.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceRefused {
     /// It cannot be opened.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// Only the thread that opened it may read it.
+    /// It can be read only by the thread that opened it.
     #[error("{0} belongs to one thread")]
     ThreadBound(SourceId),
     /// It can be stepped, or its rate changes.
@@ -426,27 +441,28 @@ pub enum SourceRefused {
     NotSystemWide {
         /// The source.
         source_id: SourceId,
-        /// Whose time it counts.
+        /// Its scope.
         scope: Scope,
     },
-    /// Somebody else can take away the right to read it.
+    /// Read access to it can be revoked.
     #[error("the right to read {0} can be taken away while it is in use")]
     Revocable(SourceId),
-    /// It must tick at 1 MHz at least, and may not wrap for years.
+    /// It must tick at 1 MHz at least, and must not wrap for years.
     #[error("{0} is too coarse or too narrow; a narrow one can be widened")]
     TooCoarse(SourceId),
-    /// Nobody states its rate, so that nobody knows how coarse it is and when it wraps.
+    /// Its nominal frequency is not known, so neither its granularity nor its time to wrap is known.
     #[error("nobody states the rate of {0}")]
     NoRate(SourceId),
-    /// It did not behave like a counter.
+    /// It failed the self-test.
     #[error("{source_id} failed the self-test: {failure}")]
     SelfTest {
         /// The source.
         source_id: SourceId,
-        /// What it did.
+        /// The failure.
         failure: source::SelfTestFailure,
     },
-    /// Another thread is changing the source, or was stopped while it made a segment, and did not come to an end within a second.
+    /// Another thread is changing the source, or was stopped while it made a segment, and did not finish within a
+    /// second.
     #[error("another thread is just changing the source")]
     Busy,
     /// This process changed its source too often.
@@ -454,7 +470,8 @@ pub enum SourceRefused {
     TooMany,
 }
 
-/// The source that tells the time, and why. Decides if nothing was decided yet. Asks the kernel again if it could not be asked, and whether it still offers the counter.
+/// Returns the source in use, and why. Decides on one if none was chosen yet. Queries the kernel again if that failed
+/// before, and checks whether it still offers the counter.
 pub fn source() -> (SourceId, &'static str) {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
@@ -471,14 +488,15 @@ pub fn source() -> (SourceId, &'static str) {
     (id, Why::now().text())
 }
 
-/// How good the system's clock is at the moment. Calls adjtimex(2), which [`Instant::now`](super::Instant::now) never does: a sandbox may forbid it.
+/// Returns the current quality of the system's clock. Calls adjtimex(2), which a sandbox may forbid;
+/// [`Instant::now`](super::Instant::now) never calls it.
 pub fn status() -> Status {
     let (source, reason) = source();
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
     let before_ns = monotonic().nanoseconds();
     let answer_ns = now_ns();
     let after_ns = monotonic().nanoseconds();
-    // Behind the answer: the first one of a counter is the one that tells its rate.
+    // After the reading: the first reading of a counter determines its rate.
     let following = following();
     let follower = following.map(Following::remembered).unwrap_or_default();
     let bracket_ns = follower.last().map(|point| point.width_ns);
@@ -487,7 +505,7 @@ pub fn status() -> Status {
         lead_ns: following.map_or(0, Following::lead_ns),
         ahead_ns: end_ns.saturating_sub(before_ns),
         outside_ns: before_ns.saturating_sub(answer_ns).max(answer_ns.saturating_sub(after_ns)),
-        // A kernel that does not tell, or a sandbox that refuses, leaves what is seen.
+        // If the kernel does not report it, or a sandbox refuses, only observed changes count.
         slew_ppb: adjtime::read_slew().map_or(0, bound::slew_ppb),
     }
     .bound_ns();
@@ -511,13 +529,14 @@ pub fn status() -> Status {
     }
 }
 
-/// Decides, and takes the first points, so that the first [`Instant::now`](super::Instant::now) is as quick as the later ones. Takes a fraction of a millisecond.
+/// Chooses a source and takes the first points, so that the first [`Instant::now`](super::Instant::now) is as fast as
+/// later ones. Takes a fraction of a millisecond.
 pub fn prime() {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
     }
     let start = monotonic().nanoseconds();
-    // The rounds are counted as well, for a clock that a sandbox has shut and that stands at zero.
+    // The rounds are limited as well, because a clock that a sandbox has closed stays at zero.
     for _ in 0..1_000_000 {
         now_ns();
         let learned = following().is_none_or(|following| following.remembered().rate().is_some());
@@ -528,25 +547,26 @@ pub fn prime() {
     }
 }
 
-/// From now on `opened` tells the time, in all threads and without a step back. [`SourceId`] `monotonic` puts the kernel's clock itself in its place. Takes a few
-/// milliseconds; not for signal handlers.
+/// Makes `opened` the time source of all threads, without a step back. [`SourceId`] `monotonic` selects the kernel's
+/// clock itself. Takes a few milliseconds; must not be called in signal handlers.
 ///
-/// A source that has the name of one of hpt's own is opened again by that name. One of the program's own stays in memory until the process ends; should its
-/// counter stop, so does time.
+/// A source with the name of one of hpt's own is opened again under that name. A custom source stays in memory until
+/// the process ends; if its counter stops, time stops.
 ///
 /// # Errors
 ///
-/// [`SourceRefused`] for a source that is not steady, system-wide and fine enough, that can be taken away, or that fails its self-test.
+/// Returns [`SourceRefused`] for a source that is not constant-rate, system-wide and fine enough, for one whose access
+/// can be revoked, and for one that fails its self-test.
 pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     let id = opened.as_dyn().info().id.clone();
-    // What is one of hpt's own by name is so in fact.
+    // A source with the name of one of hpt's own is that source.
     let is_ours = source::names_on(&Host::live()).contains(&id);
     let opened = if is_ours { source::open(&Host::live(), id.as_str())? } else { opened };
     let source = match opened {
         Opened::Shared(source) => source,
         Opened::ThreadBound(source) => {
             return Err(match source.info().scope {
-                // Each core has a counter of its own: that matters more than who may read it.
+                // Each core has its own counter: that matters more than the permission to read it.
                 scope @ Scope::Core => SourceRefused::NotSystemWide { source_id: id, scope },
                 _ => SourceRefused::ThreadBound(id),
             });
@@ -564,7 +584,7 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
     change_to(mode, native, &changing)
 }
 
-/// A microsecond, as a rate in microhertz tells it.
+/// One microsecond, as a rate in microhertz.
 const COARSEST_NS: f64 = 1_000.5;
 
 fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
@@ -590,7 +610,7 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
     let failed = |failure| SourceRefused::SelfTest { source_id: source.info().id.clone(), failure };
     let seen = source::self_test(source, &reference).map_err(failed)?;
-    // What is stated of its ticks is not what it steps by, unless a read takes so long that no smaller step can be seen.
+    // The nominal tick is not the actual step, unless a read takes so long that no smaller step can be seen.
     let tick_ns = source.info().nominal.map_or(1.0, |nominal| nominal.frequency.tick_ns_f64());
     #[expect(clippy::cast_precision_loss, reason = "compared with a microsecond")]
     let step_ns = seen.steps.smallest_ticks().unwrap_or(0) as f64 * tick_ns;
@@ -600,13 +620,13 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     Ok(())
 }
 
-/// The place of a source in the list: where one of hpt's own was used before, that one; else a new one.
+/// Returns the slot of a source in the list: the previous slot of one of hpt's own sources, otherwise a new one.
 fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
     for (index, place) in SOURCES.iter().enumerate() {
         match place.get() {
             Some(taken) if is_ours && taken.info().id == source.info().id => return Ok(FIRST_SOURCE + index),
             Some(_) => {}
-            // Who changes the source is alone.
+            // Only one thread changes the source at a time.
             None => return place.set(source).map(|()| FIRST_SOURCE + index).map_err(|_| SourceRefused::TooMany),
         }
     }
@@ -621,7 +641,8 @@ impl Changing {
         let me = u64::from(std::process::id());
         let word = Self::word();
         patiently(|| {
-            // Where a fork does not wipe the word, another process's number is that of a thread which the fork left behind.
+            // If a fork does not clear the word, the number of another process belongs to a thread that the fork left
+            // behind.
             let changing = word.load(Ordering::Relaxed);
             let taken = || word.compare_exchange(changing, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
             (changing != me && taken()).then(|| Self)
@@ -639,7 +660,7 @@ impl Drop for Changing {
     }
 }
 
-/// Tries again for a second.
+/// Tries again for one second.
 fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefused> {
     let start = std::time::Instant::now();
     loop {
@@ -653,15 +674,16 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefus
     }
 }
 
-/// Lets the segment in force run out, forgets what was learned of the old counter, and goes on with the new one.
+/// Lets the active segment expire, discards what was learned of the old counter, and continues with the new one.
 fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
     ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);
-    // Nobody makes another segment while this thread is the owner. An owner needs microseconds; one that was stopped, longer.
+    // No other thread makes a segment while this thread is the owner. An owner needs microseconds; one that was stopped
+    // needs longer.
     let ownership = patiently(|| published.own(owners_name(wiped_on_fork), !wiped_on_fork))?;
-    // From here on all are answered by the clock, but not below the segment's end: so its end comes first, a millisecond at most. The old counter is not
-    // asked, because it may be the reason for the change.
+    // From here on the clock serves all readings, but not below the end of the segment. So wait for that end, a
+    // millisecond at most. The old counter is not read, because it may be the reason for the change.
     let end_ns = published.in_force().line.end_ns();
     let start_ns = monotonic().nanoseconds();
     let mut now_ns = start_ns;
@@ -670,7 +692,7 @@ fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), So
         now_ns = monotonic().nanoseconds();
     }
     begin_anew(published, &ownership);
-    // The processor's counter is there before the mode says so, and until it no longer does.
+    // The processor's counter is installed before the mode says so, and stays until the mode no longer does.
     match native {
         Some(native) => {
             native::install(native, native::words().0);

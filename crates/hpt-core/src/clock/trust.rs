@@ -1,5 +1,5 @@
-//! Whether the processor's own counter may tell the time without anybody asking for it: what the processor says of it, and the kernel.
-//! Installs nothing. Allocates nothing, because it may be asked in a signal handler.
+//! Whether the processor's own counter may be used without an explicit request, according to the processor and the
+//! kernel. Installs nothing. Does not allocate, because it may run in a signal handler.
 
 use std::{
     fs::File,
@@ -11,28 +11,28 @@ use crate::{
     sys::{arch::CounterRefused, native::Native},
 };
 
-/// What is to be thought of the processor's own counter.
+/// The verdict on the processor's own counter.
 #[derive(Debug)]
 pub(super) enum Trust {
     Yes(Native),
-    /// A later call may have another answer.
+    /// A later call may have another result.
     NotYet(Unsettled),
     No,
 }
 
-/// Why there is no answer yet.
+/// Why there is no verdict yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsettled {
     /// The kernel is still measuring the counter.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only a TSC is measured first"))]
     Measuring,
-    /// The kernel's list of clock sources could not be read: no descriptor or memory was free, or sysfs is not mounted here.
+    /// The kernel's list of clocksources could not be read: no descriptor or memory was free, or sysfs is not mounted.
     NotAsked,
     /// No child process could be started to try the counter.
     NotTried,
 }
 
-/// What the kernel's list of clock sources says of one of them.
+/// What the kernel's list of clocksources says of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
     Yes,
@@ -40,7 +40,7 @@ enum Offer {
     NotAsked,
 }
 
-/// The TSC: steady by the processor's word, and offered by the kernel as a clock source.
+/// The TSC: constant-rate according to the processor, and offered by the kernel as a clocksource.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn in_native() -> Trust {
     /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol. 3B, 18.17.1.
@@ -55,13 +55,13 @@ pub(super) fn in_native() -> Trust {
     match list.offer("tsc") {
         Offer::Yes => permitted(),
         Offer::NotAsked => Trust::NotYet(Unsettled::NotAsked),
-        // Its name while the kernel measures its rate, for the first seconds. Linux, arch/x86/kernel/tsc.c.
+        // Its name while the kernel measures its rate in the first seconds. Linux, arch/x86/kernel/tsc.c.
         Offer::No if list.offer("tsc-early") == Offer::Yes => Trust::NotYet(Unsettled::Measuring),
         Offer::No => Trust::No,
     }
 }
 
-/// The ARM generic timer: offered by the kernel as a clock source.
+/// The ARM generic timer: offered by the kernel as a clocksource.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn in_native() -> Trust {
     match List::read().offer("arch_sys_counter") {
@@ -80,10 +80,11 @@ fn permitted() -> Trust {
     }
 }
 
-/// Clock sources that rank below every counter of a processor.
+/// Clocksources that rank below every counter of a processor.
 const SLOWER: [&str; 5] = ["hpet", "acpi_pm", "pit", "refined-jiffies", "jiffies"];
 
-/// Whether the kernel offers the processor's own counter at the moment; `None` where it could not be asked. Two system calls, no child.
+/// Returns whether the kernel offers the processor's own counter now; `None` if it could not be queried. Takes two
+/// system calls and no child process.
 pub(super) fn is_offered() -> Option<bool> {
     let name = if cfg!(target_arch = "x86_64") { "tsc" } else { "arch_sys_counter" };
     match List::read().offer(name) {
@@ -93,9 +94,9 @@ pub(super) fn is_offered() -> Option<bool> {
     }
 }
 
-/// The kernel's list of clock sources, if it could be read. A source that the kernel found unstable is dropped from it, or, where the kernel runs without
-/// high-resolution timers (`highres=off nohz=off`), put at its end with the rank 0. Linux, kernel/time/clocksource.c, `__clocksource_unstable`
-/// and `available_clocksource_show`.
+/// The kernel's list of clocksources, if it could be read. The kernel removes a source that it found unstable. Without
+/// high-resolution timers (`highres=off nohz=off`) it puts that source at the end with rank 0. Linux,
+/// kernel/time/clocksource.c, `__clocksource_unstable` and `available_clocksource_show`.
 #[derive(Clone, Copy, Debug)]
 struct List {
     bytes: [u8; 256],
@@ -107,7 +108,7 @@ impl List {
         Self::of(File::open("/sys/devices/system/clocksource/clocksource0/available_clocksource"))
     }
 
-    /// As `file` has it. No error says anything of a source.
+    /// Reads the list from `file`. No error allows a conclusion about a source.
     fn of(file: io::Result<impl Read>) -> Self {
         let mut bytes = [0; 256];
         let length = file.ok().and_then(|mut file| {
@@ -118,7 +119,7 @@ impl List {
                 }
             }
         });
-        // The kernel always has a clock source.
+        // The kernel always has a clocksource.
         Self { bytes, length: length.filter(|&length| length > 0) }
     }
 
@@ -126,7 +127,7 @@ impl List {
         let Some(length) = self.length else { return Offer::NotAsked };
         let mut offered = self.bytes[..length].split(u8::is_ascii_whitespace);
         let is_slow = |offered: &[u8]| SLOWER.iter().any(|slower| slower.as_bytes() == offered);
-        // In the order of their rank. One that is behind a device or the tick was degraded.
+        // In order of rank. A source behind a device or the tick was degraded.
         match offered.find(|offered| *offered == name.as_bytes() || is_slow(offered)) {
             Some(found) if !is_slow(found) => Offer::Yes,
             _ => Offer::No,
@@ -140,7 +141,7 @@ mod tests {
 
     use super::{List, Offer};
 
-    /// A file of sysfs that fails, or is interrupted before it is read.
+    /// A file of sysfs that fails, or whose read is interrupted.
     struct Failing(Vec<ErrorKind>, &'static [u8]);
 
     impl Read for Failing {

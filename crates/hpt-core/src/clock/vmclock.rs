@@ -1,5 +1,5 @@
-//! What a hypervisor tells of disruptions: a machine that was moved to another host has another counter from one moment to the next.
-//! Opens the page and reads its marker; what follows from a new one is for `following`.
+//! Disruptions reported by a hypervisor: after a move to another host, a machine suddenly has another counter. Opens
+//! the page and reads its marker; `following` acts on a new one.
 
 use std::{
     io,
@@ -9,17 +9,17 @@ use std::{
 
 use crate::sys::mmio::{Registers, Window};
 
-/// The page's structure. Linux, include/uapi/linux/vmclock-abi.h: little-endian, `struct vmclock_abi`.
+/// The structure of the page. Linux, include/uapi/linux/vmclock-abi.h: little-endian, `struct vmclock_abi`.
 const MAGIC: usize = 0;
 const VERSION: usize = 8;
 const SEQ_COUNT: usize = 12;
 const DISRUPTION_MARKER: usize = 16;
-/// Up to the end of the marker.
+/// The size up to the end of the marker.
 const LENGTH: usize = 24;
 /// "VCLK".
 const IS_VMCLOCK: u32 = 0x4b4c_4356;
 const KNOWN_VERSION: u32 = 1;
-/// The marker changes in the time of a few stores, while the machine stands; a page that is never still is no vmclock.
+/// The marker changes within a few stores while the machine is paused. A page that never settles is not a vmclock.
 const PATIENCE: u32 = 100;
 
 /// A page of vmclock.
@@ -29,11 +29,12 @@ pub(super) struct Vmclock<P = Window> {
 }
 
 impl Vmclock {
-    /// The machine's own, where it has one and this program may map it. Linux, drivers/ptp/ptp_vmclock.c: root, from 6.13 on.
+    /// Opens that of the machine, if there is one and this program may map it. Linux, drivers/ptp/ptp_vmclock.c: root,
+    /// since 6.13.
     ///
     /// # Errors
     ///
-    /// What opening or mapping answers; [`io::ErrorKind::InvalidData`] for a page of something else.
+    /// Returns the error of opening or mapping, and [`io::ErrorKind::InvalidData`] if the page is not a vmclock.
     pub(super) fn open() -> io::Result<Self> {
         let page = Window::map(Path::new("/dev/vmclock0"), 0, 0, LENGTH)?;
         Self::over(page).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -46,7 +47,7 @@ impl<P: Registers> Vmclock<P> {
         (page.read_u32(MAGIC) == IS_VMCLOCK && version == KNOWN_VERSION).then_some(Self { page })
     }
 
-    /// Another value after every disruption of the counter; `None` while it is being changed.
+    /// Returns a value that changes after every disruption of the counter; `None` while it is being changed.
     pub(super) fn disruption_marker(&self) -> Option<u64> {
         for _ in 0..PATIENCE {
             let before = self.page.read_u32(SEQ_COUNT);
@@ -70,11 +71,11 @@ mod tests {
     use super::{LENGTH, Vmclock};
     use crate::sys::mmio::Registers;
 
-    /// QEMU's own page before and after a migration: tests/data/vmclock/README.md.
+    /// A page of QEMU before and after a migration: tests/data/vmclock/README.md.
     const BEFORE: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-before.bin");
     const AFTER: &[u8] = include_bytes!("../../tests/data/vmclock/qemu-10-after.bin");
 
-    /// One page, and from a given read on another.
+    /// One page; from a given read on, another.
     struct Page<'a> {
         first: &'a [u8],
         then: &'a [u8],
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_whole_wherever_the_change_falls() {
-        // The two reads of the test for a vmclock, then at most ten of the marker.
+        // Two reads that check for a vmclock, then at most ten of the marker.
         for after_reads in 2..12 {
             let vmclock = Vmclock::over(Page::changing(BEFORE, AFTER, after_reads)).expect("a vmclock");
             let marker = vmclock.disruption_marker();

@@ -1,10 +1,9 @@
-//! Whether the counters of two cores are apart.
-//! Hands nothing over: `measure` does.
+//! Whether the counters of two cores have an offset. Passes no timestamps between cores; `measure` does.
 
 use super::{Fault, Limits};
 use crate::measure::CoreOffset;
 
-/// The fault that an offset proves: both its limits are beyond what is accepted, on the same side.
+/// Returns the fault that an offset proves: both of its limits exceed the accepted offset, on the same side.
 #[must_use]
 pub fn core_fault(offset: &CoreOffset, limits: &Limits) -> Option<Fault> {
     let accepted_ns = limits.core_offset.as_secs_f64() * 1e9;
@@ -21,9 +20,9 @@ mod tests {
     fn only_what_no_hand_over_can_explain_is_a_fault() {
         let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 100 };
         let fault = |least_ns, most_ns| core_fault(&offset(least_ns, most_ns), &Limits::default());
-        // Five microseconds apart, either way.
+        // Five microseconds apart, in either direction.
         assert!(fault(4_900.0, 5_100.0).is_some() && fault(-5_100.0, -4_900.0).is_some());
-        // The CPU was taken away: the limits are wide, and zero is between them.
+        // The thread lost its CPU: the limits are wide and include zero.
         assert_eq!(fault(-4_000_000.0, 5_000.0), None);
         assert_eq!(fault(200.0, 900.0), None);
         assert_eq!(fault(900.0, 900_000.0), None);

@@ -1,5 +1,5 @@
-//! What may be expected of a source, by what it is and by who states its rate; and what is accepted beyond that.
-//! Judges nothing.
+//! What to expect of a source, from its kind and the origin of its nominal frequency, and what is accepted beyond that.
+//! Reaches no verdict.
 
 use std::time::Duration;
 
@@ -9,30 +9,32 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A daemon may bend the kernel's clock by 500 ppm by frequency and as much again by slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c,
-/// MAXFREQ and MAX_TICKADJ.
+/// A daemon may change the rate of the kernel's clock by 500 ppm through its frequency, and by as much again through
+/// slewing (ADJ_FREQUENCY, adjtime). Linux, kernel/time/ntp.c, MAXFREQ and MAX_TICKADJ.
 const BENT_PPM: f64 = 1_000.0;
-/// A source that shows the same reading for so long stands still; one that the kernel's tick moves may, for as long as a tick may be late.
+/// A source that returns the same reading for this long has stopped. A source that advances with the kernel's tick may
+/// do so for as long as a tick may be late.
 const PATIENCE_NS: u64 = 1_000_000;
 const PATIENCE_WITH_TICKS_NS: u64 = 1_000_000_000;
-/// Granules below which standing still says nothing.
+/// Number of granules below which an unchanged reading has no meaning.
 const PATIENCE_GRANULES: u64 = 8;
 
 /// What is accepted of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// How far its rate may be from the stated one, or from its own at the beginning, in parts per million.
+    /// The largest difference of its rate from the nominal rate, or from its own rate at the start, in parts per
+    /// million.
     pub rate_ppm: f64,
-    /// Whether the rate may be off, beyond that, by what the one who states it may be wrong.
+    /// Whether the tolerance of the nominal rate is added to that.
     pub statements_may_be_wrong: bool,
-    /// How far it may jump.
+    /// The largest step.
     pub step: Duration,
-    /// How far the counters of two cores may be apart.
+    /// The largest offset between the counters of two cores.
     pub core_offset: Duration,
 }
 
 impl Default for Limits {
-    /// 50 ppm beyond what the statement may be wrong, steps of 10 µs, a microsecond between cores.
+    /// 50 ppm beyond the tolerance of the nominal rate, steps of 10 µs, one microsecond between cores.
     fn default() -> Self {
         Self {
             rate_ppm: 50.0,
@@ -43,40 +45,41 @@ impl Default for Limits {
     }
 }
 
-/// What somebody does to a source, or to the reference that it is held against; what comes later includes what comes before.
+/// What may happen to a source, or to its reference. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nature {
-    /// Nothing: it has one rate.
+    /// Nothing: its rate is constant.
     Steady,
-    /// A daemon bends its rate.
+    /// A daemon slews it.
     Bent,
-    /// A daemon bends its rate, and anybody with the right sets it.
+    /// A daemon slews it, and any privileged process may set it.
     Set,
 }
 
-/// What may be expected of a source that is read against a reference.
+/// What to expect of a source that is compared with a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
-    /// Of the two together: between them nobody can tell whose doing it is.
+    /// For both together: a comparison cannot show which of the two caused a change.
     pub(super) nature: Nature,
-    /// Whether the source itself may be set, and so go back.
+    /// Whether the source itself may be set, and therefore go back.
     pub(super) may_be_set: bool,
     pub(super) width: Width,
     pub(super) frequency: Frequency,
     pub(super) granules: Granules,
-    /// What the statements of both rates may be wrong together.
+    /// The combined tolerance of both nominal rates.
     pub(super) tolerance_ppm: f64,
-    /// What a daemon may bend it by.
+    /// How far a daemon may slew it.
     pub(super) bent_ppm: f64,
-    /// The same as long as the kernel's tick is the usual one.
+    /// The same while the kernel's tick has its default length.
     usually_bent_ppm: f64,
     pub(super) patience_ns: u64,
-    /// How far off the stated rate may be because it was only measured.
+    /// The uncertainty of a rate that was only measured.
     measured_within_ppm: f64,
 }
 
 impl Expectation {
-    /// What may be expected of `source` beside `reference`, by what is stated of both; `None` where nobody states its rate.
+    /// Returns what to expect of `source` compared with `reference`, according to their nominal rates; `None` if one
+    /// has none.
     #[must_use]
     pub fn of(source: &SourceInfo, reference: &SourceInfo, granules: Granules) -> Option<Self> {
         let nominal = source.nominal?;
@@ -98,7 +101,8 @@ impl Expectation {
         })
     }
 
-    /// The same for a kernel whose tick is `tick_ppm` longer or shorter than usual (ADJ_TICK), which bends its clocks as well.
+    /// Returns the same for a kernel whose tick is `tick_ppm` longer or shorter than the default (ADJ_TICK), which also
+    /// changes the rate of its clocks.
     #[must_use]
     pub fn with_tick_off_by(mut self, tick_ppm: f64) -> Self {
         if self.nature != Nature::Steady {
@@ -107,22 +111,24 @@ impl Expectation {
         self
     }
 
-    /// The same where what is stated of the source's rate is what the reference itself goes by, to so many parts per million: the kernel's clock beside the
-    /// counter that it counts by.
+    /// Returns the same if the nominal rate of the source is the rate that the reference itself uses, within this many
+    /// parts per million. This is the case for the counter that the kernel's clock counts with.
     #[must_use]
     pub fn counted_by_the_reference(mut self, within_ppm: f64) -> Self {
         self.tolerance_ppm = within_ppm;
         self
     }
 
-    /// The same where nobody states the source's rate, and it was measured to so many parts per million instead.
+    /// Returns the same for a source without a nominal rate, whose rate was measured within this many parts per
+    /// million.
     #[must_use]
     pub fn measured_within(mut self, ppm: f64) -> Self {
         self.measured_within_ppm = ppm;
         self
     }
 
-    /// The same for a source that a hypervisor emulates: it follows the host's clock, which a daemon there may bend.
+    /// Returns the same for a source that a hypervisor emulates. It follows the host's clock, which a daemon there may
+    /// slew.
     #[must_use]
     pub fn of_an_emulated_source(mut self) -> Self {
         self.nature = self.nature.max(Nature::Bent);
@@ -131,13 +137,13 @@ impl Expectation {
         self
     }
 
-    /// How far its rate may be from the stated one.
+    /// Returns the largest difference of its rate from the nominal rate.
     pub(super) fn accepted_ppm(&self, limits: &Limits) -> f64 {
         let tolerance = if limits.statements_may_be_wrong { self.tolerance_ppm } else { 0.0 };
         limits.rate_ppm + tolerance + self.bent_ppm + self.measured_within_ppm
     }
 
-    /// The time after which it may have wrapped unseen, in nanoseconds.
+    /// Returns the time after which it may have wrapped unnoticed, in nanoseconds.
     pub(super) fn half_a_wrap_ns(&self) -> u64 {
         ns_of(self.width.mask() / 2, self.frequency)
     }
@@ -151,14 +157,15 @@ fn nature(info: &SourceInfo) -> Nature {
     }
 }
 
-/// Ticks as nanoseconds of the stated rate, rounded down.
+/// Returns ticks as nanoseconds at the nominal rate, rounded down.
 pub(super) fn ns_of(ticks: u64, frequency: Frequency) -> u64 {
     let ns = u128::from(ticks) * 1_000_000_000_000_000 / u128::from(frequency.microhertz());
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// What the statements of two rates may be wrong together. Both by definition are two clocks of the kernel, which count by the same counter; beside another one, what
-/// the kernel found of its counter's rate may be as wrong as its calibration.
+/// Returns the combined tolerance of two nominal rates. If both are defined, they are two clocks of the kernel, which
+/// count with the same counter. Against another counter, the rate that the kernel determined for its counter has the
+/// tolerance of its calibration.
 fn tolerance_ppm(source: &SourceInfo, reference: &SourceInfo) -> f64 {
     let of = |info: &SourceInfo| info.nominal.map(|nominal| nominal.stated_by);
     match (of(source), of(reference)) {
@@ -167,14 +174,15 @@ fn tolerance_ppm(source: &SourceInfo, reference: &SourceInfo) -> f64 {
     }
 }
 
-/// How wrong a statement of a rate may be although nothing is broken.
+/// Returns the tolerance of a nominal rate on a machine without faults.
 fn wrong_by_ppm(stated_by: StatedBy) -> f64 {
     match stated_by {
         // A quartz.
         StatedBy::Cpuid | StatedBy::DeviceTree | StatedBy::Cntfrq | StatedBy::Device => 100.0,
-        // The kernel's, or the host's, calibration at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within 500 ppm.
+        // The calibration of the kernel or the host at boot. Linux, arch/x86/kernel/tsc.c, quick_pit_calibrate: within
+        // 500 ppm.
         StatedBy::Definition | StatedBy::Hypervisor | StatedBy::Kernel => 500.0,
-        // Written down before the rate was refined, which changes it by a hundredth at most: tsc_refine_calibration_work.
+        // Logged before the rate was refined, which changes it by one percent at most: tsc_refine_calibration_work.
         StatedBy::BogoMips => 10_000.0,
         StatedBy::Program => 0.0,
     }

@@ -1,5 +1,5 @@
-//! What may be expected of a source beside a reference, by what it is and whom the kernel counts by at the moment.
-//! Pure: measures nothing, and what the machine says comes in as a parameter.
+//! What to expect of a source compared with a reference, depending on its kind and on the counter that the kernel uses
+//! now. Pure: measures nothing, and takes facts of the machine as parameters.
 
 use super::Expectation;
 use crate::{
@@ -9,41 +9,41 @@ use crate::{
     units::Frequency,
 };
 
-/// The kernel rounds its clock's multiplier.
+/// The kernel rounds the multiplier of its clock.
 const ROUNDED_PPM: f64 = 1.0;
 
-/// What a machine says of the rates of its counters.
+/// What a machine states about the rates of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Surroundings {
-    /// By what rate of the TSC the kernel goes, and how far that may be off, in parts per million.
+    /// The TSC rate that the kernel uses, and its tolerance in parts per million.
     pub kernels_tsc: Option<(Frequency, f64)>,
-    /// Whether a hypervisor runs it: its devices are emulated.
+    /// Whether a hypervisor runs the machine, so that its devices are emulated.
     pub is_virtual: bool,
 }
 
 impl Surroundings {
-    /// Those of a machine.
+    /// Returns those of a machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         Self { kernels_tsc: host.kernels_tsc_frequency(), is_virtual: host.cpu().hypervisor().is_some() }
     }
 }
 
-/// What may be expected of a source beside a reference.
+/// What to expect of a source compared with a reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// The source.
     pub id: SourceId,
     alone: Expectation,
-    /// The same while the reference is a clock of the kernel's that counts by this source.
+    /// The same while the reference is a clock of the kernel that counts with this source.
     when_counted: Option<Expectation>,
     stated_by: StatedBy,
     is_stated: bool,
 }
 
 impl Expected {
-    /// By what is stated of both; `None` where nobody states the source's rate.
+    /// Returns the expectation according to the nominal rates of both; `None` if the source has none.
     #[must_use]
     pub fn by_statements(
         mut info: SourceInfo,
@@ -62,7 +62,7 @@ impl Expected {
         let stated_by = info.nominal?.stated_by;
         let within_ppm = match stated_by {
             StatedBy::Kernel => kernels.map(|(_, within_ppm)| within_ppm),
-            // The kernel goes by the same statement.
+            // The kernel uses the same nominal rate.
             StatedBy::Cntfrq | StatedBy::DeviceTree => Some(ROUNDED_PPM),
             _ => None,
         };
@@ -71,7 +71,7 @@ impl Expected {
         Some(Self { id: info.id, alone, when_counted, stated_by, is_stated: true })
     }
 
-    /// By a rate that nobody states, and that was measured to so many parts per million.
+    /// Returns the expectation for a rate that is not stated, but was measured within this many parts per million.
     #[must_use]
     pub fn by_measurement(
         mut info: SourceInfo,
@@ -85,19 +85,19 @@ impl Expected {
         Some(Self { alone: expected.alone.measured_within(within_ppm), is_stated: false, ..expected })
     }
 
-    /// The rate that it is held against, and who states it; the program where [it was measured](Self::is_stated).
+    /// Returns the rate that it is compared with, and its origin; the program if [it was measured](Self::is_stated).
     #[must_use]
     pub const fn nominal(&self) -> Nominal {
         Nominal { frequency: self.alone.frequency, stated_by: self.stated_by }
     }
 
-    /// Whether somebody states its rate; else the rate that it has in the beginning is taken for it.
+    /// Returns whether its rate is stated. If not, its rate at the start is used instead.
     #[must_use]
     pub const fn is_stated(&self) -> bool {
         self.is_stated
     }
 
-    /// While the kernel counts by this source.
+    /// Returns the expectation while the kernel counts with this source.
     #[must_use]
     pub fn beside(&self, counter: Option<&str>) -> Expectation {
         let is_counted = counter.is_some_and(|counter| are_one_reading(counter, self.id.as_str()));
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(wide.frequency.hertz(), 2_000_100_000);
         let unknown = tsc(&monotonic, &around(None, false));
         assert_eq!(unknown.beside(Some("tsc")), unknown.beside(None));
-        // Beside a clock that does not count by it, nothing is known of it but what is stated.
+        // Compared with a clock that does not count with it, only its nominal rate is known.
         let device = tsc(&reference("hpet", ReadPath::Mmio), &around(Some(2_000_100_000), false));
         assert_eq!(device.beside(Some("tsc")), device.beside(None));
     }

@@ -1,4 +1,4 @@
-//! What interrupts every comparison: suspend, by a clock that counts in it beside one that does not.
+//! Interruptions of every comparison: detects suspend with a clock that counts during suspend and one that does not.
 //! Reads no clock.
 
 /// Readings of CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_MONOTONIC, in this order, in nanoseconds.
@@ -12,13 +12,14 @@ pub struct Suspends {
     pub after_ns: u64,
 }
 
-/// How long, at least, the machine was suspended between two such readings; `None` where the widths of the brackets explain all.
+/// Returns how long the machine was suspended, at least, between two such readings; `None` if the widths of the
+/// brackets explain the difference.
 #[must_use]
 pub fn suspended_between(earlier: Suspends, later: Suspends) -> Option<u64> {
-    // What BOOTTIME is ahead: at most this much then, at least this much now.
+    // The lead of BOOTTIME: at most this much then, at least this much now.
     let most = earlier.boottime_ns.saturating_sub(earlier.before_ns);
     let least = later.boottime_ns.saturating_sub(later.after_ns);
-    // The two clocks' nanoseconds are rounded each by itself.
+    // The nanoseconds of the two clocks are rounded separately.
     least.checked_sub(most).filter(|&suspended_ns| suspended_ns > 1_000)
 }
 

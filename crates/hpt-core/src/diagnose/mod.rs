@@ -1,6 +1,5 @@
-//! Whether sources behave: from readings to faults that the readings prove. What of a machine is in the way: from facts to findings. And what a stall was likely
-//! caused by.
-//! Pure: reads no source and no clock, and accuses nobody whom the widths of the brackets can excuse.
+//! Diagnosis: faults of sources that readings prove, findings of machines from facts, and likely causes of stalls.
+//! Pure: reads no source and no clock. Reports only faults that the widths of the brackets cannot explain.
 
 mod core;
 mod expectation;

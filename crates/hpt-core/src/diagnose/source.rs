@@ -1,84 +1,85 @@
-//! One source beside a reference: offset, rate, steps, and standing still, from bracketed readings.
-//! Claims only what lies outside of all brackets, granules, and what somebody may rightly do to the source.
+//! One source compared with a reference: offset, rate, steps, and stops, from bracketed readings. Reports only what
+//! lies outside of all brackets, granules, and permitted changes of the source.
 
 use std::fmt;
 
 use super::expectation::{Expectation, Limits, Nature, ns_of};
 use crate::{measure::Burst, source::Pair};
 
-/// A steady source may change its rate by this much, as a quartz does with its temperature, before a change counts as a step.
+/// The rate of a constant-rate source may change by this much, as that of a quartz does with temperature, before a
+/// change counts as a step.
 const WANDER_PPM: f64 = 20.0;
 /// A rate is known from a stretch of this length on.
 const LEARNING_NS: i64 = 100_000_000;
 
-/// What a source did that it must not do.
+/// A fault of a source.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It jumped.
+    /// It stepped.
     Stepped {
-        /// By at least this much (nearest to zero), in nanoseconds: forwards, or back where negative.
+        /// By at least this much (nearest to zero), in nanoseconds; negative if it went back.
         least_ns: f64,
         /// By at most this much.
         most_ns: f64,
     },
-    /// A reading was smaller than the one before.
+    /// A reading was lower than the previous one.
     WentBack {
-        /// How often.
+        /// Number of times.
         times: u64,
         /// The largest step back, in nanoseconds.
         largest_ns: f64,
     },
-    /// It stood still.
+    /// It stopped.
     StoodStill {
-        /// For at least so long, in nanoseconds.
+        /// For at least this long, in nanoseconds.
         at_least_ns: f64,
     },
-    /// Its rate is not the stated one.
+    /// Its rate is not the nominal rate.
     RateOff {
-        /// It is at least this far off, in parts per million.
+        /// The smallest possible difference, in parts per million.
         least_ppm: f64,
-        /// It is at most this far off.
+        /// The largest possible difference.
         most_ppm: f64,
-        /// What was accepted.
+        /// The accepted difference.
         accepted_ppm: f64,
     },
-    /// Its rate is not what it was at the beginning.
+    /// Its rate changed since the start.
     RateChanged {
-        /// It changed by at least this much, in parts per million.
+        /// The smallest possible change, in parts per million.
         least_ppm: f64,
-        /// It changed by at most this much.
+        /// The largest possible change.
         most_ppm: f64,
-        /// What was accepted.
+        /// The accepted change.
         accepted_ppm: f64,
     },
-    /// The counters of two cores are apart.
+    /// The counters of two cores have an offset.
     CoresApart {
         /// The two CPUs.
         cpus: (usize, usize),
-        /// The second is at least this much ahead of the first, in nanoseconds.
+        /// The lead of the second over the first is at least this, in nanoseconds.
         least_ns: f64,
-        /// And at most this much.
+        /// And at most this.
         most_ns: f64,
     },
-    /// All sources jumped alike: the reference did, or what they all count by.
+    /// All sources stepped alike, so the reference did, or the counter that all of them use.
     AllStepped {
         /// By at least this much, in nanoseconds.
         least_ns: f64,
         /// By at most this much.
         most_ns: f64,
     },
-    /// All sources run at the same wrong rate: the reference does, or what they all count by.
+    /// All sources have the same wrong rate, so the reference has, or the counter that all of them use.
     AllRatesOff {
-        /// They are at least this far off, in parts per million.
+        /// The smallest possible difference, in parts per million.
         least_ppm: f64,
-        /// They are at most this far off.
+        /// The largest possible difference.
         most_ppm: f64,
     },
 }
 
 impl Fault {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -126,25 +127,25 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What happened to a source that is nobody's fault.
+/// An event of a source that is not a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SourceEvent {
-    /// Somebody set it, by this much in nanoseconds.
+    /// It was set, by this much in nanoseconds.
     WasSet {
         /// By at least this much (nearest to zero).
         least_ns: f64,
         /// By at most this much.
         most_ns: f64,
     },
-    /// It jumped by less than what is accepted, in nanoseconds.
+    /// It stepped by less than the limit, in nanoseconds.
     SmallStep {
         /// By at least this much (nearest to zero).
         least_ns: f64,
         /// By at most this much.
         most_ns: f64,
     },
-    /// It may have wrapped unseen: the comparison began anew.
+    /// It may have wrapped unnoticed: the comparison restarted.
     Lost,
 }
 
@@ -165,7 +166,7 @@ impl Range {
         (both.low <= both.high).then_some(both)
     }
 
-    /// The end that is nearer to zero, as a distance; none where zero is in it.
+    /// Returns the end nearer to zero, as a distance; `None` if zero is in it.
     pub(super) fn certain(self) -> f64 {
         if self.low > 0.0 { self.low } else { (-self.high).max(0.0) }
     }
@@ -180,7 +181,7 @@ impl Range {
     }
 }
 
-/// Where a source stood on the stated line, less the reference, at one reading: somewhere between two limits.
+/// The position of a source on the nominal line, minus the reference, at one reading: between two limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     before_ns: i64,
@@ -196,7 +197,7 @@ impl Point {
         Range { low, high: self.high_ns.saturating_sub(earlier.low_ns) as f64 }
     }
 
-    /// The rate since an earlier point, off the stated one, in parts per million.
+    /// Returns the rate since an earlier point, relative to the nominal rate, in parts per million.
     #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
     fn rate_since(&self, earlier: &Self, reference_granule_ns: i64) -> Option<Range> {
         let shortest = self.shortest_since(earlier, reference_granule_ns);
@@ -219,26 +220,28 @@ impl Point {
     }
 }
 
-/// What a source showed in an interval.
+/// The readings of a source in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Bursts that were looked at.
+    /// Number of bursts.
     pub bursts: u64,
     /// The narrowest bracket, in nanoseconds; `None` without a burst.
     pub bracket_ns: Option<u64>,
-    /// How far it is ahead of the reference, by the stated rate, since the comparison began: in nanoseconds, and within so much of it.
+    /// Its lead over the reference at the nominal rate since the comparison started, in nanoseconds, and its
+    /// uncertainty.
     pub offset_ns: Option<(f64, f64)>,
-    /// How far its rate in this interval is off the stated one, in parts per million: between these two, as long as it was constant.
+    /// Its frequency error in this interval relative to the nominal rate, in parts per million: between these two, if
+    /// its rate was constant.
     pub rate_ppm: Option<(f64, f64)>,
-    /// How often it jumped by more than is accepted.
+    /// Number of steps beyond the limit.
     pub steps: u64,
-    /// How often a reading was smaller than the one before.
+    /// Number of readings lower than the previous one.
     pub backwards: u64,
-    /// How often somebody set it.
+    /// Number of times that it was set.
     pub set: u64,
-    /// What it did that it must not do.
+    /// Its faults.
     pub faults: Vec<Fault>,
-    /// What happened besides.
+    /// Other events.
     pub events: Vec<SourceEvent>,
 }
 
@@ -266,31 +269,31 @@ struct Stretch {
     last_raw: u64,
     ticks: i64,
     origin_ns: u64,
-    /// Where the rate is learned from.
+    /// The start of the data for the rate.
     anchor: Point,
     learned: Option<Range>,
-    /// A deviation that is a step, unless the next reading deviates as well.
+    /// A deviation that is a step unless the next reading deviates as well.
     pending: Option<Range>,
-    /// Where it was seen to move for the last time, and whether that it stands still has been told.
+    /// When it was last seen to advance, and whether its stop was already reported.
     moved: Point,
     stands: bool,
-    /// Where the interval's rate is measured from.
+    /// The start of the interval's rate measurement.
     from: Point,
     baseline: Option<Range>,
 }
 
-/// What a reading would mean, before anybody is blamed for it.
+/// The meaning of a reading, before a cause is assigned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     point: Point,
     raw: u64,
     step_ticks: i64,
-    /// What it jumped by, besides what its rate explains; `None` where no rate is known yet.
+    /// Its deviation beyond what its rate explains; `None` if no rate is known yet.
     pub(super) deviation: Option<Range>,
     stood_ns: Option<i64>,
 }
 
-/// A source that is watched.
+/// A watched source.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     expectation: Expectation,
@@ -298,7 +301,7 @@ pub(super) struct Watched {
     stretch: Option<Stretch>,
     interval: Interval,
     back_ns: f64,
-    /// What a daemon may have bent it by in this interval.
+    /// How far a daemon may have slewed it in this interval.
     most_bent_ppm: f64,
 }
 
@@ -318,12 +321,12 @@ impl Watched {
         self.most_bent_ppm = self.most_bent_ppm.max(expectation.bent_ppm);
     }
 
-    /// What came before is not compared with what comes: the machine was suspended, or moved.
+    /// Earlier readings are not compared with later ones: the machine was suspended or moved.
     pub(super) fn restart(&mut self) {
         self.stretch = None;
     }
 
-    /// Looks at a burst, and commits to nothing. `None` where there is nothing to compare it with.
+    /// Evaluates a burst without side effects. `None` if there is nothing to compare it with.
     pub(super) fn look(&mut self, burst: &Burst) -> Option<Look> {
         self.count(burst);
         let pair = burst.pair;
@@ -355,7 +358,7 @@ impl Watched {
         };
         let deviation =
             known.map(|rate| point.phase_since(&stretch.last).less(explained(rate, &stretch.last, &point, granule_ns)));
-        // What stands still, or did, shows no steps: all of it is one fault.
+        // A source that stops, or stopped, shows no steps: all of it is one fault.
         let deviation = deviation.filter(|_| stood_ns.is_none() && !stretch.stands);
         Some(Look { point, raw: pair.ticks, step_ticks, deviation, stood_ns })
     }
@@ -372,7 +375,7 @@ impl Watched {
         }
     }
 
-    /// Takes a look for what it is. `shared`: all sources deviated alike, so that it is not this one's doing.
+    /// Accepts an evaluated burst. `shared`: all sources deviated alike, so this source is not the cause.
     pub(super) fn commit(&mut self, look: &Look, shared: bool) {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let Some(stretch) = &mut self.stretch else { return };
@@ -410,7 +413,7 @@ impl Watched {
             (Some(earlier), Some(now))
                 if (earlier.low > 0.0) == (now.low > 0.0) && self.expectation.nature == Nature::Steady =>
             {
-                // Two in a row the same way: not a step, but another rate, which the interval's will show.
+                // Two in a row in the same direction are not a step but another rate, which the interval will show.
                 stretch.rebase(look.point);
                 stretch.learned = None;
             }
@@ -444,7 +447,7 @@ impl Watched {
         }
     }
 
-    /// Ends the interval: what was seen in it, and whether its rate is right.
+    /// Ends the interval: returns its readings, and whether its rate is correct.
     pub(super) fn end_interval(&mut self) -> Interval {
         let granule_ns = i64::try_from(self.expectation.granules.reference_ns).unwrap_or(i64::MAX);
         let pending = self.stretch.as_mut().and_then(|stretch| stretch.pending.take());
@@ -499,13 +502,13 @@ impl Stretch {
         }
     }
 
-    /// From here on the rate is learned anew, and the interval's is measured.
+    /// From here on the rate is learned again, and the rate of the interval is measured.
     fn rebase(&mut self, point: Point) {
         (self.anchor, self.from) = (point, point);
     }
 }
 
-/// Where the source stands after `ticks`, as far as the bracket and the granules tell.
+/// Returns the position of the source after `ticks`, within the limits of bracket and granules.
 fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> Point {
     let since = |ns: u64| ns.wrapping_sub(origin_ns).cast_signed();
     let (before_ns, after_ns) = (since(pair.before_ns), since(pair.after_ns));
@@ -520,12 +523,12 @@ fn point(expectation: &Expectation, pair: Pair, ticks: i64, origin_ns: u64) -> P
         before_ns,
         after_ns,
         low_ns: on_the_line(ticks).saturating_sub(after_ns).saturating_sub(granule_ns),
-        // One more for what the line was rounded down by.
+        // One more for the rounding of the line.
         high_ns: on_the_line(ticks.saturating_add(granule_ticks)).saturating_sub(before_ns).saturating_add(1),
     }
 }
 
-/// What a rate within `rate` may have added between two points.
+/// Returns what a rate within `rate` may have added between two points.
 #[expect(clippy::cast_precision_loss, reason = "differences within a watch")]
 fn explained(rate: Range, earlier: &Point, later: &Point, granule_ns: i64) -> Range {
     let shortest = later.shortest_since(earlier, granule_ns).max(0) as f64;

@@ -1,42 +1,45 @@
-//! What a stall was likely caused by: what the kernel counted meanwhile, beside what it counts when nothing stalls.
-//! Names what moved and nothing else: that something moved is evidence, and no proof.
+//! The likely cause of a stall: what the kernel counted during it, compared with what it counts without stalls. Names
+//! only the counters that increased, which is evidence but not proof.
 
 use crate::measure::{Moved, Stall};
 
-/// What waited, or was stolen, for at least one part in so many of a stall is what it was. Of a stall that was stolen as a whole and lasts 10 ms or more, the
-/// whole hundredths of a second in which a steal is told are always as much.
+/// A wait or a steal is the cause of a stall if it covers at least this fraction of it. A stall that was stolen
+/// completely and lasts 10 ms or more always covers as much in whole hundredths of a second, the unit in which a steal
+/// is reported.
 const HALF: u64 = 2;
-/// A stall that was stolen uses up as many whole ones of these, because it is not told in parts.
+/// A stolen stall uses up this many whole units, because the steal is not reported in parts.
 const HUNDREDTH_NS: u64 = 10_000_000;
 
-/// What likely kept the thread from running, by what moved around the time of a stall.
+/// Why a thread likely did not run, determined from the counters that increased around the stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
     /// It was on another CPU after it.
     Migrated,
-    /// It could have run, and waited for at least half of the stall: others ran, or a quota was used up.
+    /// It was runnable, and waited for at least half of the stall: other threads ran, or a quota was used up.
     KeptWaiting,
-    /// It was put to sleep over a page that had to be read from a disk.
+    /// It was put to sleep for a page that had to be read from a disk.
     PagedIn,
-    /// It was put to sleep by something else: a signal that stops, a debugger, a freezer.
+    /// It was put to sleep for another reason: a stop signal, a debugger, a freezer.
     Stopped,
     /// The firmware took the core.
     Firmware,
-    /// The hypervisor ran others for at least half of the stall, and says so.
+    /// The hypervisor ran other guests for at least half of the stall, and reports it.
     Stolen,
-    /// Interrupts of this CPU moved, more than they do without a stall: by their places, the most unusual first.
+    /// More interrupts of this CPU arrived than without a stall: their indices, the most unusual first.
     Interrupts(Vec<usize>),
-    /// Interrupts moved as they always do, and nothing else that another stall at that time had not used up.
+    /// No more interrupts arrived than without a stall, and no other counter increased that another stall at that time
+    /// had not used up.
     AsUsual,
-    /// Nothing moved: what is below the kernel, like firmware or a hypervisor that does not tell, or the processor itself.
+    /// No counter increased: the cause is below the kernel (firmware, a hypervisor that does not report it) or in the
+    /// processor itself.
     Nothing,
-    /// There was nothing to be read.
+    /// No counter could be read.
     Untold,
 }
 
 impl Cause {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -53,7 +56,7 @@ impl Cause {
         }
     }
 
-    /// All names, in the order in which they are told.
+    /// All names, in output order.
     pub const NAMES: [&str; 10] = [
         "kept-waiting",
         "stopped",
@@ -68,14 +71,14 @@ impl Cause {
     ];
 }
 
-/// How often each counter moves in windows without a stall, and in those with one.
+/// How often each counter increases in windows without and with a stall.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Habits {
     quiet: Seen,
     stalled: Seen,
 }
 
-/// What was seen in windows of one kind.
+/// The increases in windows of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     windows: u64,
@@ -93,16 +96,16 @@ struct Count {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Habit {
-    /// In so many of the windows with a stall it moved.
+    /// Number of windows with a stall in which it increased.
     pub with: u64,
-    /// And in so many of those without.
+    /// Number of windows without a stall in which it increased.
     pub without: u64,
-    /// How often a second it counts without stalls; `None` where there was no such window.
+    /// Its rate without stalls, in counts per second; `None` if there was no such window.
     pub usual_hz: Option<f64>,
 }
 
 impl Habits {
-    /// Takes note of a window, in which something stalled or not.
+    /// Records a window with or without a stall.
     pub fn record(&mut self, moved: &Moved, stalled: bool) {
         let seen = if stalled { &mut self.stalled } else { &mut self.quiet };
         seen.windows += 1;
@@ -116,13 +119,13 @@ impl Habits {
         }
     }
 
-    /// How many windows with a stall there were, and how many without.
+    /// Returns the number of windows with and without a stall.
     #[must_use]
     pub const fn windows(&self) -> (u64, u64) {
         (self.stalled.windows, self.quiet.windows)
     }
 
-    /// Those of the counter at this place.
+    /// Returns those of the counter with this index.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn of(&self, place: usize) -> Habit {
@@ -135,7 +138,8 @@ impl Habits {
         }
     }
 
-    /// By how much more than usual a counter moved in a window; `None` where that is nothing unusual. By chance alone one in twenty is called so.
+    /// Returns by how much a counter increased more than usual in a window; `None` if the increase is not unusual. One
+    /// in twenty is reported by chance.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     fn excess(&self, place: usize, by: u64, window_ns: u64) -> Option<f64> {
         let usual = self.of(place).usual_hz.unwrap_or(0.0) * window_ns as f64 / 1e9;
@@ -144,7 +148,7 @@ impl Habits {
     }
 }
 
-/// What of a window has not been used up yet by longer stalls in it; `None` is what could not be read.
+/// The part of a window that longer stalls in it have not used up yet; `None` for what could not be read.
 struct Left<'a> {
     moved: &'a Moved,
     migrated: bool,
@@ -154,9 +158,9 @@ struct Left<'a> {
     major_faults: Option<u64>,
     firmware: Option<u64>,
     stolen_ns: Option<u64>,
-    /// It was taken off its CPU so often, or gave it up: there are no more stalls that waited.
+    /// Number of times that it was preempted or gave up its CPU: there are no more stalls with a wait.
     switches: u64,
-    /// What moved of the counters more than usual, the most unusual first.
+    /// The counters that increased more than usual, the most unusual first.
     unusual: Option<Vec<usize>>,
 }
 
@@ -189,16 +193,16 @@ impl<'a> Left<'a> {
             major_faults: moved.major_faults,
             firmware: moved.firmware,
             stolen_ns: moved.stolen_ns,
-            // What was waited for may be told a question earlier than the switch.
+            // The wait may be reported one read before the switch.
             switches: switches.max(1),
             unusual,
         }
     }
 
-    /// Whether it waited; one that did was taken off its CPU.
+    /// Whether it waited; if so, it was preempted.
     fn waited(&mut self, least_ns: u64, length_ns: u64) -> bool {
         let Some(waited_ns) = &mut self.waited_ns else {
-            // Without the time that it waited for, that it was taken off has to do.
+            // Without the wait time, the preemption counts as evidence.
             return take(&mut self.involuntary);
         };
         if *waited_ns == 0 || *waited_ns < least_ns / HALF || self.switches == 0 {
@@ -225,7 +229,7 @@ impl<'a> Left<'a> {
     fn cause(&mut self, stall: &Stall) -> Cause {
         let least_ns = stall.length_ns.saturating_sub(stall.uncertain_ns);
         if std::mem::take(&mut self.migrated) {
-            // What it waited for, and that it was taken off, belongs to being moved.
+            // Its wait and its preemption belong to the migration.
             if let Some(waited_ns) = &mut self.waited_ns {
                 *waited_ns = waited_ns.saturating_sub(stall.length_ns);
             }
@@ -257,9 +261,10 @@ impl<'a> Left<'a> {
     }
 }
 
-/// What moved around these stalls, judged beside what moves at any time: the cause of each, in their order. Where several things moved, the one that says most of
-/// the thread itself. What moved is shared out: the longest stall has the first claim on it, and what it uses up (the time that was waited for or stolen, a switch,
-/// a fault, an interrupt of the firmware) is no evidence for a shorter one. Interrupts use up nothing: they may have been what remains of all.
+/// Determines the cause of each of these stalls, in their order, from the counters that increased around them. If
+/// several increased, the one that says most about the thread counts. The increases are shared: the longest stall comes
+/// first, and what it uses up (wait time, steal, a switch, a fault, a firmware interrupt) is no evidence for a shorter
+/// one. Interrupts use up nothing: they may have caused the others as well.
 #[must_use]
 pub fn stall_causes(stalls: &[Stall], moved: &Moved, habits: &Habits) -> Vec<Cause> {
     let mut causes = vec![Cause::Untold; stalls.len()];
@@ -291,7 +296,7 @@ mod tests {
         moved
     }
 
-    /// The causes of stalls of these lengths in one window.
+    /// Returns the causes of stalls of these lengths in one window.
     fn causes(lengths_ns: &[u64], change: impl FnOnce(&mut Moved), habits: &Habits) -> Vec<Cause> {
         let stall = |(number, &length_ns): (u64, &u64)| Stall::new(Instant::from_nanoseconds(number * MS), length_ns);
         let stalls: Vec<Stall> = (0..).zip(lengths_ns).map(stall).collect();
@@ -315,7 +320,7 @@ mod tests {
         assert_eq!(because(|moved| (moved.migrated, moved.voluntary) = (true, Some(1))), Cause::Migrated);
         assert_eq!(because(|moved| moved.stolen_ns = Some(10 * MS)), Cause::Stolen);
         assert_eq!(because(|moved| (moved.firmware, moved.stolen_ns) = (Some(1), Some(10 * MS))), Cause::Firmware);
-        // A wait that is far shorter than the stall is not what it was.
+        // A wait far shorter than the stall is not its cause.
         let stopped = because(|moved| (moved.waited_ns, moved.voluntary) = (Some(MS / 10), Some(1)));
         assert_eq!(stopped, Cause::Stopped);
     }
@@ -325,7 +330,7 @@ mod tests {
         let none = Habits::default();
         let tick = || Cause::Interrupts(vec![0]);
         let ticks = |moved: &mut Moved| moved.counts = Some(vec![(0, 24)]);
-        // A stop among ticks: it waited a little for its CPU after it.
+        // Stopped during ticks: it waited a little for its CPU afterwards.
         let mut lengths: Vec<u64> = (0..24).map(|number| 11_000 + number * 1_000).collect();
         lengths.insert(7, 20 * MS);
         let stopped = causes(
@@ -337,7 +342,7 @@ mod tests {
             &none,
         );
         assert_eq!((&stopped[7], stopped.iter().filter(|cause| **cause == tick()).count()), (&Cause::Stopped, 24));
-        // Another thread among ticks: what was waited for is used up by the stall that it made.
+        // Another thread during ticks: the wait time is used up by the stall that it caused.
         let waited = |waited_ns, involuntary| {
             move |moved: &mut Moved| {
                 ticks(moved);
@@ -346,7 +351,7 @@ mod tests {
         };
         let hogged = causes(&[20_000, 5 * MS, 30_000], waited(5 * MS - 1_000, 1), &none);
         assert_eq!(hogged, [tick(), Cause::KeptWaiting, tick()]);
-        // Two of them, and time enough for a third that was never taken off.
+        // Two stalls, and enough time for a third that was never preempted.
         let hogged = causes(&[20_000, MS, 2 * MS], waited(3 * MS + 50_000, 2), &none);
         assert_eq!(hogged, [tick(), Cause::KeptWaiting, Cause::KeptWaiting]);
         // One that was stopped and one that waited, in either order.
@@ -355,7 +360,7 @@ mod tests {
         };
         assert_eq!(causes(&[MS, 20 * MS], both, &none), [Cause::KeptWaiting, Cause::Stopped]);
         assert_eq!(causes(&[20 * MS, MS], both, &none), [Cause::Stopped, Cause::KeptWaiting]);
-        // Each fault, each interrupt of the firmware, each switch and being moved are there for one.
+        // Each fault, firmware interrupt, switch and migration counts for one stall.
         let once = |moved: &mut Moved| (moved.voluntary, moved.major_faults) = (Some(2), Some(1));
         assert_eq!(causes(&[1, 3, 2], once, &none), [Cause::Nothing, Cause::PagedIn, Cause::Stopped]);
         assert_eq!(causes(&[1, 2], |moved| moved.firmware = Some(1), &none), [Cause::Nothing, Cause::Firmware]);
@@ -378,7 +383,7 @@ mod tests {
     #[test]
     fn an_interrupt_is_named_when_it_moves_more_than_without_a_stall() {
         let mut habits = Habits::default();
-        // The tick comes five times in a window, a device once in a hundred.
+        // The tick arrives five times in a window, a device once in a hundred windows.
         for number in 0..1_000 {
             let counts = if number % 100 == 0 { vec![(0, 5), (1, 1)] } else { vec![(0, 5)] };
             habits.record(&moved(|moved| moved.counts = Some(counts)), false);

@@ -1,5 +1,5 @@
-//! Several sources beside one reference: who is to blame, and for what.
-//! Pure: readings and what the kernel says come in as parameters.
+//! Several sources compared with one reference: which of them has a fault, and which one. Pure: takes readings and the
+//! state of the kernel as parameters.
 
 use super::{
     Expectation, Fault, Interval, Limits,
@@ -7,17 +7,17 @@ use super::{
 };
 use crate::measure::Burst;
 
-/// A round of readings: one burst of each source, taken one after another.
+/// A round of readings: one burst of each source, one after another.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
-    /// A burst of each source, in the order in which they are watched.
+    /// A burst of each source, in the order of the watched sources.
     pub bursts: &'a [Burst],
-    /// Whether something happened since the round before, until the end of this one, that no two readings can be compared across: suspend, a move to
-    /// another host, another clock source of the kernel. Then this round is not looked at, and the next one is the first.
+    /// Whether an event between the previous round and the end of this one makes readings incomparable: suspend, a move
+    /// to another host, another clocksource of the kernel. This round is then ignored, and the next one is the first.
     pub interrupted: bool,
 }
 
-/// Sources that are watched.
+/// Watched sources.
 #[derive(Clone, Debug)]
 pub struct Watch {
     sources: Vec<Watched>,
@@ -26,24 +26,24 @@ pub struct Watch {
     summary: WatchSummary,
 }
 
-/// What was seen until now.
+/// The results so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WatchSummary {
     /// Rounds of readings.
     pub rounds: u64,
-    /// Intervals that ended.
+    /// Number of intervals.
     pub intervals: u64,
-    /// How often the comparison had to begin anew.
+    /// Number of times that the comparison had to restart.
     pub interruptions: u64,
     /// Faults of each source.
     pub faults: Vec<u64>,
-    /// Faults that all sources share, or the reference has.
+    /// Faults that all sources share, or that the reference has.
     pub shared_faults: u64,
 }
 
 impl Watch {
-    /// A watch over sources of which this is expected, and of which so much is accepted.
+    /// Creates a watch with these expectations and limits.
     #[must_use]
     pub fn over(expectations: &[Expectation], limits: Limits) -> Self {
         let sources = expectations.iter().map(|&expectation| Watched::new(expectation, limits)).collect();
@@ -51,18 +51,19 @@ impl Watch {
         Self { sources, limits, all: Vec::new(), summary }
     }
 
-    /// The kernel's tick is this much longer or shorter than usual from the next round on, or was at some time since the last one: the most of it counts.
+    /// From the next round on, the kernel's tick differs from the default by this much, or differed at some time since
+    /// the last one: the largest difference counts.
     pub fn set_tick_off_by(&mut self, tick_ppm: f64) {
         for source in &mut self.sources {
             source.set_tick_off_by(tick_ppm);
         }
     }
 
-    /// From the next round on this is expected of the sources: what the reference counts by has changed.
+    /// Changes the expectations from the next round on, because the reference now uses another counter.
     ///
     /// # Panics
     ///
-    /// When there are not as many expectations as sources.
+    /// Panics if the number of expectations is not the number of sources.
     pub fn expect(&mut self, expectations: &[Expectation]) {
         assert_eq!(expectations.len(), self.sources.len(), "one expectation for each source");
         for (source, &expectation) in self.sources.iter_mut().zip(expectations) {
@@ -70,11 +71,11 @@ impl Watch {
         }
     }
 
-    /// Takes a round of readings.
+    /// Adds a round of readings.
     ///
     /// # Panics
     ///
-    /// When there are not as many bursts as sources.
+    /// Panics if the number of bursts is not the number of sources.
     pub fn take(&mut self, round: Round<'_>) {
         assert_eq!(round.bursts.len(), self.sources.len(), "one burst for each source");
         self.summary.rounds += 1;
@@ -83,7 +84,7 @@ impl Watch {
             for source in &mut self.sources {
                 source.restart();
             }
-            // A reading in it may be of before, or its bracket as wide as what happened.
+            // A reading in it may be from before, or its bracket as wide as the interruption.
             return;
         }
         let looks: Vec<Option<Look>> =
@@ -100,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Ends an interval: what each source showed in it, and what is all sources' fault, or the reference's.
+    /// Ends an interval. Returns the readings of each source, and the faults that all sources or the reference have.
     pub fn end_interval(&mut self) -> (Vec<Interval>, Vec<Fault>) {
         let mut intervals: Vec<Interval> = self.sources.iter_mut().map(Watched::end_interval).collect();
         let mut all = std::mem::take(&mut self.all);
@@ -119,14 +120,15 @@ impl Watch {
         (intervals, all)
     }
 
-    /// What was seen in all intervals that ended.
+    /// Returns the results of all completed intervals.
     #[must_use]
     pub const fn summary(&self) -> &WatchSummary {
         &self.summary
     }
 }
 
-/// The jump that all sources made alike, where two or more surely jumped and none of the others can have stayed.
+/// Returns the step that all sources made alike, if two or more certainly stepped and none of the others can have
+/// stayed.
 fn shared(looks: &[Option<Look>]) -> Option<Range> {
     let deviations: Vec<Range> = looks.iter().flatten().filter_map(|look| look.deviation).collect();
     let certain = deviations.iter().filter(|deviation| deviation.excludes_zero()).count();
@@ -138,7 +140,7 @@ fn shared(looks: &[Option<Look>]) -> Option<Range> {
     both.excludes_zero().then_some(both)
 }
 
-/// The rate that all sources are off by alike, where all are off, and there are several.
+/// Returns the frequency error that all sources share, if all have one and there are several.
 fn alike(intervals: &[Interval]) -> Option<Range> {
     let judged: Vec<&Interval> = intervals.iter().filter(|interval| interval.rate_ppm.is_some()).collect();
     let is_off = |interval: &&&Interval| {
@@ -192,10 +194,10 @@ mod tests {
         Limits { rate_ppm: 50.0, step: Duration::from_micros(1), ..Limits::default() }
     }
 
-    /// A source as it is at true time: its ticks, as a function of nanoseconds.
+    /// A source at true time: its ticks as a function of nanoseconds.
     type Script<'a> = &'a dyn Fn(u64) -> u64;
 
-    /// How a burst is bracketed: so much before the reading and so much after it.
+    /// The bracket of a burst: the time before the reading and the time after it.
     type Widths<'a> = &'a dyn Fn(u64) -> (u64, u64);
 
     fn burst(script: Script<'_>, true_ns: u64, (early, late): (u64, u64)) -> Burst {
@@ -208,7 +210,7 @@ mod tests {
         infos.iter().map(|info| Expectation::of(info, &reference, GRANULES).expect("its rate is stated")).collect()
     }
 
-    /// Watches scripted sources for some intervals of a second, a round every 10 ms.
+    /// Watches scripted sources for some intervals of a second, with a round every 10 ms.
     fn watch(
         infos: &[SourceInfo],
         scripts: &[Script<'_>],
@@ -236,7 +238,7 @@ mod tests {
 
     const NARROW: Widths<'static> = &|_| (30, 30);
 
-    /// One source beside a good reference.
+    /// One source compared with a good reference.
     fn alone(info: SourceInfo, script: Script<'_>, widths: Widths<'_>, intervals: u64) -> Vec<Interval> {
         let (ended, all) = watch(&[info], &[script], widths, intervals);
         assert!(all.is_empty(), "{all:?}");
@@ -368,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_clock_whose_tick_a_daemon_shortens_is_not_accused() {
-        // By 2 % for a second, in the middle of an interval.
+        // By 2 % for one second, in the middle of an interval.
         let slewed = |ns: u64| ns + (ns.clamp(2_500_000_000, 3_500_000_000) - 2_500_000_000) / 50;
         for told in [true, false] {
             let mut watch = Watch::over(&expect(&[steered()]), limits());
@@ -424,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_reference_that_jumps_is_blamed_itself_when_two_sources_say_so() {
-        // What the sources show beside a reference that jumped back by 20 µs.
+        // Readings of the sources compared with a reference that stepped back by 20 µs.
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 20_000 } else { 0 };
         let other = |ns: u64| jump(ns) / 100;
         let (ended, all) = watch(&[steady(1_000_000_000), steady(10_000_000)], &[&jump, &other], NARROW, 4);
@@ -495,7 +497,7 @@ mod tests {
 
     #[test]
     fn readings_of_real_sources_go_through() {
-        // Each read moves both by 100 ns: they are one clock.
+        // Each read advances both by 100 ns: they are one clock.
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let source = ManualSource::nanoseconds("source").stepping_by(200);
         let mut bursts = Bursts::against(&reference);
@@ -509,7 +511,7 @@ mod tests {
         assert_eq!((ended[0].bursts, ended[0].faults.len(), all.len()), (50, 0, 0), "{ended:?}");
     }
 
-    /// Brackets as a host makes them that takes the CPU away for up to 40 ms, before the reading or behind it.
+    /// Brackets under a host that takes the CPU away for up to 40 ms, before or after the reading.
     fn torn() -> impl Strategy<Value = (u64, u64)> {
         prop_oneof![
             8 => (20_u64..100, 20_u64..100),
@@ -529,9 +531,9 @@ mod tests {
             let mut now = 1_000_000_000_u64;
             #[expect(clippy::cast_precision_loss, reason = "a script")]
             let counter = at_rate(hertz as f64 * (1.0 + off_ppm as f64 / 1e6));
-            // What a reading shows lags by less than a granule.
+            // A reading lags by less than one granule.
             let lagging = |ns: u64| counter(ns) / 10 * 10;
-            // A daemon turns the rate of the kernel's clock at every round.
+            // A daemon changes the rate of the kernel's clock at every round.
             let (mut bent_ns, mut fast) = (0_i64, false);
             for (index, (widths, gap)) in rounds.iter().enumerate() {
                 let early = widths.0.min(now - 1);

@@ -1,5 +1,4 @@
-//! Chips and what their lines are.
-//! Touches no line.
+//! GPIO chips, and the state of their lines. Changes no line.
 
 use std::{
     fs,
@@ -15,14 +14,14 @@ use crate::sys::gpio::{Device, LineFlags, LineInfo};
 
 const DEVICES: &str = "/dev";
 const PREFIX: &str = "gpiochip";
-/// Where the kernel lists its chips.
+/// The directory in which the kernel lists its chips.
 const LISTED: &str = "/sys/bus/gpio/devices";
 
-/// The devices of GPIO chips, in the order of their numbers.
+/// Returns the devices of GPIO chips, ordered by number.
 ///
 /// # Errors
 ///
-/// [`GpioError::NoChips`], with what was seen instead.
+/// Returns [`GpioError::NoChips`] if there is none, with the reason.
 pub fn chips() -> Result<Vec<PathBuf>, GpioError> {
     let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
     let chips = in_order(entries.filter_map(|entry| entry.file_name().into_string().ok()));
@@ -40,7 +39,7 @@ fn in_order(names: impl Iterator<Item = String>) -> Vec<PathBuf> {
     found.into_iter().map(|(_, name)| Path::new(DEVICES).join(name)).collect()
 }
 
-/// A GPIO chip. Having it open touches no line.
+/// A GPIO chip. Opening it changes no line.
 #[derive(Debug)]
 pub struct Chip {
     pub(super) device: Device,
@@ -50,7 +49,7 @@ pub struct Chip {
     lines: u32,
 }
 
-/// Whether a line is driven.
+/// The direction of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
@@ -61,7 +60,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// A word for it.
+    /// Returns it as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,21 +70,21 @@ impl Direction {
     }
 }
 
-/// What a line is.
+/// The state of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineState {
     /// Its number on the chip.
     pub offset: u32,
-    /// Its name, if the board gives it one.
+    /// Its name, if the board defines one.
     pub name: Option<String>,
-    /// Whether it is driven.
+    /// Whether it is an input or an output.
     pub direction: Direction,
-    /// Whether somebody has it, so that nobody else gets it.
+    /// Whether it is in use, so that no other program can request it.
     pub is_used: bool,
-    /// Who, if that is told.
+    /// Its user, if the kernel reports one.
     pub consumer: Option<String>,
-    /// Whether its levels are told the other way round.
+    /// Whether it is active-low.
     pub is_active_low: bool,
 }
 
@@ -109,11 +108,11 @@ impl Chip {
     ///
     /// # Errors
     ///
-    /// [`GpioError`]: it is not there, the right is missing, or it is something else. What is no character device of the kernel's GPIO is not opened.
+    /// Returns [`GpioError`] if the device does not exist, if the permission is missing, or if it is not a GPIO chip. Only character devices of the kernel's GPIO subsystem are opened.
     pub fn open(path: &Path) -> Result<Self, GpioError> {
         let not_a_chip = || GpioError::NotAChip { path: path.to_owned() };
         let what = fs::metadata(path).map_err(|cause| error::of_open(path.to_owned(), cause))?;
-        // Opening some devices does something.
+        // Opening some devices has side effects.
         if !what.file_type().is_char_device() || !is_listed(what.rdev()).unwrap_or(true) {
             return Err(not_a_chip());
         }
@@ -131,35 +130,35 @@ impl Chip {
         })
     }
 
-    /// Its device.
+    /// Returns its device.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kernel's name for it, like gpiochip0.
+    /// Returns the kernel's name for it, for example gpiochip0.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its driver calls it, like pinctrl-bcm2835.
+    /// Returns the label from its driver, for example pinctrl-bcm2835.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// How many lines it has.
+    /// Returns the number of its lines.
     #[must_use]
     pub const fn lines(&self) -> u32 {
         self.lines
     }
 
-    /// What a line is, and who has it.
+    /// Returns the state of a line, and its user.
     ///
     /// # Errors
     ///
-    /// [`GpioError`]: the chip has fewer lines, or the kernel is older than Linux 5.10.
+    /// Returns [`GpioError`] if the chip has fewer lines, or if the kernel is older than Linux 5.10.
     pub fn line(&self, offset: u32) -> Result<LineState, GpioError> {
         if offset >= self.lines {
             return Err(GpioError::NoSuchLine { chip: self.name.clone(), offset, lines: self.lines });
@@ -168,22 +167,22 @@ impl Chip {
         Ok(LineState::of(offset, &info))
     }
 
-    /// All its lines.
+    /// Returns all its lines.
     ///
     /// # Errors
     ///
-    /// As [`line`](Self::line).
+    /// Fails like [`line`](Self::line).
     pub fn all_lines(&self) -> Result<Vec<LineState>, GpioError> {
         (0..self.lines).map(|offset| self.line(offset)).collect()
     }
 
-    /// How people would name one of its lines.
+    /// Returns a readable name of one of its lines.
     #[must_use]
     pub fn name_of(&self, offset: u32, name: Option<&str>) -> String {
         name.map_or_else(|| format!("{}:{offset}", self.name), |name| format!("{name} ({}:{offset})", self.name))
     }
 
-    /// Whether this is one of its names: the kernel's, that with /dev before it, its driver's, or the number alone.
+    /// Returns whether this is one of its names: the kernel's name, with or without /dev, its label, or its number.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.path == Path::new(name)
@@ -193,7 +192,7 @@ impl Chip {
     }
 }
 
-/// Whether the kernel has this device for one of its GPIO; `None` where it does not say.
+/// Returns whether the device belongs to the kernel's GPIO subsystem; `None` if the kernel does not say.
 fn is_listed(device: u64) -> Option<bool> {
     let (major, minor) = (libc::major(device), libc::minor(device));
     let subsystem = fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem")).ok()?;
@@ -201,11 +200,11 @@ fn is_listed(device: u64) -> Option<bool> {
 }
 
 impl LineName {
-    /// Finds the line: a number on its chip, or on the only one there is; a name on every chip that may be opened.
+    /// Finds a line: a number on its chip or on the only chip, or a name on any chip that can be opened.
     ///
     /// # Errors
     ///
-    /// [`GpioError`]: no chip, no right, no such line, or several.
+    /// Returns [`GpioError`] if there is no chip, no permission, no such line, or more than one.
     pub fn find(&self) -> Result<(Chip, LineState), GpioError> {
         let paths = match &self.chip {
             Some(path) if path.starts_with('/') => vec![PathBuf::from(path)],
@@ -230,7 +229,7 @@ impl LineName {
         if let Some(wanted) = &self.chip {
             chips.retain(|chip| chip.is_called(wanted));
         }
-        // One that could not be opened may have been it.
+        // A chip that could not be opened may have been the one.
         if chips.is_empty() {
             return Err(refusals
                 .into_iter()
@@ -264,7 +263,7 @@ impl LineName {
             return Err(GpioError::Ambiguous { name: name.clone(), places: places.collect::<Vec<_>>().join(", ") });
         }
         let Some((index, line)) = found.pop() else {
-            // It may be on the one that could not be opened.
+            // The line may be on the chip that could not be opened.
             if let Some(refusal) = refusals.into_iter().next() {
                 return Err(refusal);
             }

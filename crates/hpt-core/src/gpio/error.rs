@@ -1,5 +1,4 @@
-//! Why a GPIO line cannot be used, and what helps.
-//! Tries nothing.
+//! Why a GPIO line cannot be used, and how to fix that. Performs no operation.
 
 use std::{io, path::PathBuf};
 
@@ -7,21 +6,21 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpioError {
-    /// There is no chip to open.
+    /// There is no chip.
     #[error("there is no /dev/gpiochip*: {why}")]
     NoChips {
-        /// What was seen, and what helps.
+        /// The reason, and how to fix it.
         why: &'static str,
     },
-    /// None of the chips is called so.
+    /// No chip has that name.
     #[error("no GPIO chip is called {name:?}; there are {there}")]
     NoSuchChip {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The existing chips.
         there: String,
     },
-    /// The file's mode keeps this process out.
+    /// The file's mode denies access to this process.
     #[error(
         "no right to open {path}; it takes root, or the group that the device belongs to (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
          SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, the device has to be passed in"
@@ -29,11 +28,11 @@ pub enum GpioError {
     NoRight {
         /// The device.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a GPIO chip.
     #[error("{path} is no GPIO chip")]
     NotAChip {
         /// The file.
@@ -44,11 +43,11 @@ pub enum GpioError {
     Chip {
         /// The device.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The kernel has only the calls from before Linux 5.10.
+    /// The kernel supports only the interface from before Linux 5.10.
     #[error("this kernel does not know the calls for lines of {path} that hpt makes; it takes Linux 5.10 or newer")]
     TooOld {
         /// The device.
@@ -59,30 +58,30 @@ pub enum GpioError {
     NoSuchLine {
         /// The chip.
         chip: String,
-        /// What was asked for.
+        /// The requested line.
         offset: u32,
-        /// How many lines it has.
+        /// The number of its lines.
         lines: u32,
     },
     /// No line has that name.
     #[error("no line of {chips} is called {name:?}{similar}; `hpt latency gpio --list` shows their names")]
     NoSuchName {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where was looked.
+        /// The chips that were searched.
         chips: String,
-        /// Names that are nearly that.
+        /// Similar names.
         similar: String,
     },
     /// Several lines have that name.
     #[error("several lines are called {name:?}: {places}; name one of them by its chip and number, like gpiochip0:17")]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where they are.
+        /// Their chips and numbers.
         places: String,
     },
-    /// A number without a chip, where there are several.
+    /// A number without a chip, on a machine with several chips.
     #[error("line {offset} of which chip? There are {chips}; write it like gpiochip0:{offset}")]
     WhichChip {
         /// The line's number.
@@ -90,54 +89,54 @@ pub enum GpioError {
         /// The chips.
         chips: String,
     },
-    /// Somebody has the line.
+    /// The line is in use.
     #[error("{line} is in use by {consumer}, and is left alone; name another one, or end what has it")]
     Busy {
         /// The line.
         line: String,
-        /// Who, as far as the kernel tells.
+        /// Its user, as far as the kernel reports it.
         consumer: String,
     },
-    /// One line cannot be wired to itself.
+    /// A line cannot be connected to itself.
     #[error("{line} cannot be both: wire an output to another line")]
     SameLine {
         /// The line.
         line: String,
     },
-    /// The kernel cannot tell of edges there.
+    /// The kernel cannot report edges there.
     #[error(
         "{line} cannot give interrupts, so nobody tells of its edges; wire another line of a chip that can (on a Raspberry Pi those of the header)"
     )]
     NoInterrupts {
         /// The line.
         line: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The driver did not do it.
+    /// The driver refused.
     #[error("{line} {what}")]
     Refused {
         /// The line.
         line: String,
-        /// What was asked for.
+        /// The requested operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The line is not what it was.
+    /// The line could not be restored.
     #[error("{line} was not made what it was again")]
     NotPutBack {
         /// The line.
         line: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
 }
 
-/// Where there is no chip to open: why, by how many the kernel lists in /sys; `None` where it has no such list.
+/// Why there is no chip, judged by how many the kernel lists in /sys; `None` if it has no such list.
 pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     match listed {
         None => {
@@ -152,7 +151,7 @@ pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     }
 }
 
-/// What the kernel's answer to opening a chip means.
+/// Converts the kernel's error of opening a chip.
 pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => GpioError::NoRight { path, cause },
@@ -160,7 +159,7 @@ pub(super) fn of_open(path: PathBuf, cause: io::Error) -> GpioError {
     }
 }
 
-/// What the kernel's answer to a question about a line means, whose number the chip has.
+/// Converts the kernel's error of a query about a line of a chip.
 pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         Some(libc::EINVAL | libc::ENOTTY) => GpioError::TooOld { path },
@@ -168,12 +167,12 @@ pub(super) fn of_question(path: PathBuf, cause: io::Error) -> GpioError {
     }
 }
 
-/// What the kernel's answer to a request that edges be told means.
+/// Converts the kernel's error of a request for edges.
 pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
     match cause.raw_os_error() {
         // Linux, drivers/gpio/gpiolib-cdev.c, `edge_detector_setup`: ENODEV, ENXIO from 5.19 on.
         Some(libc::ENXIO | libc::ENODEV | libc::EOPNOTSUPP) => GpioError::NoInterrupts { line, cause },
-        // What irq_set_type of a controller that knows one edge at a time answers.
+        // The error of irq_set_type from a controller that supports one kind of edge at a time.
         Some(libc::EINVAL) => GpioError::Refused {
             line,
             what: "does not tell of both edges: its controller may know one kind at a time",

@@ -1,39 +1,39 @@
-//! Lines that are requested: one that is driven, and one whose edges are told. Each is what it was again when it is let go.
-//! Measures nothing.
+//! Requested lines: an output, and an input that reports its edges. Each is restored when it is released. Measures
+//! nothing.
 
 use std::{io, time::Duration};
 
 use super::{Chip, Direction, GpioError, error};
 use crate::sys::gpio::{Event, Line, Use};
 
-/// An edge of a line, as the kernel tells it.
+/// An edge of a line, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edge {
-    /// When the handler of its interrupt ran, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// When its interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Whether it rose: the level that the line had when the kernel looked at it, a moment later.
+    /// Whether it was a rising edge, judged by the level that the kernel read a moment later.
     pub rising: bool,
-    /// The edges of a line are counted; a gap in the numbers is what the kernel had no room to keep.
+    /// The sequence number of the edge on its line. A gap means that the kernel's buffer was full.
     pub number: u32,
 }
 
 impl Edge {
-    /// An edge that was seen at this moment of `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Returns an edge seen at this time of `CLOCK_MONOTONIC`, in nanoseconds.
     #[must_use]
     pub const fn new(at_ns: u64, rising: bool, number: u32) -> Self {
         Self { at_ns, rising, number }
     }
 }
 
-/// What a line was before it was requested.
+/// The state of a line before it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Input,
     Output(bool),
 }
 
-/// A line that nobody else has.
+/// A line requested exclusively.
 #[derive(Debug)]
 struct Taken {
     line: Line,
@@ -43,7 +43,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Requests the line as it is, and looks at what that is.
+    /// Requests the line as it is, and reads its state.
     fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let state = chip.line(offset)?;
         let name = chip.name_of(offset, state.name.as_deref());
@@ -96,9 +96,9 @@ impl Drop for Taken {
     }
 }
 
-/// A line that is driven. When it is dropped, it is an input again, or has the level that it had.
+/// An output line. Dropping it makes it an input again, or restores its level.
 ///
-/// A process that is killed leaves it as it is at that moment: the kernel lets it go, and does not change it.
+/// If the process is killed, the line keeps its state: the kernel releases it without a change.
 #[derive(Debug)]
 pub struct Output {
     taken: Taken,
@@ -106,16 +106,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// Requests a line under the name of a consumer, and drives it to the level that it has.
+    /// Requests a line under the name of a consumer, and drives it to its current level.
     ///
     /// # Errors
     ///
-    /// [`GpioError`]: there is no such line, somebody has it, or its driver refuses.
+    /// Returns [`GpioError`] if the line does not exist, is in use, or if its driver refuses.
     pub fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let mut taken = Taken::request(chip, offset, consumer)?;
         let first = match taken.found {
             Found::Output(level) => level,
-            // An input that cannot be read is taken for low.
+            // An input that cannot be read counts as low.
             Found::Input => taken.line.level().unwrap_or(false),
         };
         taken.is_changed = true;
@@ -127,13 +127,13 @@ impl Output {
         Ok(Self { taken, first })
     }
 
-    /// The level that it had when it was requested.
+    /// Returns the level that it had when it was requested.
     #[must_use]
     pub const fn first_level(&self) -> bool {
         self.first
     }
 
-    /// How people would name it.
+    /// Returns a readable name of it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.taken.name
@@ -143,34 +143,34 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// What the driver answers: only chips behind a bus have anything to say, and ones that are taken away.
+    /// Returns the error of the driver. Only chips behind a bus, and chips that are removed, report errors.
     #[inline]
     pub fn set(&self, level: bool) -> io::Result<()> {
         self.taken.line.set(level)
     }
 
-    /// Lets the line go, as it was.
+    /// Restores and releases the line.
     ///
     /// # Errors
     ///
-    /// [`GpioError::NotPutBack`], with what the driver answered.
+    /// Returns [`GpioError::NotPutBack`] with the error of the driver.
     pub fn release(self) -> Result<(), GpioError> {
         self.taken.end()
     }
 }
 
-/// A line both of whose edges are told. When it is dropped, it is what it was.
+/// An input line that reports both edges. Dropping it restores its previous state.
 #[derive(Debug)]
 pub struct Input {
     taken: Taken,
 }
 
 impl Input {
-    /// Requests a line under the name of a consumer, makes it an input, and has the kernel tell of its edges.
+    /// Requests a line under the name of a consumer, makes it an input, and enables edge detection.
     ///
     /// # Errors
     ///
-    /// [`GpioError`]: there is no such line, somebody has it, or it cannot give interrupts.
+    /// Returns [`GpioError`] if the line does not exist, is in use, or does not support interrupts.
     pub fn request(chip: &Chip, offset: u32, consumer: &str) -> Result<Self, GpioError> {
         let mut taken = Taken::request(chip, offset, consumer)?;
         taken.is_changed = true;
@@ -178,38 +178,39 @@ impl Input {
         Ok(Self { taken })
     }
 
-    /// How people would name it.
+    /// Returns a readable name of it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.taken.name
     }
 
-    /// The next edge, if one is there already.
+    /// Returns the next edge if there is one already.
     ///
     /// # Errors
     ///
-    /// What the kernel answers: the chip was taken away.
+    /// Returns the error of the kernel, for example if the chip was removed.
     #[inline]
     pub fn edge(&self) -> io::Result<Option<Edge>> {
         let event = self.taken.line.event()?;
         Ok(event.map(|Event { at_ns, rising, number }| Edge { at_ns, rising, number }))
     }
 
-    /// Waits in the kernel until an edge is there, for whole milliseconds at most; a signal may end it earlier.
+    /// Blocks in the kernel until there is an edge, for at most this number of whole milliseconds. A signal may end the
+    /// wait earlier.
     ///
     /// # Errors
     ///
-    /// As [`edge`](Self::edge).
+    /// Fails like [`edge`](Self::edge).
     #[inline]
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.taken.line.wait(at_most)
     }
 
-    /// Lets the line go, as it was.
+    /// Restores and releases the line.
     ///
     /// # Errors
     ///
-    /// [`GpioError::NotPutBack`], with what the driver answered.
+    /// Returns [`GpioError::NotPutBack`] with the error of the driver.
     pub fn release(self) -> Result<(), GpioError> {
         self.taken.end()
     }

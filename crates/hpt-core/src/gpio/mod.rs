@@ -1,8 +1,9 @@
-//! GPIO lines by the kernel's character device: which there are, one that is driven, one whose edges are told.
-//! Measures nothing, and touches no line but those that are named to it.
+//! GPIO lines through the kernel's character device: listing them, driving one, and detecting edges on one. Measures
+//! nothing, and changes only the lines that the caller names.
 //!
-//! A line is requested from the kernel, so that nobody else has it meanwhile; one that somebody has is refused. What a line was, an input or an output and of which level, is
-//! looked at first and put back when it is let go.
+//! A line is requested from the kernel, so that no other program can use it during that time. A line that is in use is
+//! refused. The previous state of a line (input or output, and its level) is read first and restored when the line is
+//! released.
 //!
 //! ```no_run
 //! use std::time::Duration;

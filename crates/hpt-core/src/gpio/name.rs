@@ -1,9 +1,8 @@
-//! How a line is named: by its name, by its number, or by its chip and one of these.
-//! Pure: whether it exists, `chip` finds out.
+//! The notation of a line: its name, its number, or either with its chip. Pure; `chip` checks whether the line exists.
 
 use std::{fmt, str::FromStr};
 
-/// The name of a line, as people write it: `GPIO17`, `17`, `gpiochip0:17`, `pinctrl-bcm2835:GPIO17`.
+/// The name of a line as users type it: `GPIO17`, `17`, `gpiochip0:17`, `pinctrl-bcm2835:GPIO17`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LineName {
     pub(super) chip: Option<String>,
@@ -18,7 +17,7 @@ pub(super) enum Which {
 }
 
 impl LineName {
-    /// The same on this chip, if it named none.
+    /// Returns the same line on this chip, unless it names one.
     #[must_use]
     pub fn or_on(mut self, chip: Option<&str>) -> Self {
         self.chip = self.chip.or_else(|| chip.map(str::to_owned));
@@ -29,7 +28,8 @@ impl LineName {
 impl FromStr for LineName {
     type Err = String;
 
-    /// Reads a name. Lines' own names may have colons in them: what stands before the first one is a chip only where it looks like one of the kernel's, or like a path.
+    /// Parses a name. Line names may contain colons: the part before the first colon is a chip only if it looks like a
+    /// chip of the kernel, or like a path.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "a line by its name, its number, or both with its chip: GPIO17, 17, gpiochip0:17".to_owned();
         let is_chip = |text: &str| text.starts_with("gpiochip") || text.starts_with("pinctrl") || text.starts_with('/');
@@ -68,7 +68,7 @@ impl fmt::Display for LineName {
     }
 }
 
-/// Those of `names` that differ from `wanted` in the case of letters, or are `wanted` with something before or behind it, three at most.
+/// Returns at most three of `names` that differ from `wanted` only in case, or that extend it at either end.
 pub(super) fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let is_near = |name: &str| {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(read("/dev/gpiochip4:GPIO17"), of(Some("/dev/gpiochip4"), name("GPIO17")));
         assert_eq!(read("pinctrl-rp1:GPIO17"), of(Some("pinctrl-rp1"), name("GPIO17")));
         assert_eq!(read("9030000.pl061:3"), of(Some("9030000.pl061"), Which::Number(3)));
-        // Names in device trees have colons.
+        // Names in device trees contain colons.
         assert_eq!(read("status:led"), of(None, name("status:led")));
         assert_eq!(read("a b"), of(None, name("a b")));
         for wrong in ["", ":", ":17", "gpiochip0:", "-1", "gpiochip0:-1", "4294967296"] {

@@ -1,5 +1,5 @@
-//! Where the ACPI power management timer is: the firmware's table, the kernel's list of ports, and chipsets whose timer is known to show nonsense.
-//! Parsers only: `Host` opens the files. Reads no port.
+//! The location of the ACPI power management timer: the firmware's table, the kernel's list of ports, and chipsets
+//! whose timer is known to return invalid values. Only parses; `Host` opens the files. Reads no port.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use super::Host;
 pub(crate) const FADT: &str = "/sys/firmware/acpi/tables/FACP";
 const IO_PORTS: &str = "/proc/ioports";
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
-/// What the kernel calls the timer's ports there. Linux, drivers/acpi/osl.c, `acpi_reserve_resources`.
+/// The kernel's name for the timer's ports. Linux, drivers/acpi/osl.c, `acpi_reserve_resources`.
 const PORTS_NAME: &str = "ACPI PM_TMR";
 
-/// Where fields stand in the table. ACPI Specification 6.5, 5.2.6 (header) and 5.2.9 (FADT).
+/// Offsets of fields in the table. ACPI Specification 6.5, 5.2.6 (header) and 5.2.9 (FADT).
 const LENGTH: usize = 4;
 const REVISION: usize = 8;
 const PM_TIMER_BLOCK: usize = 76;
@@ -26,22 +26,22 @@ const TIMER_IS_WIDE: u32 = 1 << 8;
 const HARDWARE_REDUCED: u32 = 1 << 20;
 /// An address in system I/O space. ACPI Specification 6.5, table 5.1.
 const SYSTEM_IO: u8 = 1;
-/// Bytes of the timer's register.
+/// The size of the timer's register in bytes.
 const REGISTER_LENGTH: u64 = 4;
 
-/// Chipsets whose timer may be read while it changes, by vendor and device, and below which revision: PIIX4 before PIIX4M, ICH4, `ServerWorks` LE. Linux,
-/// drivers/clocksource/acpi_pm.c.
+/// Chipsets whose timer may be read while it changes, with vendor, device and the first good revision: PIIX4 before
+/// PIIX4M, ICH4, `ServerWorks` LE. Linux, drivers/clocksource/acpi_pm.c.
 const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u32::MAX), (0x1166, 0x0009, u32::MAX)];
 
-/// The timer as the firmware describes it.
+/// The timer as described by the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PmTimer {
     /// The first of its four ports.
     pub port: u16,
-    /// Whether it is said to have 32 bits instead of 24.
+    /// Whether it has 32 bits instead of 24, according to the table.
     pub says_32_bits: bool,
-    /// The table's revision.
+    /// The revision of the table.
     pub revision: u8,
 }
 
@@ -50,32 +50,33 @@ pub struct PmTimer {
 pub(crate) enum NoPmTimer {
     /// The table cannot be read.
     Unreadable(io::Error),
-    /// The table is none.
+    /// The table is invalid.
     Malformed(String),
-    /// The table says that there is no timer that is reached by ports.
+    /// According to the table, there is no timer that is accessed through ports.
     Absent(String),
 }
 
-/// What is known of how the chipset shows the timer.
+/// What is known about reads of the chipset's timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Latch {
-    /// Nothing is known against it.
+    /// No problem is known.
     Sound,
-    /// It may be read while it changes; the text says why that is feared.
+    /// It may be read while it changes; the text has the reason for this assumption.
     Doubtful(String),
 }
 
 impl Host {
-    /// The ACPI power management timer, as the firmware describes it; `None` where the table cannot be read, or describes none.
+    /// Returns the ACPI power management timer as described by the firmware; `None` if the table cannot be read or
+    /// describes none.
     #[must_use]
     pub fn pm_timer(&self) -> Option<PmTimer> {
         self.find_pm_timer().ok()
     }
 
-    /// The same, with the reason where there is none.
+    /// The same, with the reason if there is none.
     pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
         let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
-        // Where the kernel names the ports, it names these, or the table is not what it booted with.
+        // If the kernel lists the ports, they must match; otherwise the table is not the one it booted with.
         match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
             Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
                 "it has the timer at port {:#x}, and the kernel at {ports:#x}",
@@ -85,7 +86,8 @@ impl Host {
         }
     }
 
-    /// Whether the chipset's timer can be read at any moment. Where there is no list of PCI devices, that is not known, and so in doubt.
+    /// Returns whether the chipset's timer can be read at any time. Without a list of PCI devices this is unknown, and
+    /// the timer counts as doubtful.
     pub(crate) fn pm_timer_latch(&self) -> Latch {
         let devices = self.list(PCI_DEVICES);
         if devices.is_empty() {
@@ -99,7 +101,7 @@ impl Host {
         }
     }
 
-    /// Vendor and device of a chipset that is known for its timer; `None` of all others.
+    /// Returns vendor and device of a chipset with a known timer fault; `None` for all others.
     fn doubtful(&self, device: &str) -> Option<(u32, u32)> {
         let number = |name| self.text(&format!("{PCI_DEVICES}/{device}/{name}")).as_deref().and_then(hexadecimal);
         let (vendor, id) = (number("vendor")?, number("device")?);
@@ -107,7 +109,8 @@ impl Host {
         number("revision").is_none_or(|revision| revision < sound_from).then_some((vendor, id))
     }
 
-    /// The files that these read, and of the PCI devices those of the one that matters; where none does, of the first, so that there is a list.
+    /// Returns the files that these functions read. Of the PCI devices, those of the relevant one, or of the first one
+    /// so that there is a list.
     pub(super) fn pm_timer_files(&self) -> Vec<String> {
         let devices = self.list(PCI_DEVICES);
         let matters = devices.iter().find(|device| self.doubtful(device).is_some()).or(devices.first());
@@ -118,12 +121,12 @@ impl Host {
     }
 }
 
-/// The timer that the table describes.
+/// Parses the timer that the table describes.
 ///
 /// # References
 ///
-/// ACPI Specification 6.5, 5.2.9, `PM_TMR_BLK`, `X_PM_TMR_BLK`, `PM_TMR_LEN`, `TMR_VAL_EXT`; Linux, arch/x86/kernel/acpi/boot.c, `acpi_parse_fadt`, for which
-/// of two addresses counts.
+/// ACPI Specification 6.5, 5.2.9, `PM_TMR_BLK`, `X_PM_TMR_BLK`, `PM_TMR_LEN`, `TMR_VAL_EXT`; Linux,
+/// arch/x86/kernel/acpi/boot.c, `acpi_parse_fadt`, for which of the two addresses applies.
 fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
     let malformed = |why: String| Err(NoPmTimer::Malformed(why));
     if !table.starts_with(b"FACP") {
@@ -148,7 +151,7 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
     }
     let revision = byte(REVISION);
     let old = u64::from(u32_at(table, PM_TIMER_BLOCK).unwrap_or(0));
-    // From revision 2 on a second field has the address, if it is there and not zero.
+    // Since revision 2 a second field holds the address, if it is present and not zero.
     let address = match table.get(X_PM_TIMER_BLOCK..X_PM_TIMER_BLOCK + 12) {
         Some(generic) if revision >= 2 => {
             let address = u64::from_le_bytes(generic[4..].try_into().expect("eight of twelve bytes"));
@@ -177,14 +180,14 @@ fn u32_at(table: &[u8], at: usize) -> Option<u32> {
     table.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
 }
 
-/// The first port that the kernel's list gives the timer. To all but root it shows zeros.
+/// The first port that the kernel's list assigns to the timer. Other users than root see zeros.
 fn kernels_ports(list: &str) -> Option<u64> {
     let line = list.lines().find(|line| line.split_once(" : ").is_some_and(|(_, name)| name.trim() == PORTS_NAME))?;
     let first = line.trim_start().split(['-', ' ']).next()?;
     u64::from_str_radix(first, 16).ok().filter(|&port| port > 0)
 }
 
-/// A number as sysfs writes it: `0x8086`.
+/// Parses a number as sysfs writes it: `0x8086`.
 fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
@@ -201,12 +204,12 @@ mod tests {
     use super::{Latch, NoPmTimer, PmTimer, kernels_ports, parse};
     use crate::host::{Facts, Host};
 
-    /// Tables of machines: tests/data/fadt/README.md.
+    /// Tables of real machines: tests/data/fadt/README.md.
     const Q35: &[u8] = include_bytes!("../../tests/data/fadt/qemu-q35.bin");
     const PC: &[u8] = include_bytes!("../../tests/data/fadt/qemu-pc.bin");
     const REDUCED: &[u8] = include_bytes!("../../tests/data/fadt/firecracker.bin");
 
-    /// With the sum that it must have.
+    /// Sets the sum to the required value.
     fn summed(mut table: Vec<u8>) -> Vec<u8> {
         table[9] = 0;
         let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
@@ -243,7 +246,7 @@ mod tests {
         let moved = changed(Q35, 208, &[1, 32, 0, 0, 0x08, 0x18, 0, 0, 0, 0, 0, 0]);
         assert_eq!(port(&moved), Some(0x1808));
         assert_eq!(port(&changed(Q35, 208, &[0; 12])), Some(0x608));
-        // A table of before that field, or one that says it is.
+        // A table from before that field, or one that claims to be.
         assert_eq!(port(&changed(&moved, 8, &[1])), Some(0x608));
         assert!(
             why(&changed(Q35, 208, &[0, 32, 0, 0, 8, 0x18, 0, 0, 0, 0, 0, 0]))
@@ -283,7 +286,7 @@ mod tests {
             let _ = parse(&bytes);
         }
 
-        /// Tables whose length and sum are right, so that the fields are looked at.
+        /// Tables with a correct length and sum, so that the fields are examined.
         #[test]
         fn any_table_gives_a_whole_register_or_a_reason(
             length in 116_u16..400,
@@ -361,7 +364,7 @@ mod tests {
         };
         assert_eq!(device("0x8086\n", "0x29c0\n", Some("0x00\n")), Latch::Sound);
         assert!(matches!(device("0x8086\n", "0x7113\n", Some("0x02\n")), Latch::Doubtful(_)));
-        // PIIX4M, and what QEMU has.
+        // PIIX4M, and the chipset of QEMU.
         assert_eq!(device("0x8086\n", "0x7113\n", Some("0x03\n")), Latch::Sound);
         assert!(matches!(device("0x8086\n", "0x7113\n", None), Latch::Doubtful(_)));
         assert!(matches!(device("0x8086\n", "0x24c0\n", Some("0x10\n")), Latch::Doubtful(_)));

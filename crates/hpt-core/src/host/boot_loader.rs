@@ -1,20 +1,20 @@
-//! Who hands the kernel its command line, as far as files tell: where a boot parameter is to be written.
-//! Looks whether files are there, and reads none but the firmware's note of who started the kernel.
+//! The boot loader, as far as files show it: where to write a boot parameter. Checks only whether files exist, except
+//! for the firmware's variable that names the boot loader.
 
 use super::Host;
 
-/// Who hands the kernel its command line.
+/// The boot loader that passes the command line to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum BootLoader {
     /// GRUB, with Debian's `update-grub`.
     Grub,
-    /// GRUB, without it, as other systems have it.
+    /// GRUB without it, as on other distributions.
     OtherGrub,
     /// systemd-boot.
     SystemdBoot,
-    /// A Raspberry Pi's firmware: /boot/firmware/cmdline.txt.
+    /// The firmware of a Raspberry Pi: /boot/firmware/cmdline.txt.
     RaspberryPi,
     /// The same before Debian 12: /boot/cmdline.txt.
     RaspberryPiBefore12,
@@ -24,11 +24,12 @@ const PI: &str = "/boot/firmware/cmdline.txt";
 const PI_BEFORE_12: &str = "/boot/cmdline.txt";
 const GRUB: &str = "/etc/default/grub";
 const UPDATE_GRUB: [&str; 2] = ["/usr/sbin/update-grub", "/sbin/update-grub"];
-/// Who was started by the firmware. uapi-group.org: The Boot Loader Interface.
+/// The boot loader that the firmware started. uapi-group.org: The Boot Loader Interface.
 const LOADER_INFO: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-442b29bb8c4f";
 
 impl Host {
-    /// Who hands the kernel its command line; `None` where no file tells, as in a container, or in a virtual machine whose host does.
+    /// Returns the boot loader; `None` if no file identifies it, for example in a container, or in a virtual machine
+    /// whose host sets the command line.
     pub(super) fn look_at_the_boot_loader(&self) -> Option<BootLoader> {
         let is_there = |path: &str| self.is_there(path);
         let started = self.read(LOADER_INFO).ok().map(|content| letters(&content));
@@ -47,7 +48,7 @@ impl Host {
     }
 }
 
-/// The text of a variable of the firmware: UTF-16 behind four bytes of attributes. Linux, Documentation/filesystems/efivarfs.rst.
+/// Decodes a firmware variable: UTF-16 after four bytes of attributes. Linux, Documentation/filesystems/efivarfs.rst.
 fn letters(content: &[u8]) -> String {
     let units = content.get(4..).unwrap_or_default().chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     char::decode_utf16(units).map_while(Result::ok).take_while(|&letter| letter != '\0').collect()

@@ -1,5 +1,5 @@
-//! The kernel's command line, and what is known of those parameters that bear on clock sources.
-//! Parsers only: `Host` opens the file. Changes nothing: that takes the boot loader.
+//! The kernel's command line, and the known parameters that affect clocksources. Only parses; `Host` opens the file.
+//! Changes nothing; only the boot loader can.
 
 use super::Architecture;
 
@@ -7,22 +7,22 @@ use super::Architecture;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BootParameter {
-    /// Its name, with `-` for `_`, as the kernel takes both for the same.
+    /// Its name, with `-` instead of `_`, because the kernel treats both alike.
     pub name: String,
-    /// What stands behind the `=`, without quotes; `None` where there is none.
+    /// The part after the `=`, without quotes; `None` if there is none.
     pub value: Option<String>,
-    /// As it was written.
+    /// As written.
     pub text: String,
 }
 
-/// A parameter that bears on clock sources.
+/// A parameter that affects clocksources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownParameter {
-    /// The parameter, with the value that is meant where only that one is; a value in capitals stands for any.
+    /// The parameter, with its value if only that one is meant. A value in capitals is a placeholder.
     pub text: &'static str,
     /// What it does.
     pub effect: &'static str,
-    /// When it helps, and what it costs.
+    /// When it helps, and what its disadvantages are.
     pub helps: &'static str,
     x86: bool,
     advised: bool,
@@ -32,12 +32,13 @@ const fn x86(text: &'static str, effect: &'static str, helps: &'static str) -> K
     KnownParameter { text, effect, helps, x86: true, advised: true }
 }
 
-/// One that is explained where it is set, and not proposed.
+/// A parameter that is explained if it is set, and not suggested.
 const fn understood(text: &'static str, effect: &'static str, helps: &'static str) -> KnownParameter {
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
 
-/// Linux, Documentation/admin-guide/kernel-parameters.txt, and where that says less, arch/x86/kernel/tsc.c and kernel/time/clocksource.c.
+/// Linux, Documentation/admin-guide/kernel-parameters.txt; where that says less, arch/x86/kernel/tsc.c and
+/// kernel/time/clocksource.c.
 const KNOWN: [KnownParameter; 19] = [
     KnownParameter {
         text: "clocksource=NAME",
@@ -114,14 +115,14 @@ const KNOWN: [KnownParameter; 19] = [
     x86("pmtmr=PORT", "states the I/O port of the ACPI timer", "where the firmware states a wrong one"),
 ];
 
-/// What emulates the machine, as whoever started the emulator says on the kernel's command line.
+/// The emulator of the machine, stated on the kernel's command line by the user who started the emulator.
 pub(super) fn emulator(parameters: &[BootParameter]) -> Option<String> {
     let said = parameters.iter().find(|parameter| parameter.name == EMULATED)?;
     Some(said.value.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "an emulator".to_owned()))
 }
 
 impl BootParameter {
-    /// The parameters of a command line, up to `--`, behind which stands what is meant for the first program.
+    /// Returns the parameters of a command line up to `--`; the rest is for the init program.
     #[must_use]
     pub fn all(command_line: &str) -> Vec<Self> {
         words(command_line).into_iter().take_while(|word| word != "--").map(|word| Self::parse(&word)).collect()
@@ -135,7 +136,7 @@ impl BootParameter {
         Self { name: name.trim_matches('"').replace('_', "-"), value, text: word.to_owned() }
     }
 
-    /// What is known of it, if it bears on clock sources: this very value, else any value of it.
+    /// Returns what is known of it if it affects clocksources: of this value, otherwise of any value.
     #[must_use]
     pub fn known(&self) -> Option<&'static KnownParameter> {
         let exact = KNOWN.iter().find(|known| {
@@ -147,7 +148,7 @@ impl BootParameter {
         })
     }
 
-    /// Whether it is one that bears on clock sources, also with a value that nothing is known of.
+    /// Returns whether it affects clocksources, even with an unknown value.
     #[must_use]
     pub fn bears_on_clock_sources(&self) -> bool {
         KNOWN.iter().any(|known| Self::parse(known.text).name == self.name)
@@ -155,7 +156,7 @@ impl BootParameter {
 }
 
 impl KnownParameter {
-    /// Those that may help the clock sources of this architecture.
+    /// Returns those that may help the clocksources of this architecture.
     pub fn all(architecture: Architecture) -> impl Iterator<Item = &'static Self> {
         KNOWN.iter().filter(move |known| known.advised && (!known.x86 || architecture == Architecture::X86_64))
     }
@@ -165,7 +166,7 @@ impl KnownParameter {
     }
 }
 
-/// Those that bear on latency, with `-` for `_`. Linux, Documentation/admin-guide/kernel-parameters.txt.
+/// Parameters that affect latency, with `-` instead of `_`. Linux, Documentation/admin-guide/kernel-parameters.txt.
 const ON_LATENCY: [&str; 27] = [
     "isolcpus",
     "nohz",
@@ -196,10 +197,12 @@ const ON_LATENCY: [&str; 27] = [
     "lpj",
 ];
 
-/// By this one, who starts an emulator tells the programs in it so; the kernel takes it for a module's and passes it over.
+/// The user who starts an emulator tells programs in it about that with this parameter. The kernel takes it for a
+/// module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 
-/// Of a command line, what bears on clock sources and latency, for a capture: nothing else in it leaves the machine.
+/// Returns the part of a command line that affects clocksources and latency, for a capture. Nothing else of it leaves
+/// the machine.
 pub(super) fn only_what_matters(command_line: &str) -> String {
     let kept = BootParameter::all(command_line)
         .into_iter()
@@ -209,7 +212,7 @@ pub(super) fn only_what_matters(command_line: &str) -> String {
     kept
 }
 
-/// Words between blanks; a quoted part may have blanks in it. Linux, lib/cmdline.c, next_arg.
+/// Words between spaces; a quoted part may contain spaces. Linux, lib/cmdline.c, next_arg.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in line.chars() {

@@ -1,47 +1,50 @@
-//! What control groups leave of the CPUs to whoever looks: a part of their time, and some of them.
-//! Their names stay here: a capture has the numbers alone. Changes nothing.
+//! The CPU time and the CPUs that control groups leave to the current process. Group names are not kept: a capture has
+//! only the numbers. Changes nothing.
 
 use super::{CpuList, Host};
 
-/// What the group that leaves least, of those that whoever looks is in, leaves to the ordinary threads in it.
+/// The CPU quota of the group that leaves least, among those of the current process, to its ordinary threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CpuQuota {
-    /// The time that all of them together may have, in microseconds.
+    /// The time that all of them together may use, in microseconds.
     pub quota_us: u64,
-    /// Of which.
+    /// The period, in microseconds.
     pub period_us: u64,
-    /// How often that was used up, and they stopped; `None` where the kernel does not tell.
+    /// How often it was used up so that they were stopped; `None` if the kernel does not report it.
     pub used_up: Option<u64>,
 }
 
-/// What control groups tell whoever looks.
+/// What control groups report to the current process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ControlGroups {
-    /// Whether some group tells of the CPUs' time at all.
+    /// Whether any group reports CPU time at all.
     pub tell_of_time: bool,
-    /// What is left of it, where that is not all.
+    /// The quota, if there is one.
     pub quota: Option<CpuQuota>,
-    /// Whether a group of version 1 tells of the CPUs' time: one of them tells of real-time threads as well, where the kernel has groups for those.
+    /// Whether a group of version 1 reports CPU time: one of them reports real-time quotas as well, if the kernel has
+    /// groups for them.
     pub are_of_version_1: bool,
-    /// How much of each period the real-time threads of its own group may have, in microseconds, in version 1; `None` where no group tells.
+    /// The quota of the real-time threads of its own group in each period, in microseconds, in version 1; `None` if no
+    /// group reports it.
     pub realtime_us: Option<i64>,
-    /// The CPUs that are left, as the kernel lists them; `None` where no group tells.
+    /// The allowed CPUs, as the kernel lists them; `None` if no group reports them.
     pub cpus: Option<String>,
 }
 
-/// The groups of whoever looks. cgroups(7).
+/// The groups of the current process. cgroups(7).
 const GROUPS: &str = "/proc/thread-self/cgroup";
-/// Where they are: the one tree of version 2, or one tree for each controller of version 1. Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
+/// Their location: the one tree of version 2, or one tree per controller in version 1. Linux,
+/// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
 const TREES: &str = "/sys/fs/cgroup";
-/// No path of groups is deeper; a longer one is cut off.
+/// Paths of groups are no deeper than this; a longer one is cut off.
 const DEEPEST: usize = 64;
 
 impl Host {
-    /// `None` where nobody tells which groups whoever looks is in.
+    /// `None` if the groups of the current process are not known.
     pub(super) fn look_at_control_groups(&self) -> Option<ControlGroups> {
         let groups = self.text(GROUPS)?;
         let mut told = ControlGroups::default();
@@ -53,7 +56,7 @@ impl Host {
                 _ => (None, false),
             };
             told.tell_of_time |= tells;
-            // Version 2 calls it cpu.weight.
+            // In version 2 this is cpu.weight.
             told.are_of_version_1 |= number("cpu.shares").is_some();
             told.realtime_us = told.realtime_us.or_else(|| number("cpu.rt_runtime_us")?.trim().parse().ok());
             if let Some((quota_us, period_us)) = quota {
@@ -62,7 +65,7 @@ impl Host {
                 told.quota = Some(told.quota.filter(|old| leaves_no_more(*old, new)).unwrap_or(new));
             }
         }
-        // The nearest group that tells: it has what those above it leave.
+        // The nearest group that reports it; it has what those above it leave.
         let names = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
         let mut lists = folders(&groups, "cpuset").flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
         told.cpus =
@@ -71,19 +74,19 @@ impl Host {
     }
 }
 
-/// Whether the first leaves the same part of the time, or less.
+/// Whether the first leaves the same share of time, or less.
 fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
     u128::from(one.quota_us) * u128::from(other.period_us) <= u128::from(other.quota_us) * u128::from(one.period_us)
 }
 
-/// The folders of the groups that may tell of a controller's, the innermost first, up to the root of each tree. In a container the root is the container's own
-/// group, and what is above it is not there.
+/// The directories of the groups that may report a value of a controller, innermost first, up to the root of each tree.
+/// In a container the root is the container's own group, and those above it are not visible.
 fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     let trees = groups.lines().filter_map(move |line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         if controllers.is_empty() {
-            // Beside trees of version 1 the one of version 2 is called so.
+            // Next to trees of version 1, the tree of version 2 has this name.
             Some((vec![TREES.to_owned(), format!("{TREES}/unified")], path.to_owned()))
         } else {
             let is_it = controllers.split(',').any(|name| name == controller);
@@ -107,19 +110,19 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
-/// `50000 100000`, or `max 100000`, which is all.
+/// `50000 100000`, or `max 100000` without a quota.
 fn of_version_2(text: &str) -> Option<(u64, u64)> {
     let (quota, period) = text.split_once(' ')?;
     pair(quota, period)
 }
 
-/// In version 1 -1 is all.
+/// In version 1, -1 means no quota.
 fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     let (quota, period): (u64, u64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (period > 0).then_some((quota, period))
 }
 
-/// Both versions call it so.
+/// Both versions use this name.
 fn used_up(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }
@@ -177,7 +180,7 @@ mod tests {
             ("sys/fs/cgroup/cpu,cpuacct/box/inner/cpu.rt_runtime_us", "0\n"),
             ("sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us", "950000\n"),
             ("sys/fs/cgroup/cpu,cpuacct/cpu.shares", "1024\n"),
-            // What /proc calls it is not to be seen in a container.
+            // Its name in /proc is not visible in a container.
             ("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "1\n"),
         ]);
         let quota = CpuQuota { quota_us: 20_000, period_us: 10_000, used_up: None };

@@ -1,5 +1,4 @@
-//! The CPUs: which there are, which are kept free, who shares a core, how their frequency is chosen, how deep they sleep.
-//! Changes nothing.
+//! The CPUs: their number, isolation, SMT siblings, frequency control, and idle states. Changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +8,11 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
-/// What partitions of control groups isolate. Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.isolated.
+/// The CPUs isolated by partitions of control groups. Linux, Documentation/admin-guide/cgroup-v2.rst,
+/// cpuset.cpus.isolated.
 const ISOLATED_BY_GROUPS: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
 const SIBLINGS: &str = "topology/thread_siblings_list";
-/// How often the processor itself slowed a core down for its temperature. Linux, drivers/thermal/intel/therm_throt.c.
+/// How often the processor throttled a core because of its temperature. Linux, drivers/thermal/intel/therm_throt.c.
 const THROTTLED: &str = "thermal_throttle/core_throttle_count";
 const GOVERNOR: &str = "cpufreq/scaling_governor";
 const DRIVER: &str = "cpufreq/scaling_driver";
@@ -22,11 +22,11 @@ const HIGHEST: &str = "cpufreq/cpuinfo_max_freq";
 /// The CPUs of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Cores {
-    /// Those that run, by sysfs or, without it, by /proc/stat.
+    /// The online CPUs, from sysfs or, without it, from /proc/stat.
     pub(crate) online: Told<CpuList>,
-    /// Those that the scheduler moves nothing to.
+    /// The CPUs isolated from the scheduler.
     pub(crate) isolated: Told<CpuList>,
-    /// Those whose tick stops while one thread runs.
+    /// The CPUs whose tick stops while a single thread runs.
     pub(crate) nohz_full: Told<CpuList>,
     pub(crate) each: BTreeMap<usize, Core>,
 }
@@ -34,23 +34,23 @@ pub(crate) struct Cores {
 /// One CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    /// The CPUs of the same core, itself among them.
+    /// The CPUs of the same core, including itself.
     pub(crate) siblings: Told<CpuList>,
     pub(crate) governor: Told<String>,
     pub(crate) driver: Told<String>,
-    /// The highest frequency that is allowed, and that there is, in kHz.
+    /// The highest allowed frequency, and the highest frequency of the hardware, in kHz.
     pub(crate) highest_allowed_khz: Told<u64>,
     pub(crate) highest_khz: Told<u64>,
     pub(crate) throttled: Told<u64>,
     pub(crate) idle: Vec<IdleState>,
 }
 
-/// A state that a CPU may sleep in.
+/// An idle state of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdleState {
     pub(crate) number: usize,
     pub(crate) name: String,
-    /// How long it takes to leave it, in microseconds, as its driver says.
+    /// Its exit latency, in microseconds, according to its driver.
     pub(crate) latency_us: u64,
     pub(crate) disabled: bool,
 }
@@ -72,7 +72,7 @@ impl Host {
         Cores { online, isolated, nohz_full: list(NOHZ_FULL), each }
     }
 
-    /// The CPUs that run now, by sysfs or, without it, by /proc/stat; `None` where neither can be read.
+    /// The CPUs that are online now, from sysfs or, without it, from /proc/stat; `None` if neither can be read.
     #[must_use]
     pub fn online_cpus(&self) -> Option<CpuList> {
         self.online().is().cloned()
@@ -116,7 +116,7 @@ impl Host {
         states
     }
 
-    /// Every file that these read and this machine has.
+    /// Every file that these read and that exists on this machine.
     pub(super) fn core_files(&self) -> Vec<String> {
         let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
         for cpu in self.cores().each.keys() {

@@ -1,24 +1,24 @@
-//! What /proc/cpuinfo, the device tree and CPUID say of the processor.
-//! Parsers only: `Host` opens the files, `sys::arch` executes CPUID.
+//! Facts of the processor from /proc/cpuinfo, the device tree and CPUID. Only parses; `Host` opens the files,
+//! `sys::arch` executes CPUID.
 
 use std::collections::BTreeSet;
 
 use crate::units::Frequency;
 
-/// One answer of CPUID.
+/// One result of CPUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuidLeaf {
-    /// EAX when it was asked.
+    /// EAX of the query.
     pub leaf: u32,
-    /// ECX when it was asked.
+    /// ECX of the query.
     pub subleaf: u32,
-    /// EAX, EBX, ECX and EDX of the answer.
+    /// EAX, EBX, ECX and EDX of the result.
     pub registers: [u32; 4],
 }
 
-/// The leaves that bear on time: features, crystal, base frequency, hypervisor, advanced power management.
-/// Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
+/// The leaves that concern time: features, crystal, base frequency, hypervisor, advanced power management. Intel SDM
+/// vol. 2A, CPUID; AMD APM vol. 3, appendix E; Linux, arch/x86/kernel/cpu/vmware.c and arch/x86/kernel/kvm.c.
 const LEAVES: [u32; 9] =
     [0, 1, CRYSTAL, BASE_FREQUENCY, HYPERVISOR, HYPERVISOR_TIMING, EXTENDED, EXTENDED_FEATURES, POWER_MANAGEMENT];
 const CRYSTAL: u32 = 0x15;
@@ -28,12 +28,12 @@ const HYPERVISOR_TIMING: u32 = 0x4000_0010;
 const EXTENDED: u32 = 0x8000_0000;
 const EXTENDED_FEATURES: u32 = 0x8000_0001;
 const POWER_MANAGEMENT: u32 = 0x8000_0007;
-/// Leaf 1, ECX bit 31: a hypervisor says that it is there.
+/// Leaf 1, ECX bit 31: a hypervisor is present.
 const ECX_HYPERVISOR: u32 = 1 << 31;
 /// Leaf `0x8000_0007`, EDX bit 8: the TSC's rate does not change with the power state.
 const EDX_INVARIANT_TSC: u32 = 1 << 8;
 
-/// Asks the leaves that are within the ranges the processor announces.
+/// Queries the leaves within the ranges that the processor announces.
 pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidLeaf> {
     let ask = |leaf| cpuid(leaf, 0).map(|registers| CpuidLeaf { leaf, subleaf: 0, registers });
     let hypervisor = ask(1).is_some_and(|leaf| leaf.registers[2] & ECX_HYPERVISOR != 0);
@@ -48,27 +48,27 @@ pub(super) fn leaves(cpuid: impl Fn(u32, u32) -> Option<[u32; 4]>) -> Vec<CpuidL
         .collect()
 }
 
-/// Who states how fast the TSC ticks.
+/// The origin of a nominal TSC frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TscStatement {
-    /// CPUID leaf 0x15: the crystal and the TSC's ratio to it.
+    /// CPUID leaf 0x15: the crystal frequency, and the ratio of the TSC to it.
     Crystal,
-    /// CPUID leaf 0x16: the base frequency in MHz, which the TSC of that generation shares.
+    /// CPUID leaf 0x16: the base frequency in MHz, which equals the TSC frequency in that generation.
     BaseFrequency,
     /// The hypervisor's timing leaf `0x4000_0010`, in kHz.
     Hypervisor,
-    /// The kernel, through `BogoMIPS`: twice the TSC's MHz as found at boot, cut off after two decimals.
+    /// The kernel, as `BogoMIPS`: twice the TSC frequency in MHz as determined at boot, truncated to two decimals.
     BogoMips,
 }
 
-/// A stated TSC frequency.
+/// A nominal TSC frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TscFrequency {
-    /// The rate.
+    /// The frequency.
     pub frequency: Frequency,
-    /// Who states it.
+    /// Its origin.
     pub stated_by: TscStatement,
 }
 
@@ -109,37 +109,38 @@ impl Cpu {
         }
     }
 
-    /// The processor's name, as the kernel says it.
+    /// Returns the name of the processor, according to the kernel.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The board's name, as the device tree says it.
+    /// Returns the name of the board, according to the device tree.
     #[must_use]
     pub fn board(&self) -> Option<&str> {
         self.board.as_deref()
     }
 
-    /// Vendor, family, model and stepping in one word: two processors of the same kind have the same.
+    /// Returns vendor, family, model and stepping as one word, identical for processors of the same kind.
     #[must_use]
     pub fn signature(&self) -> &str {
         &self.signature
     }
 
-    /// Whether /proc/cpuinfo lists any flags at all; without them a missing one says nothing.
+    /// Returns whether /proc/cpuinfo lists any flags at all; without them a missing flag has no meaning.
     #[must_use]
     pub fn lists_flags(&self) -> bool {
         !self.flags.is_empty()
     }
 
-    /// Whether /proc/cpuinfo lists `flag`.
+    /// Returns whether /proc/cpuinfo lists `flag`.
     #[must_use]
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
 
-    /// The hypervisor's signature (CPUID leaf `0x4000_0000`), for which [`hypervisor_name`](Self::hypervisor_name) has a name; `None` on bare hardware.
+    /// Returns the hypervisor's signature (CPUID leaf `0x4000_0000`), which [`hypervisor_name`](Self::hypervisor_name)
+    /// translates; `None` on bare hardware.
     #[must_use]
     pub fn hypervisor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.leaf(HYPERVISOR)?;
@@ -149,7 +150,8 @@ impl Cpu {
         Some(if name.is_empty() { "unnamed".to_owned() } else { name })
     }
 
-    /// What people call the hypervisor with that `signature`, as [`hypervisor`](Self::hypervisor) gives it; one that is not known is called by it.
+    /// Returns the common name of the hypervisor with that `signature` from [`hypervisor`](Self::hypervisor); an
+    /// unknown signature is returned unchanged.
     #[must_use]
     pub fn hypervisor_name(signature: &str) -> &str {
         match signature {
@@ -165,13 +167,14 @@ impl Cpu {
         }
     }
 
-    /// CPUID's word that the TSC's rate does not change; `None` where the leaf is missing.
+    /// Whether the rate of the TSC is constant according to CPUID; `None` if the leaf is missing.
     #[must_use]
     pub fn invariant_tsc(&self) -> Option<bool> {
         self.leaf(POWER_MANAGEMENT).map(|[_, _, _, edx]| edx & EDX_INVARIANT_TSC != 0)
     }
 
-    /// Whether the TSC is constant in frequency and does not stop in idle: by the kernel's flags, without them by CPUID; `None` when neither is told.
+    /// Returns whether the TSC has a constant frequency and does not stop in idle states, according to the kernel's
+    /// flags, or without them to CPUID; `None` if neither is available.
     #[must_use]
     pub fn tsc_runs_at_one_rate(&self) -> Option<bool> {
         if self.lists_flags() {
@@ -181,7 +184,7 @@ impl Cpu {
         }
     }
 
-    /// How fast the TSC ticks by the best statement there is, none of which is a measurement.
+    /// Returns the nominal TSC frequency from the best available origin. None of them is a measurement.
     #[must_use]
     pub fn tsc_frequency(&self) -> Option<TscFrequency> {
         let stated =
@@ -192,13 +195,13 @@ impl Cpu {
             .or_else(|| stated(self.bogomips_frequency(), TscStatement::BogoMips))
     }
 
-    /// The registers `[eax, ebx, ecx, edx]` of a leaf that was asked.
+    /// The registers `[eax, ebx, ecx, edx]` of a queried leaf.
     #[must_use]
     pub fn leaf(&self, leaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|answer| answer.leaf == leaf && answer.subleaf == 0).map(|answer| answer.registers)
     }
 
-    /// ECX Hz · EBX / EAX, where all three are stated.
+    /// ECX Hz · EBX / EAX, if all three are stated.
     fn crystal_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, crystal_hz, _] = self.leaf(CRYSTAL)?;
         let microhertz = u128::from(crystal_hz) * 1_000_000 * u128::from(numerator);
@@ -206,7 +209,7 @@ impl Cpu {
         u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
     }
 
-    /// EAX bits 15 to 0 in MHz, meaningful for the TSC only where leaf 0x15 gives a ratio without a crystal.
+    /// EAX bits 15 to 0 in MHz. Valid for the TSC only if leaf 0x15 states a ratio without a crystal frequency.
     fn base_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, _, _] = self.leaf(CRYSTAL)?;
         let [base_mhz, ..] = self.leaf(BASE_FREQUENCY)?;
@@ -216,7 +219,7 @@ impl Cpu {
         Frequency::from_hertz(u64::from(base_mhz & 0xffff) * 1_000_000)
     }
 
-    /// EAX in kHz, from the hypervisors that are known to define the leaf so.
+    /// EAX in kHz, for hypervisors known to define the leaf this way.
     fn hypervisor_frequency(&self) -> Option<Frequency> {
         let known = ["VMwareVMware", "KVMKVMKVM", "ACRNACRNACRN"];
         let name = self.hypervisor()?;
@@ -224,12 +227,13 @@ impl Cpu {
         known.contains(&name.as_str()).then(|| Frequency::from_hertz(u64::from(khz) * 1000)).flatten()
     }
 
-    /// Half of `BogoMIPS` in MHz: the rate of what the kernel's delay loop looks at, where that is a counter.
+    /// Half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads one.
     pub(super) fn delay_loop_frequency(&self) -> Option<Frequency> {
         Frequency::from_hertz(self.bogomips_hundredths?.checked_mul(5_000)?)
     }
 
-    /// The same of the TSC: with a constant TSC the kernel sets `loops_per_jiffy` from it (arch/x86/kernel/tsc.c, `tsc_init`).
+    /// The same for the TSC: with a constant TSC the kernel derives `loops_per_jiffy` from it (arch/x86/kernel/tsc.c,
+    /// `tsc_init`).
     pub(super) fn bogomips_frequency(&self) -> Option<Frequency> {
         self.has_flag("constant_tsc").then(|| self.delay_loop_frequency()).flatten()
     }

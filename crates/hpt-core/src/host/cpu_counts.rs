@@ -1,26 +1,26 @@
-//! What the kernel counts for each CPU: interrupts, soft interrupts, stolen time; and how long a thread waited for one.
-//! Parsers only: who asks opens the files, and keeps them open.
+//! The kernel's counts for each CPU: interrupts, softirqs, steal time; and how long a thread waited for a CPU. Only
+//! parses; the caller opens the files and keeps them open.
 
 /// A line of /proc/interrupts or /proc/softirqs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CountLine<'a> {
-    /// What the kernel calls it: a number, or letters like `LOC` or `TIMER`.
+    /// The kernel's name for it: a number, or letters like `LOC` or `TIMER`.
     pub name: &'a str,
-    /// How often it happened.
+    /// Its count.
     pub count: u64,
-    /// What it says of it besides; empty where it says nothing.
+    /// The rest of the line; may be empty.
     pub label: &'a str,
 }
 
-/// The lines of /proc/interrupts or /proc/softirqs with what they count for `cpu`, or with the sum over all CPUs. CPUs that are offline have no column;
-/// lines that do not count by CPU are left out, and so is a last line that was cut off.
+/// The lines of /proc/interrupts or /proc/softirqs with their count for `cpu`, or with the sum over all CPUs. Offline
+/// CPUs have no column. Lines that are not counted per CPU are omitted, and so is a truncated last line.
 ///
 /// # References
 ///
 /// proc_interrupts(5), proc_softirqs(5).
 pub fn count_lines(text: &str, cpu: Option<usize>) -> impl Iterator<Item = CountLine<'_>> {
-    // What does not end with a line's end may be half a number.
+    // Without a newline, the last number may be incomplete.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let (header, rest) = whole.split_once('\n').unwrap_or(("", ""));
     let columns = cpus_of(header).unwrap_or_default();
@@ -32,7 +32,7 @@ pub fn count_lines(text: &str, cpu: Option<usize>) -> impl Iterator<Item = Count
     wanted.into_iter().flat_map(move |wanted| rest.lines().filter_map(move |line| count_line(line, width, &wanted)))
 }
 
-/// The CPUs that a header has columns of; `None` where it is none.
+/// The CPUs in a header line; `None` if it is not one.
 pub(super) fn cpus_of(header: &str) -> Option<Vec<usize>> {
     header.split_whitespace().map(|column| column.strip_prefix("CPU")?.parse().ok()).collect()
 }
@@ -44,7 +44,7 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
         rest = rest.trim_start();
         let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
         let (digits, after) = rest.split_at(end);
-        // A number is followed by a blank, or by nothing.
+        // A number is followed by a space, or by the end.
         if after.chars().next().is_some_and(|letter| !letter.is_whitespace()) {
             return None;
         }
@@ -58,18 +58,19 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
     (!name.is_empty() && columns > 0).then_some(CountLine { name, count, label: last_words(rest) })
 }
 
-/// Of a device: who asked for its interrupts, behind the names of its controller and of its line there. Of others all that is said.
+/// For a device: the users of its interrupt, which follow the names of its controller and of its line there. For others
+/// the whole text.
 fn last_words(label: &str) -> &str {
     let label = label.trim();
     label.rsplit_once("  ").map_or(label, |(_, last)| last)
 }
 
-/// How long a hypervisor ran others while `cpu` had work, or all CPUs together, by /proc/stat: in units of a hundredth of a second. `None` where the kernel does
-/// not tell.
+/// How long a hypervisor ran other guests while `cpu` had work, or all CPUs together, from /proc/stat: in units of a
+/// hundredth of a second. `None` if the kernel does not report it.
 ///
 /// # References
 ///
-/// proc_stat(5): the eighth number of a line, in units of USER_HZ, which is 100 on all machines that hpt runs on.
+/// proc_stat(5): the eighth number of a line, in units of USER_HZ, which is 100 on all machines that hpt supports.
 #[must_use]
 pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
@@ -79,7 +80,7 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
     words.nth(7)?.parse().ok()
 }
 
-/// How long a thread waited for a CPU, in nanoseconds, by its schedstat file. `None` where the kernel does not count it.
+/// How long a thread waited for a CPU, in nanoseconds, from its schedstat file. `None` if the kernel does not count it.
 ///
 /// # References
 ///
@@ -107,7 +108,7 @@ mod tests {
         LOC:    9030366   10099911   Local timer interrupts\n\
         ERR:          0\n\
         MIS:          0\n";
-    /// CPU 1 is offline, and a line has no counts at all.
+    /// CPU 1 is offline, and one line has no counts at all.
     const ARM: &str = "           CPU0       CPU2       CPU3       \n \
         18:       1200        700         30     GICv2  29 Level     arch_timer\n \
         23:          7          0          0  bcm2836-timer   9 Edge      arch_timer, other\n\

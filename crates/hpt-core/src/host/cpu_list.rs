@@ -1,23 +1,23 @@
-//! Sets of CPUs as the kernel writes them: lists (`0-2,7`) and masks (`f,ffffffff`).
-//! Opens no file.
+//! Sets of CPUs in the kernel's notation: lists (`0-2,7`) and masks (`f,ffffffff`). Opens no file.
 
 use std::{collections::BTreeSet, fmt};
 
-/// Linux has no more: arch/x86/Kconfig, NR_CPUS_RANGE_END, is the largest.
+/// The limit of Linux: arch/x86/Kconfig, NR_CPUS_RANGE_END, is the largest.
 const MOST_CPUS: usize = 8192;
 
-/// CPUs by their numbers.
+/// A set of CPU numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Takes a list as the kernel writes it: numbers and ranges with commas; nothing, or `(null)`, is the empty one. `None` for anything else.
+    /// Parses a list in the kernel's notation: numbers and ranges separated by commas. An empty text or `(null)` is the
+    /// empty list. `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut cpus = BTreeSet::new();
         let mut named = 0;
-        // The mask of nohz_full was never made: lib/vsprintf.c writes so.
+        // The mask of nohz_full was never allocated: lib/vsprintf.c then writes this.
         if text.is_empty() || text == "(null)" {
             return Some(Self(cpus));
         }
@@ -27,7 +27,7 @@ impl CpuList {
             if first > last || last >= MOST_CPUS {
                 return None;
             }
-            // Lists of the kernel do not overlap. One that names more CPUs than there can be took minutes.
+            // Ranges in the kernel's lists do not overlap. A list with more CPUs than can exist took minutes to expand.
             named += last - first + 1;
             if named > MOST_CPUS {
                 return None;
@@ -37,7 +37,7 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Takes a mask as the kernel writes it: hexadecimal, 32 CPUs between commas, the highest first.
+    /// Parses a mask in the kernel's notation: hexadecimal, 32 CPUs between commas, the highest first.
     pub(crate) fn parse_mask(text: &str) -> Option<Self> {
         let groups: Vec<&str> = text.trim().split(',').collect();
         if groups.len() > MOST_CPUS / 32 {
@@ -51,52 +51,52 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Just this CPU.
+    /// Returns a list with this CPU only.
     #[must_use]
     pub fn only(cpu: usize) -> Self {
         Self(BTreeSet::from([cpu]))
     }
 
-    /// Whether a CPU is among them.
+    /// Returns whether a CPU is in the list.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Their numbers, from the lowest.
+    /// Iterates over the CPU numbers in ascending order.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
 
-    /// Those that are in this list and not in the other.
+    /// Returns those that are in this list and not in the other.
     pub(crate) fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Those that are in both.
+    /// Returns those that are in both.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Those that are in either.
+    /// Returns those that are in either.
     pub(crate) fn or(&self, other: &Self) -> Self {
         Self(self.0.union(&other.0).copied().collect())
     }
 
-    /// As a mask, the way the kernel reads it.
+    /// Formats it as a mask, in the notation that the kernel reads.
     pub(crate) fn mask(&self) -> String {
         let groups = self.0.last().map_or(0, |last| last / 32) + 1;
         let group = |index: usize| {

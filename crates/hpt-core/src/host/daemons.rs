@@ -1,9 +1,8 @@
-//! Which programs keep the machine's time, by the names of its processes.
-//! Asks none of them.
+//! The running time daemons, identified by process name. Queries none of them.
 
 use super::Host;
 
-/// Names as the kernel cuts them off, after 15 letters, and whose they are.
+/// Process names as the kernel truncates them, after 15 letters, and their daemons.
 const DAEMONS: [(&str, &str); 9] = [
     ("chronyd", "chronyd"),
     ("ntpd", "ntpd"),
@@ -16,16 +15,17 @@ const DAEMONS: [(&str, &str); 9] = [
     ("timemaster", "timemaster"),
 ];
 
-/// The daemon whose process the kernel calls so.
+/// Returns the daemon with this process name.
 fn daemon(process_name: &str) -> Option<&'static str> {
     DAEMONS.into_iter().find(|&(name, _)| name == process_name.trim_end()).map(|(_, daemon)| daemon)
 }
 
-/// What moves interrupts between CPUs calls itself so.
+/// The process name of irqbalance, which moves interrupts between CPUs.
 pub(super) const IRQBALANCE: &str = "irqbalance";
 
 impl Host {
-    /// The programs that run and keep time, each once; `None` where /proc shows no processes. Those of other process namespaces are not seen.
+    /// Returns the running time daemons, each once; `None` if /proc shows no processes. Those in other PID namespaces
+    /// are not visible.
     #[must_use]
     pub fn time_daemons(&self) -> Option<Vec<&'static str>> {
         let names = self.process_names();
@@ -35,7 +35,7 @@ impl Host {
         (!names.is_empty()).then_some(daemons)
     }
 
-    /// Whether a process is called so.
+    /// Returns whether a process has this name.
     pub(super) fn runs(&self, name: &str) -> bool {
         self.process_names().iter().any(|process| process == name)
     }

@@ -1,13 +1,13 @@
-//! The device tree: a node found by its `compatible`, and where the processor sees its registers.
-//! Opens no device. Knows what properties mean, not what the device is for.
+//! The device tree: a node found by its `compatible`, and the addresses of its registers as the processor sees them.
+//! Opens no device. Interprets properties, but not the purpose of a device.
 
 use super::{Host, soc::cell};
 
-/// Where Linux shows the tree.
+/// The directory in which Linux shows the tree.
 const ROOT: &str = "/proc/device-tree";
-/// Buses below buses that are followed: more than any board has, so that a tree with loops in it ends.
+/// The largest depth of nested buses: more than any board has, so that a tree with cycles terminates.
 const DEEPEST: usize = 8;
-/// Buses that are entered in all: a hundred times what any board has.
+/// The largest number of buses entered: a hundred times as many as any board has.
 const MOST_BUSES: u32 = 1_000;
 
 /// A node of the device tree.
@@ -18,9 +18,9 @@ const MOST_BUSES: u32 = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceNode {
-    /// Its path from the root of the tree, like `/soc/timer@7e003000`.
+    /// Its path from the root of the tree, for example `/soc/timer@7e003000`.
     pub path: String,
-    /// Its first block of registers; `None` when `reg`, or the `ranges` of a bus above it, cannot be made out.
+    /// Its first block of registers; `None` if `reg`, or the `ranges` of a bus above it, cannot be interpreted.
     pub registers: Option<Region>,
     /// `clock-frequency` in hertz.
     pub clock_frequency_hz: Option<u32>,
@@ -28,29 +28,30 @@ pub struct DeviceNode {
 
 #[cfg(test)]
 impl DeviceNode {
-    /// A node that says nothing but where it stands.
+    /// A node of which only the path is known.
     pub(crate) fn unreachable(path: &str) -> Self {
         Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
     }
 }
 
-/// Addresses that the processor sees.
+/// Addresses as the processor sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// The first address.
     pub address: u64,
-    /// Bytes from there.
+    /// The number of bytes from there.
     pub length: u64,
 }
 
-/// How many cells of 32 bits the addresses and lengths below a bus have.
+/// The number of 32-bit cells of addresses and lengths below a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cells {
     address: usize,
     size: usize,
 }
 
-/// A bus on the way from a device to the root: how it counts, and what it says of its children's addresses. The root has no `ranges`.
+/// A bus on the way from a device to the root: its cell counts, and the addresses of its children. The root has no
+/// `ranges`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bus {
     path: String,
@@ -58,13 +59,13 @@ struct Bus {
     ranges: Option<Vec<u8>>,
 }
 
-/// Properties of a bus that say where its children are.
+/// Properties of a bus that locate its children.
 const OF_A_BUS: [&str; 3] = ["#address-cells", "#size-cells", "ranges"];
-/// Properties that are read of a node.
+/// The properties of a node that are read.
 const OF_A_NODE: [&str; 3] = ["compatible", "reg", "clock-frequency"];
 
 impl Host {
-    /// The first node, in the order of names, that calls itself `compatible` and that the processor can reach.
+    /// Returns the first node, in order of names, that is `compatible` and accessible to the processor.
     #[must_use]
     pub fn device_node(&self, compatible: &str) -> Option<DeviceNode> {
         let (path, buses) = find(self, compatible)?;
@@ -73,7 +74,7 @@ impl Host {
         Some(DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path })
     }
 
-    /// Every file that [`device_node`](Self::device_node) would read of that node and of the buses above it.
+    /// Returns every file that [`device_node`](Self::device_node) would read of that node and of the buses above it.
     pub(super) fn device_node_files(&self, compatible: &str) -> Vec<String> {
         let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
         let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));
@@ -81,14 +82,14 @@ impl Host {
     }
 }
 
-/// The node's path, and the buses from its parent up to the root.
+/// The path of the node, and the buses from its parent up to the root.
 fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
     let root = bus(host, String::new())?;
     search(host, compatible, vec![root], &mut 0)
 }
 
-/// Looks among the children of `buses[0]`, then below those of them that are buses themselves: only a bus with `ranges` leads to anything the
-/// processor can reach.
+/// Searches the children of `buses[0]`, then below those that are buses themselves. Only a bus with `ranges` leads to
+/// anything that the processor can access.
 fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> Option<(String, Vec<Bus>)> {
     *entered += 1;
     let parent = &buses[0].path;
@@ -110,9 +111,9 @@ fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> 
     })
 }
 
-/// What a bus says of itself; `None` when its cells cannot be made out.
+/// The properties of a bus; `None` if its cell counts cannot be interpreted.
 fn bus(host: &Host, path: String) -> Option<Bus> {
-    // Devicetree Specification v0.4, 2.3.5: two cells of address and one of size where nothing is said.
+    // Devicetree Specification v0.4, 2.3.5: two cells of address and one of size by default.
     let cells = |name: &str, unsaid: usize| match host.read(&format!("{ROOT}{path}/{name}")) {
         Ok(property) => cell(&property).and_then(|cells| usize::try_from(cells).ok()),
         Err(_) => Some(unsaid),
@@ -122,7 +123,7 @@ fn bus(host: &Host, path: String) -> Option<Bus> {
     Some(Bus { path, cells, ranges })
 }
 
-/// Whether a `compatible` property, names each ended by a zero byte, has `wanted` among them.
+/// Whether a `compatible` property, a list of zero-terminated names, contains `wanted`.
 fn is_compatible(names: &[u8], wanted: &str) -> bool {
     names.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes())
 }
@@ -139,11 +140,12 @@ fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
     region.address.checked_add(region.length).map(|_| region)
 }
 
-/// The address that `bus`'s parent, which counts in `parent` cells, has for a region below `bus`.
+/// The address of a region below `bus` in the address space of its parent, which uses `parent` cells.
 ///
 /// # References
 ///
-/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty where both are the same.
+/// Devicetree Specification v0.4, 2.3.8, `ranges`: triplets of child address, parent address and length; empty if both
+/// are the same.
 fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     let ranges = bus.ranges.as_deref()?;
     if ranges.is_empty() {
@@ -164,8 +166,8 @@ fn translate(region: Region, bus: &Bus, parent: Cells) -> Option<u64> {
     None
 }
 
-/// A number of one or two cells at the beginning of a property, and what stands behind it. Longer ones (PCI has three cells) are nothing that a
-/// register of ours is reached by.
+/// Splits a number of one or two cells off the start of a property. Longer ones (PCI has three cells) belong to no
+/// register that hpt uses.
 fn number(property: &[u8], cells: usize) -> Option<(u64, &[u8])> {
     if !(1..=2).contains(&cells) {
         return None;

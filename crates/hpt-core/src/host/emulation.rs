@@ -1,5 +1,5 @@
-//! By what an emulator shows itself where nobody names it.
-//! Says nothing of hypervisors, under which the processor is a real one.
+//! Signs of an emulator that is not named anywhere. Does not cover hypervisors, under which the processor is a real
+//! one.
 
 use std::{fs, path::Path};
 
@@ -9,15 +9,17 @@ use crate::units::Frequency;
 /// QEMU's name for itself.
 pub(super) const QEMU: &str = "QEMU";
 
-/// The rate of the ARM counter in QEMU for all processors of Raspberry Pis, in hertz. QEMU, target/arm/cpu.h: `GTIMER_SCALE`, since 9.1 `GTIMER_BACKCOMPAT_HZ`.
+/// The rate of the ARM counter in QEMU for all processors of Raspberry Pis, in hertz. QEMU, target/arm/cpu.h:
+/// `GTIMER_SCALE`, since 9.1 `GTIMER_BACKCOMPAT_HZ`.
 ///
-/// A Raspberry Pi counts its crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz (4 and 5), as its firmware writes into CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S:
-/// `OSC_FREQ`.
+/// A Raspberry Pi counts its crystal: 19.2 MHz (Raspberry Pi 2 and 3) or 54 MHz (4 and 5), which its firmware writes to
+/// CNTFRQ. Raspberry Pi, tools, armstubs/armstub8.S: `OSC_FREQ`.
 const QEMUS_ARM_COUNTER_HZ: u64 = 62_500_000;
 
-/// What translates this program's instructions in the place of a processor that has them; `None` where a processor executes them.
+/// Returns what translates this program's instructions instead of a processor; `None` if a processor executes them.
 ///
-/// QEMU's user emulation puts the name of the program that it runs in the place of its own, in /proc/self and nowhere else: for /proc/thread-self the kernel answers.
+/// QEMU's user emulation replaces its own name by the name of the program that it runs, but only in /proc/self: for
+/// /proc/thread-self the kernel answers.
 ///
 /// # References
 ///
@@ -33,8 +35,9 @@ fn translator_by(said: &Path, kernel: &Path) -> Option<String> {
 }
 
 impl Host {
-    /// Whether it is QEMU in the shape of a Raspberry Pi, by a counter that runs as no Raspberry Pi's does. The kernel takes its delay loop from the ARM counter's rate,
-    /// and tells it to everybody, unless it was given another one. Linux, arch/arm64/kernel/time.c, `time_init`; init/calibrate.c, `calibrate_delay`.
+    /// Returns whether this is QEMU emulating a Raspberry Pi, recognized by a counter rate that no Raspberry Pi has.
+    /// The kernel derives its delay loop from the rate of the ARM counter, unless it was given another value, and shows
+    /// it to all users. Linux, arch/arm64/kernel/time.c, `time_init`; init/calibrate.c, `calibrate_delay`.
     pub(super) fn is_qemus_raspberry_pi(&self) -> bool {
         let cpu = self.cpu();
         let is_arm = matches!(self.facts().architecture, Architecture::Aarch64 | Architecture::Arm);

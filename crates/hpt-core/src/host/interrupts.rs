@@ -1,5 +1,4 @@
-//! Interrupts: how many came to which CPU, and to which they may come.
-//! Moves none.
+//! Interrupts: their counts per CPU, and their affinity. Moves none.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +7,10 @@ use super::{CpuList, Host, Told, cpu_counts::cpus_of};
 const INTERRUPTS: &str = "/proc/interrupts";
 const DEFAULT_AFFINITY: &str = "/proc/irq/default_smp_affinity";
 
-/// Of a longer table nothing is known. Two files are read for each interrupt, and a capture could list millions.
+/// A longer table is not evaluated. Two files are read for each interrupt, and a capture could list millions.
 const MOST_INTERRUPTS: usize = 16_384;
 
-/// Those that every CPU has for itself, by what their drivers call them: nobody can move them. Linux, drivers/clocksource/arm_arch_timer.c,
+/// Per-CPU interrupts by the names of their drivers: they cannot be moved. Linux, drivers/clocksource/arm_arch_timer.c,
 /// drivers/perf/arm_pmu.c, arch/arm64/kvm/arch_timer.c and vgic, kernel/time/tick-sched.c.
 const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic", "local_timer", "twd", "cpu_pmu"];
 
@@ -19,11 +18,11 @@ const OF_EACH_CPU: [&str; 8] = ["arch_timer", "arm-pmu", "arm_pmu", "kvm", "vgic
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     pub(crate) number: u32,
-    /// Whose it is, as its driver calls it.
+    /// Its driver's name for it.
     pub(crate) name: String,
-    /// How often it came, by CPU.
+    /// Its count on each CPU.
     pub(crate) counts: BTreeMap<usize, u64>,
-    /// Where it goes.
+    /// Its affinity.
     pub(crate) goes_to: Told<CpuList>,
 }
 
@@ -36,7 +35,7 @@ struct Line {
 }
 
 impl Host {
-    /// The interrupts of devices, apart from those that every CPU has for itself.
+    /// Returns the interrupts of devices, without per-CPU interrupts.
     ///
     /// # References
     ///
@@ -55,7 +54,7 @@ impl Host {
         })
     }
 
-    /// Where new interrupts go.
+    /// Returns the affinity of new interrupts.
     pub(crate) fn default_affinity(&self) -> Told<CpuList> {
         self.told(DEFAULT_AFFINITY).parsed(|text| CpuList::parse_mask(&text))
     }
@@ -63,7 +62,7 @@ impl Host {
     fn goes_to(&self, number: u32) -> Told<CpuList> {
         let list = |name: &str| self.told(&format!("/proc/irq/{number}/{name}")).parsed(|text| CpuList::parse(&text));
         match list("effective_affinity_list") {
-            // Not in effect yet, or a kernel that does not tell: where it may go.
+            // Not in effect yet, or not reported by this kernel: the allowed affinity.
             Told::Is(nowhere) if nowhere.is_empty() => list("smp_affinity_list"),
             Told::Absent => list("smp_affinity_list"),
             told => told,
@@ -83,7 +82,8 @@ impl Host {
     }
 }
 
-/// What of /proc/interrupts may leave the machine: the counts, and names of drivers that everybody has. A network card's interface is named by its owner.
+/// The part of /proc/interrupts that may leave the machine: counts, and common driver names. The interface of a network
+/// card is named by its owner.
 pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     if path != INTERRUPTS {
         return None;
@@ -105,7 +105,7 @@ pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     Some(kept)
 }
 
-/// Names that say nothing of a machine's owner, by how they begin; what follows in digits is kept.
+/// Prefixes of names that reveal nothing about the owner of a machine; digits that follow are kept.
 const COMMON: [&str; 52] = [
     "arch_timer",
     "arm-pmu",
@@ -172,7 +172,7 @@ fn common_name(name: &str) -> String {
     )
 }
 
-/// The numbered lines; `None` where it is nothing of the kind.
+/// The numbered lines; `None` if it is not such a table.
 fn lines(text: &str) -> Option<Vec<Line>> {
     let mut all = text.lines();
     let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;
@@ -187,7 +187,7 @@ fn numbered(line: &str, cpus: &[usize]) -> Option<Line> {
     for &cpu in cpus {
         counts.insert(cpu, words.next()?.parse().ok()?);
     }
-    // The chip, its own number, how it is triggered, and then who is called; several of these have commas between them.
+    // The chip, its line number, the trigger type, and then the handlers, separated by commas.
     let words: Vec<&str> = words.collect();
     let last = words.len().checked_sub(1)?;
     let first = (0..last).rev().take_while(|&index| words[index].ends_with(',')).last().unwrap_or(last);

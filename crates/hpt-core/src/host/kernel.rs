@@ -1,10 +1,8 @@
-//! What the kernel's files say: clock sources, the identity of the boot.
-//! Parsers only: `Host` opens the files.
+//! Facts from the kernel's files: clocksources, the identity of the boot. Only parses; `Host` opens the files.
 
 use std::fmt;
 
-/// The first two numbers of a kernel's release: 6 and 12 of `6.12.41-v8+`. Later releases compare as
-/// greater.
+/// The first two numbers of a kernel's release: 6 and 12 of `6.12.41-v8+`. Later releases compare as greater.
 ///
 /// # Examples
 ///
@@ -29,8 +27,7 @@ impl KernelRelease {
         Self { major, minor }
     }
 
-    /// Reads a release as `uname -r` prints it. Returns `None` where it does not begin with two
-    /// numbers.
+    /// Parses a release as `uname -r` prints it. Returns `None` if it does not start with two numbers.
     #[must_use]
     pub fn parse(release: &str) -> Option<Self> {
         let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
@@ -41,13 +38,13 @@ impl KernelRelease {
     }
 }
 
-/// The kernel's clock sources, as sysfs lists them.
+/// The kernel's clocksources, as sysfs lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSources {
-    /// The one in use; `None` when sysfs does not tell.
+    /// The active one; `None` if sysfs does not list it.
     pub current: Option<String>,
-    /// Those the kernel would take, best first; `None` when sysfs does not tell.
+    /// Those the kernel offers, best first; `None` if sysfs does not list them.
     pub available: Option<Vec<String>>,
 }
 
@@ -60,14 +57,14 @@ impl ClockSources {
         }
     }
 
-    /// Whether the kernel would take `name`; `None` when sysfs does not tell.
+    /// Returns whether the kernel offers `name`; `None` if sysfs does not list them.
     #[must_use]
     pub fn offers(&self, name: &str) -> Option<bool> {
         self.available.as_ref().map(|sources| sources.iter().any(|source| source == name))
     }
 }
 
-/// The identity of one boot of one machine: 32 hexadecimal digits in the usual five groups.
+/// The identity of one boot of one machine: 32 hexadecimal digits in five groups.
 ///
 /// # References
 ///
@@ -76,7 +73,7 @@ impl ClockSources {
 pub struct BootId(String);
 
 impl BootId {
-    /// Takes a boot identity as the kernel writes it; `None` for anything else.
+    /// Parses a boot identity as the kernel writes it; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let groups: Vec<&str> = text.trim().split('-').collect();
@@ -85,7 +82,7 @@ impl BootId {
         (lengths == [8, 4, 4, 4, 12] && hexadecimal).then(|| Self(text.trim().to_ascii_lowercase()))
     }
 
-    /// The identity as text.
+    /// Returns the identity as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

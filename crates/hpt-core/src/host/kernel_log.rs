@@ -1,5 +1,5 @@
-//! The kernel's log: what /dev/kmsg hands out, and what of it bears on clock sources.
-//! Parsers only, apart from `records`, which reads the device: `Host` says where it is.
+//! The kernel log: the records of /dev/kmsg, and those that concern clocksources. Only parses, except for `records`,
+//! which reads the device; `Host` locates it.
 
 use std::{
     fmt,
@@ -11,40 +11,41 @@ use std::{
 
 use crate::units::Frequency;
 
-/// No record of /dev/kmsg is longer; a shorter buffer is refused by EINVAL. Linux, kernel/printk/internal.h, PRINTK_MESSAGE_MAX.
+/// The largest record of /dev/kmsg; a shorter buffer fails with EINVAL. Linux, kernel/printk/internal.h,
+/// PRINTK_MESSAGE_MAX.
 const LONGEST_RECORD: usize = 8192;
-/// The log is a ring of some megabytes. Of a larger one nothing is known: half of it would be taken for all.
+/// The log is a ring buffer of some megabytes. A larger one is not evaluated: half of it would be taken for all of it.
 const LARGEST_LOG: usize = 64 << 20;
 
-/// One line of the kernel's log.
+/// One line of the kernel log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// When it was written, in microseconds since the kernel began.
+    /// When it was written, in microseconds since boot.
     pub at_us: u64,
-    /// What it says, without a line break.
+    /// Its text, without a newline.
     pub text: String,
 }
 
-/// The kernel's log, as far as it was handed out.
+/// The kernel log, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelLog {
     /// The lines, oldest first.
     pub lines: Vec<LogLine>,
-    /// Whether its first line is the first that the kernel wrote: the log is a ring, and forgets.
+    /// Whether its first line is the first that the kernel wrote: the log is a ring buffer and loses old lines.
     pub from_the_beginning: bool,
 }
 
-/// Why the kernel's log cannot be read.
+/// Why the kernel log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogUnreadable {
     /// There is no /dev/kmsg, as in many containers.
     Absent,
-    /// It takes root, or CAP_SYSLOG where kernel.dmesg_restrict is 1.
+    /// It requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
     NotAllowed,
-    /// Something else: what the system said.
+    /// Another error of the system.
     Failed(String),
 }
 
@@ -57,7 +58,7 @@ impl LogUnreadable {
         }
     }
 
-    /// What helps, where anything does.
+    /// Returns how to fix it, if possible.
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -79,8 +80,8 @@ impl fmt::Display for LogUnreadable {
 }
 
 impl KernelLog {
-    /// Takes records as /dev/kmsg hands them out: `priority,sequence,microseconds,flags;text`, each followed by lines that begin with a blank. What is
-    /// no record is left out.
+    /// Parses records of /dev/kmsg: `priority,sequence,microseconds,flags;text`, each followed by lines that start with
+    /// a space. Other lines are skipped.
     ///
     /// # References
     ///
@@ -105,31 +106,33 @@ impl KernelLog {
         log
     }
 
-    /// The rate that the kernel takes the TSC to have, by what it said last: refined beside another timer or, where it was told the rate, what it found first.
+    /// Returns the TSC rate that the kernel uses, from its last message: refined against another timer or, if it was
+    /// given the rate, the one it determined first.
     pub(super) fn tsc_frequency(&self, was_told: bool) -> Option<Frequency> {
         let by =
             |wanted: fn(&str) -> Option<&str>| self.lines.iter().rev().find_map(|line| megahertz(wanted(&line.text)?));
         let refined = by(|text| text.strip_prefix("tsc: Refined TSC clocksource calibration: "));
-        // Where the processor's rate is another one, a line with that of the TSC follows it.
+        // If the rate of the processor differs, a line with the rate of the TSC follows.
         let detected = || by(|text| text.strip_prefix("tsc: Detected "));
         refined.or_else(|| was_told.then(detected).flatten())
     }
 
-    /// The lines that speak of the kernel's clock sources.
+    /// Returns the lines about the kernel's clocksources.
     pub fn on_clock_sources(&self) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(|line| is_on_clock_sources(&line.text))
     }
 }
 
 impl LogLine {
-    /// The clock source that the kernel turned to here. Linux, kernel/time/clocksource.c, `__clocksource_select`.
+    /// Returns the clocksource that the kernel switched to in this line. Linux, kernel/time/clocksource.c,
+    /// `__clocksource_select`.
     #[must_use]
     pub fn turned_to_clock_source(&self) -> Option<&str> {
         self.text.strip_prefix("clocksource: Switched to clocksource ").map(str::trim)
     }
 }
 
-/// `2596.127 MHz`, and what follows.
+/// `2596.127 MHz`, and the rest.
 fn megahertz(text: &str) -> Option<Frequency> {
     let (whole, thousandths) = text.split_once(" MHz")?.0.split_once('.')?;
     let is_kilohertz = thousandths.len() == 3 && thousandths.bytes().all(|byte| byte.is_ascii_digit());
@@ -137,7 +140,7 @@ fn megahertz(text: &str) -> Option<Frequency> {
     Frequency::from_hertz(whole.checked_mul(1_000_000)?.checked_add(thousandths * 1_000)?)
 }
 
-/// What the kernel adds to its log from now on. Waits for nothing.
+/// New lines of the kernel log. Never waits.
 #[derive(Debug)]
 pub struct NewLogLines {
     file: File,
@@ -150,7 +153,7 @@ impl NewLogLines {
         Ok(Self { file, record: vec![0; LONGEST_RECORD] })
     }
 
-    /// The lines since the last look, oldest first. What the ring forgot meanwhile is missing.
+    /// Returns the lines since the last call, oldest first. Lines that the ring buffer lost in between are missing.
     pub fn take(&mut self) -> Vec<LogLine> {
         let mut records = Vec::new();
         while records.len() < LARGEST_LOG {
@@ -164,13 +167,14 @@ impl NewLogLines {
     }
 }
 
-/// Whether another record may follow what reading one answered. EPIPE: the next record was overwritten meanwhile; the one after it comes next.
+/// Whether another record may follow after this result. EPIPE: the next record was overwritten in the meantime; the one
+/// after it follows.
 fn goes_on(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
 }
 
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    // O_NONBLOCK: at its end the device answers EAGAIN instead of waiting for the next record.
+    // O_NONBLOCK: at its end the device returns EAGAIN instead of waiting for the next record.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_file() || kind.is_char_device() {
@@ -198,7 +202,8 @@ pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Those records of the kernel's own that speak of clock sources, for a capture; and the first one, without what it says, because it tells that the log begins there.
+/// Returns the kernel's own records about clocksources, for a capture, and the first one without its text, because it
+/// shows that the log starts there.
 pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for line in records.split(|&byte| byte == b'\n') {
@@ -219,24 +224,24 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Whether the kernel itself wrote a record: who writes to /dev/kmsg is marked by a facility, the bits above the three of the level, and cannot take the
-/// kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
+/// Whether the kernel itself wrote a record: other writers to /dev/kmsg are marked by a facility (the bits above the
+/// three of the level) and cannot use the kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
 fn is_of_the_kernel(head: &str) -> bool {
     head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
 
-/// What such lines have in them, in lower case. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c,
-/// drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
+/// Substrings of such lines, in lower case. Linux: kernel/time/clocksource.c,
+/// arch/x86/kernel/{tsc,tsc_sync,hpet,kvmclock}.c, drivers/clocksource/{acpi_pm,arm_arch_timer}.c.
 const WORDS: [&str; 9] =
     ["clocksource", "tsc", "hpet", "kvm-clock", "pm-timer", "pmtimer", "arch_timer", "sched_clock", "timekeeping"];
 
 fn is_on_clock_sources(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    // The command line is in the log as well; the file that has it is read by itself.
+    // The command line is in the log as well; its own file is read separately.
     !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
 }
 
-/// `\x` and two hexadecimal digits stand for what is not printable.
+/// `\x` and two hexadecimal digits stand for an unprintable byte.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,5 +1,4 @@
-//! The kernel's own threads: where they may run, and by which class.
-//! Looks at no thread of a program.
+//! The kernel's own threads: their affinity and scheduling policy. Does not cover threads of programs.
 
 use super::{CpuList, Host};
 
@@ -10,11 +9,11 @@ use super::{CpuList, Host};
 pub struct KernelThread {
     /// Its name; in a capture its family.
     pub name: String,
-    /// Where it may run, as the kernel lists it.
+    /// The CPUs it may run on, as the kernel lists them.
     pub cpus: String,
-    /// The scheduler's policy. sched(7).
+    /// Its scheduling policy. sched(7).
     pub policy: u32,
-    /// Its real-time priority; 0 without one.
+    /// Its real-time priority; 0 if it has none.
     pub priority: u32,
 }
 
@@ -22,7 +21,7 @@ pub struct KernelThread {
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Host {
-    /// The kernel's threads, as /proc shows them; `None` where it shows none, as in a container.
+    /// Returns the kernel's threads as /proc shows them; `None` if it shows none, for example in a container.
     pub(super) fn look_at_kernel_threads(&self) -> Option<Vec<KernelThread>> {
         let processes = self.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let threads: Vec<KernelThread> = processes.filter_map(|number| self.kernel_thread(&number)).collect();
@@ -38,19 +37,20 @@ impl Host {
 }
 
 impl KernelThread {
-    /// Where it may run; nowhere if that is not understood.
+    /// The CPUs it may run on; empty if the list cannot be interpreted.
     pub(crate) fn may_run_on(&self) -> CpuList {
         CpuList::parse(&self.cpus).unwrap_or_default()
     }
 
-    /// The CPU whose memory it frees where RCU's callbacks are taken off that: `rcuop/3`, `rcuos/3`. `rcuog/0` wakes those of its group, and frees nothing.
-    /// Linux, kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
+    /// The CPU whose memory it frees if RCU callbacks are offloaded from it: `rcuop/3`, `rcuos/3`. `rcuog/0` wakes
+    /// those of its group, and frees nothing. Linux, kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
     pub(crate) fn frees_for(&self) -> Option<usize> {
         let (flavour, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
         (flavour != "g").then(|| cpu.parse().ok()).flatten()
     }
 
-    /// As it may leave the machine: its family instead of its name, which may have the name of a device, a file system or a network in it.
+    /// The thread as it may leave the machine: with its family instead of its name, which may contain the name of a
+    /// device, a file system or a network.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         self.name = family(&self.name);
@@ -59,11 +59,12 @@ impl KernelThread {
     }
 }
 
-/// Name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9, rt_priority 40, policy 41.
+/// Name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9, rt_priority
+/// 40, policy 41.
 fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
-    // Field 3 is the first behind the name.
+    // Field 3 is the first after the name.
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     if field(9)? & KERNEL_THREAD == 0 {
@@ -72,7 +73,7 @@ fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     Some((name.to_owned(), u32::try_from(field(41)?).ok()?, u32::try_from(field(40)?).ok()?))
 }
 
-/// How threads of the kernel are called that every machine may have.
+/// Names of kernel threads that any machine may have.
 const FAMILIES: [&str; 38] = [
     "kthreadd",
     "kworker",

@@ -1,5 +1,5 @@
-//! The machine: its files in /proc, /sys and the device tree, and the facts that no file holds.
-//! Opens no counter. A captured host opens and tries nothing at all.
+//! The machine: its files in /proc, /sys and the device tree, and the facts that no file holds. Opens no counter. A
+//! captured host opens and executes nothing.
 
 mod acpi;
 mod boot_loader;
@@ -66,14 +66,15 @@ use crate::{
     units::Frequency,
 };
 
-/// No file that hpt reads is larger. /proc/interrupts of 512 CPUs and 4000 interrupts has 23 MB. Of a larger one nothing is known: half of it would be taken for all.
+/// The largest file that hpt reads. /proc/interrupts of 512 CPUs and 4000 interrupts has 23 MB. A larger file is not
+/// evaluated: half of it would be taken for all of it.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Where the kernel tells what it was started with, and where it hands out its log.
+/// The files with the kernel's command line and with its log.
 const COMMAND_LINE: &str = "/proc/cmdline";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
-/// The machine that is looked at: the live one, or one captured earlier.
+/// The examined machine: the live one, or a captured one.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
@@ -81,17 +82,17 @@ pub struct Host {
     live: bool,
 }
 
-/// Where the files of a machine are.
+/// The location of the files of a machine.
 #[derive(Clone, Debug)]
 enum Root {
-    /// Below this folder: `/`, and another one only in tests that make their own. Links are followed,
-    /// because the kernel's files are full of them.
+    /// Below this directory: `/`, or another one in tests that create their own. Links are followed, because the
+    /// kernel's files are full of them.
     Folder(PathBuf),
     /// In memory.
     Capture(Arc<Capture>),
 }
 
-/// The instruction set a program was built for, or a captured machine ran.
+/// The instruction set that a program was built for, or that a captured machine had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -103,12 +104,12 @@ pub enum Architecture {
     Aarch64,
     /// 32-bit ARM.
     Arm,
-    /// Anything else Linux runs on.
+    /// Any other architecture that Linux supports.
     Other,
 }
 
 impl Architecture {
-    /// What this program was built for.
+    /// The architecture this program was built for.
     pub const HERE: Self = if cfg!(target_arch = "x86_64") {
         Self::X86_64
     } else if cfg!(target_arch = "aarch64") {
@@ -119,7 +120,7 @@ impl Architecture {
         Self::Other
     };
 
-    /// Its usual name.
+    /// Returns its usual name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -131,7 +132,7 @@ impl Architecture {
     }
 }
 
-/// Whether `prctl(PR_GET_TSC)` lets the asking thread read the counter.
+/// Whether `prctl(PR_GET_TSC)` allows the calling thread to read the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum CounterPermission {
@@ -139,12 +140,12 @@ pub enum CounterPermission {
     Enabled,
     /// `PR_TSC_SIGSEGV`: reading raises SIGSEGV, in the vDSO too.
     Forbidden,
-    /// The kernel does not know the call on this machine.
+    /// The kernel does not support the call on this machine.
     Unknown,
 }
 
 impl CounterPermission {
-    /// What the kernel says of the calling thread, now.
+    /// Queries the kernel for the calling thread, now.
     #[must_use]
     pub fn of_this_thread() -> Self {
         match process::tsc_permission() {
@@ -155,7 +156,7 @@ impl CounterPermission {
     }
 }
 
-/// What a machine says of itself other than through files.
+/// Facts of a machine that no file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -166,27 +167,28 @@ pub struct Facts {
     pub kernel_release: String,
     /// `uname -v`.
     pub kernel_version: String,
-    /// Whether the asking thread might read the counter.
+    /// Whether the calling thread may read the counter.
     pub counter_permission: CounterPermission,
-    /// Whether the kernel gave the process a vDSO.
+    /// Whether the process has a vDSO.
     pub vdso: bool,
-    /// What `clock_getres` claims of each of the kernel's clocks, in nanoseconds, by the kernel's name for it.
+    /// The resolution that `clock_getres` reports for each of the kernel's clocks, in nanoseconds, by the kernel's name
+    /// for the clock.
     pub clock_resolutions_ns: BTreeMap<String, u64>,
     /// AT_HWCAP2 of the auxiliary vector: later features of the processor.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hwcap2: u64,
-    /// The CPUID leaves that bear on time; empty where there is no CPUID.
+    /// The CPUID leaves that concern time; empty without CPUID.
     pub cpuid: Vec<CpuidLeaf>,
-    /// What translated the program's instructions, where no processor executed them: `qemu-user`.
+    /// What translated the program's instructions, if no processor executed them: `qemu-user`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub translator: Option<String>,
-    /// How a captured machine was when it was captured; `None` for the machine at hand, which is looked at when that is asked for.
+    /// The state of a captured machine when it was captured; `None` for the live machine, which is examined on demand.
     #[cfg_attr(feature = "serde", serde(default))]
     pub situation: Option<Situation>,
 }
 
 impl Facts {
-    /// The facts of the machine at hand, as the calling thread sees them.
+    /// Returns the facts of the live machine, as the calling thread sees them.
     #[must_use]
     pub fn live() -> Self {
         let (kernel_release, kernel_version) = process::kernel_names();
@@ -208,27 +210,29 @@ impl Facts {
     }
 }
 
-/// The content of a regular file of at most 64 MiB. A pipe or a device, which might never end or never begin, is refused.
+/// Returns the content of a regular file of at most 64 MiB. Refuses a pipe or a device, which might never end or never
+/// start.
 ///
 /// # Errors
 ///
-/// Whatever opening or reading it answers, [`io::ErrorKind::InvalidInput`] for anything but a regular file, and [`io::ErrorKind::FileTooLarge`] for a larger one.
+/// Returns any error of opening or reading it, [`io::ErrorKind::InvalidInput`] for anything but a regular file, and
+/// [`io::ErrorKind::FileTooLarge`] for a larger one.
 pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     read_regular_file_and_about(path).map(|(content, _)| content)
 }
 
-/// Who owns a file, and who may write to it.
+/// The owner of a file, and its permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     pub(crate) owner: u32,
     pub(crate) mode: u32,
 }
 
-/// The same, with the file's owner and mode.
+/// The same, with the owner and the mode of the file.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
-    // Before opening: to open a device may have effects. A watchdog starts.
+    // Before opening it: opening a device may have side effects. A watchdog would start.
     refuse_what_is_not_regular(&path.metadata()?)?;
-    // O_NONBLOCK: opening a pipe that took the file's place must not wait for a writer. It means nothing to a regular file.
+    // O_NONBLOCK: opening a pipe that replaced the file must not wait for a writer. It has no effect on a regular file.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let about = file.metadata()?;
     refuse_what_is_not_regular(&about)?;
@@ -251,43 +255,43 @@ fn content_of(file: File) -> io::Result<Vec<u8>> {
 }
 
 impl Host {
-    /// The machine at hand.
+    /// Returns the live machine.
     #[must_use]
     pub fn live() -> Self {
         Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// A machine captured earlier, and the facts that its capture holds.
+    /// Returns a captured machine, with the facts in its capture.
     #[must_use]
     pub fn captured(capture: Capture, facts: Facts) -> Self {
         Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
     }
 
-    /// A machine whose files a test made below a folder.
+    /// Returns a machine whose files a test created below a directory.
     #[cfg(test)]
     pub(crate) fn below(folder: impl Into<PathBuf>, facts: Facts) -> Self {
         Self { root: Root::Folder(folder.into()), facts, live: false }
     }
 
-    /// Whether sources may be opened on it.
+    /// Returns whether sources can be opened on it.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// What the machine says of itself other than through files.
+    /// Returns the facts of the machine that no file holds.
     #[must_use]
     pub const fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The content of a file of the machine, `path` being absolute there, of at most 64 MiB. In a
-    /// captured machine links are not followed.
+    /// Returns the content of a file of the machine, at most 64 MiB; `path` is absolute there. In a captured machine,
+    /// links are not followed.
     ///
     /// # Errors
     ///
-    /// Whatever opening or reading it answers, or answered when the machine was captured. Anything
-    /// but a regular file is refused.
+    /// Returns any error of opening or reading it, or the error from when the machine was captured. Refuses anything
+    /// but a regular file.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => read_regular_file(&below(folder, path)),
@@ -295,12 +299,12 @@ impl Host {
         }
     }
 
-    /// Opens a file of the machine to read it again and again.
+    /// Opens a file of the machine for repeated reads.
     ///
     /// # Errors
     ///
-    /// Whatever opening it answers, and [`io::ErrorKind::Unsupported`] for a captured machine, whose
-    /// files say the same each time.
+    /// Returns any error of opening it, and [`io::ErrorKind::Unsupported`] for a captured machine, whose files never
+    /// change.
     pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
         match &self.root {
             Root::Folder(folder) => File::open(below(folder, path)),
@@ -308,7 +312,7 @@ impl Host {
         }
     }
 
-    /// Whether a file or a folder is there.
+    /// Returns whether a file or a directory exists.
     fn is_there(&self, path: &str) -> bool {
         match &self.root {
             Root::Folder(folder) => below(folder, path).exists(),
@@ -316,21 +320,21 @@ impl Host {
         }
     }
 
-    /// The content of a file as text, without what ends it; `None` when it cannot be read.
+    /// Returns the content of a file as text, without trailing whitespace; `None` if it cannot be read.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let content = self.read(path).ok()?;
         let text = String::from_utf8_lossy(&content);
         Some(text.trim_end_matches(['\n', '\0', ' ']).to_owned())
     }
 
-    /// What a file says, as text without what ends it, or why it says nothing.
+    /// Returns the content of a file as text, without trailing whitespace, or why there is none.
     pub(crate) fn told(&self, path: &str) -> Told<String> {
         let text =
             |content: Vec<u8>| Some(String::from_utf8_lossy(&content).trim_end_matches(['\n', '\0', ' ']).to_owned());
         Told::of(self.read(path)).parsed(text)
     }
 
-    /// The names of what is in a folder, sorted; none where there is no such folder.
+    /// Returns the sorted names of the entries of a directory; empty if it does not exist.
     fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.root {
             Root::Folder(folder) => {
@@ -343,12 +347,12 @@ impl Host {
         names
     }
 
-    /// The kernel's devices of a class, by their names.
+    /// Returns the names of the kernel's devices of a class.
     pub(crate) fn devices_of_class(&self, class: &str) -> Vec<String> {
         self.list(&format!("/sys/class/{class}"))
     }
 
-    /// Where a file of the machine is; `None` for a captured one, whose files are in memory.
+    /// Returns the path of a file of the machine; `None` for a captured one, whose files are in memory.
     pub(crate) fn locate(&self, path: &str) -> Option<PathBuf> {
         match &self.root {
             Root::Folder(folder) => Some(below(folder, path)),
@@ -356,7 +360,7 @@ impl Host {
         }
     }
 
-    /// The processor, as /proc/cpuinfo, the device tree and CPUID describe it.
+    /// Returns the processor as /proc/cpuinfo, the device tree and CPUID describe it.
     #[must_use]
     pub fn cpu(&self) -> Cpu {
         Cpu::parse(
@@ -366,13 +370,14 @@ impl Host {
         )
     }
 
-    /// Whether the machine is described by a device tree.
+    /// Returns whether the machine has a device tree.
     #[must_use]
     pub fn has_device_tree(&self) -> bool {
         self.text("/proc/device-tree/model").is_some()
     }
 
-    /// The ARM generic timer, as a child of the device tree's root describes it; `None` where there is no such node.
+    /// Returns the ARM generic timer as a child of the device tree's root describes it; `None` if there is no such
+    /// node.
     #[must_use]
     pub fn arch_timer(&self) -> Option<ArchTimer> {
         let node = self.arch_timer_path()?;
@@ -392,13 +397,13 @@ impl Host {
         })
     }
 
-    /// Every file that [`arch_timer`](Self::arch_timer) reads of that node.
+    /// Returns every file that [`arch_timer`](Self::arch_timer) reads of that node.
     fn arch_timer_files(&self) -> Vec<String> {
         let properties = ["compatible", soc::CLOCK_FREQUENCY, soc::NO_TICK_IN_SUSPEND].into_iter().chain(soc::ERRATA);
         self.arch_timer_path().map_or_else(Vec::new, |node| properties.map(|name| format!("{node}/{name}")).collect())
     }
 
-    /// The kernel's clock sources: the one in use and those it would take.
+    /// Returns the kernel's clocksources: the active one and those on offer.
     #[must_use]
     pub fn clock_sources(&self) -> ClockSources {
         ClockSources::parse(
@@ -407,15 +412,17 @@ impl Host {
         )
     }
 
-    /// The parameters that the kernel was started with; `None` where /proc does not tell them.
+    /// Returns the parameters that the kernel was started with; `None` if /proc does not show them.
     #[must_use]
     pub fn boot_parameters(&self) -> Option<Vec<BootParameter>> {
         self.text(COMMAND_LINE).as_deref().map(BootParameter::all)
     }
 
-    /// What emulates the machine or the program, as far as it is told: by whoever started the emulator, with `hpt.emulated=NAME` on the kernel's command line; by what
-    /// translates the program's instructions ([`Facts::translator`]); by a hypervisor that is QEMU without KVM; or by an ARM counter that runs as QEMU's does and no
-    /// Raspberry Pi's. `None` also for another emulated board with a real one's device tree, or with QEMU's for guests of KVM as well.
+    /// Returns the emulator of the machine or the program, if it can be determined: from `hpt.emulated=NAME` on the
+    /// kernel's command line; from a translator of the program's instructions ([`Facts::translator`]); from a
+    /// hypervisor that is QEMU without KVM; or from an ARM counter with a rate that QEMU uses and no Raspberry Pi has.
+    /// Also `None` for another emulated board with the device tree of a real one, or with the tree that QEMU uses for
+    /// guests of KVM as well.
     #[must_use]
     pub fn emulator(&self) -> Option<String> {
         let is_tcg = || self.cpu().hypervisor().is_some_and(|name| name.starts_with("TCG"));
@@ -424,11 +431,11 @@ impl Host {
         said.or_else(|| self.facts.translator.clone()).or_else(|| is_qemu().then(|| emulation::QEMU.to_owned()))
     }
 
-    /// The kernel's log.
+    /// Reads the kernel log.
     ///
     /// # Errors
     ///
-    /// [`LogUnreadable`]: there is none here, or it takes more rights.
+    /// Returns [`LogUnreadable`] if there is none, or if it requires more permissions.
     pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
         let records = self.log_records().map_err(|cause| LogUnreadable::of(&cause))?;
         Ok(KernelLog::parse(&records))
@@ -442,11 +449,11 @@ impl Host {
         }
     }
 
-    /// What the kernel adds to its log from now on.
+    /// Returns a reader of new lines of the kernel log.
     ///
     /// # Errors
     ///
-    /// As [`kernel_log`](Self::kernel_log), and for a captured machine, whose kernel adds nothing.
+    /// Fails like [`kernel_log`](Self::kernel_log), and for a captured machine, whose kernel adds nothing.
     pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
         let opened = match &self.root {
             Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
@@ -455,15 +462,16 @@ impl Host {
         opened.and_then(NewLogLines::from_the_end_of).map_err(|cause| LogUnreadable::of(&cause))
     }
 
-    /// The rate by which the kernel itself turns readings of the TSC into time, and how far off that figure may be in parts per million: by what its log says,
-    /// else by `BogoMIPS` where the kernel was told the rate and so never refined it. `None` where neither tells.
+    /// Returns the rate with which the kernel converts readings of the TSC to time, and its tolerance in parts per
+    /// million: from its log, or from `BogoMIPS` if the kernel was given the rate and never refined it. `None` if
+    /// neither is available.
     ///
     /// # References
     ///
     /// Linux, arch/x86/kernel/tsc.c: `tsc_refine_calibration_work`, `X86_FEATURE_TSC_KNOWN_FREQ`.
     #[must_use]
     pub fn kernels_tsc_frequency(&self) -> Option<(Frequency, f64)> {
-        // Its clock's multiplier is rounded as well.
+        // The multiplier of its clock is rounded as well.
         #[expect(clippy::cast_precision_loss, reason = "a bound, for comparing")]
         let within_ppm = |frequency: Frequency, cut_off_hz: f64| 1.0 + cut_off_hz / frequency.hertz() as f64 * 1e6;
         let cpu = self.cpu();
@@ -474,14 +482,14 @@ impl Host {
         logged.or_else(|| was_told.then(by_bogomips).flatten())
     }
 
-    /// The identity of this boot; `None` where /proc does not tell it.
+    /// Returns the identity of this boot; `None` if /proc does not show it.
     #[must_use]
     pub fn boot_id(&self) -> Option<BootId> {
         self.text("/proc/sys/kernel/random/boot_id").as_deref().and_then(BootId::parse)
     }
 }
 
-/// Where the file of a machine is whose files are below a folder.
+/// The path of a file of a machine whose files are below a directory.
 fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
 }

@@ -1,4 +1,4 @@
-//! What the kernel's files say of perf events: who may count, which counters the cores have, how fast a core is clocked.
+//! Facts about perf events from the kernel's files: permissions, the counters of the cores, the frequency of a core.
 //! Counts nothing.
 
 use super::Host;
@@ -7,28 +7,29 @@ use crate::units::Frequency;
 pub(crate) const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const USER_ACCESS: &str = "/proc/sys/kernel/perf_user_access";
 const DEVICES: &str = "/sys/bus/event_source/devices";
-/// What the module that lets programs at the cycle counter says of each CPU: kmod/ in hpt's repository.
+/// The state of each CPU, from the kernel module that opens the cycle counter to programs: kmod/ in the repository of
+/// hpt.
 const HPT_CYCLES: &str = "/sys/module/hpt_cycles/parameters/state";
-/// It is there whenever there are perf events, whatever the cores can count.
+/// Present whenever there are perf events, whatever the cores can count.
 const SOFTWARE: &str = "software";
 
-/// Who may count what on this machine. `None` is what no file tells.
+/// Permissions to count events. `None` if no file states it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PerfEvents {
-    /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count themselves in user mode only; from 3 on, on kernels that know it,
-    /// nothing.
+    /// `kernel.perf_event_paranoid`: from 2 on, processes without CAP_PERFMON count only themselves in user mode; from
+    /// 3 on, in kernels that support it, nothing.
     pub paranoid: Option<i32>,
-    /// `kernel.perf_user_access`, on ARM: programs may read the counter behind their own event.
+    /// `kernel.perf_user_access`, on ARM: programs may read the counter of their own event.
     pub user_access: Option<bool>,
-    /// The core's `rdpmc`, on x86: 0 nobody, 1 who has an event mapped, 2 everybody.
+    /// The `rdpmc` setting of the core, on x86: 0 no process, 1 processes with a mapped event, 2 all processes.
     pub rdpmc: Option<u8>,
-    /// The counters of the cores, by the kernel's names; none in many virtual machines.
+    /// The counters of the cores, with the kernel's names; none in many virtual machines.
     pub core_pmus: Option<Vec<String>>,
 }
 
 impl Host {
-    /// Who may count what on this machine.
+    /// Returns the permissions to count events on this machine.
     ///
     /// # References
     ///
@@ -46,19 +47,20 @@ impl Host {
         }
     }
 
-    /// What the kernel module hpt_cycles says of the CPUs' cycle counters (`open 0-3`); `None` where it is not loaded.
+    /// Returns the state of the CPUs' cycle counters from the kernel module hpt_cycles (`open 0-3`); `None` if it is
+    /// not loaded.
     #[must_use]
     pub fn opened_cycles(&self) -> Option<String> {
         self.text(HPT_CYCLES).map(|state| state.replace('\n', ", "))
     }
 
-    /// What a core is clocked at now, as the kernel's frequency governor tells it; `None` where it tells nothing.
+    /// Returns the current frequency of a core, from the kernel's frequency governor; `None` if it reports none.
     #[must_use]
     pub fn core_frequency(&self, cpu: usize) -> Option<Frequency> {
         self.text(&core_frequency_path(cpu)).as_deref().and_then(kilohertz)
     }
 
-    /// Every file that these read, but for other CPUs than the first.
+    /// Returns every file that these read, limited to the first CPU.
     pub(super) fn perf_files(&self) -> Vec<String> {
         let pmus = self.list(DEVICES).into_iter().filter(|name| counts_cores(name) || name == SOFTWARE);
         let types = pmus.map(|name| format!("{DEVICES}/{name}/type"));
@@ -74,7 +76,8 @@ fn core_frequency_path(cpu: usize) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
 }
 
-/// Whether the kernel calls the counters of cores by such a name. Linux, drivers/perf/arm_pmuv3.c and arm_v7_pmu.c, arch/x86/events/core.c.
+/// Whether the kernel uses this name for the counters of cores. Linux, drivers/perf/arm_pmuv3.c and arm_v7_pmu.c,
+/// arch/x86/events/core.c.
 fn counts_cores(name: &str) -> bool {
     name == "cpu" || ["cpu_", "armv", "apple_"].iter().any(|beginning| name.starts_with(beginning))
 }

@@ -1,12 +1,12 @@
-//! Settings and conditions of the machine that latency depends on: throttling, preemption, memory, watchdogs, a board's power, what a hypervisor takes.
-//! Changes none.
+//! Settings and conditions of the machine that affect latency: throttling, preemption, memory, watchdogs, the power
+//! supply of a board, steal time. Changes none.
 
 use super::{Cpu, Host, Told};
 
-/// How much of each period all real-time threads may have. Linux, Documentation/scheduler/sched-rt-group.rst.
+/// The time that all real-time threads may use in each period. Linux, Documentation/scheduler/sched-rt-group.rst.
 pub(crate) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 pub(crate) const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
-/// What the kernel keeps back for ordinary threads since 6.12, for each CPU. Linux 6.12, kernel/sched/debug.c.
+/// The time that each CPU reserves for ordinary threads, since 6.12. Linux 6.12, kernel/sched/debug.c.
 pub(crate) const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 /// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
 pub(crate) const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
@@ -21,18 +21,20 @@ const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const NMI_WATCHDOG: &str = "/proc/sys/kernel/nmi_watchdog";
 const STATUS: &str = "/proc/thread-self/status";
 const LIMITS: &str = "/proc/thread-self/limits";
-/// Who made a PC, or what pretends to be one. Linux, drivers/firmware/dmi-id.c: the serial numbers are other files.
+/// The manufacturer of a PC, or the hypervisor that emulates one. Linux, drivers/firmware/dmi-id.c: serial numbers are
+/// in other files.
 const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
 const TREE_COMPATIBLE: &str = "/proc/device-tree/compatible";
 const TREE_HYPERVISOR: &str = "/proc/device-tree/hypervisor/compatible";
-/// A Raspberry Pi's firmware: raspberrypi/linux, drivers/firmware/raspberrypi.c; without that driver's file Linux, drivers/hwmon/raspberrypi-hwmon.c.
+/// The firmware of a Raspberry Pi: raspberrypi/linux, drivers/firmware/raspberrypi.c; without the file of that driver,
+/// Linux, drivers/hwmon/raspberrypi-hwmon.c.
 const FIRMWARE: &str = "/sys/bus/platform/drivers/raspberrypi-firmware";
 const GET_THROTTLED: &str = "get_throttled";
 const MONITORS: &str = "/sys/class/hwmon";
 const ALARM: &str = "in0_lcrit_alarm";
 const ZONES: &str = "/sys/class/thermal";
 
-/// Those that are at the same place on every machine.
+/// Files with the same path on every machine.
 const FILES: [&str; 19] = [
     RT_RUNTIME,
     RT_PERIOD,
@@ -55,19 +57,19 @@ const FILES: [&str; 19] = [
     "/sys/devices/system/cpu/smt/active",
 ];
 
-/// CPU time since boot, in ticks of the kernel's.
+/// CPU time since boot, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stolen {
-    /// What other machines of the host got while this one would have run.
+    /// Time that other guests of the host ran while this machine had work.
     pub(crate) stolen: u64,
-    /// All of it.
+    /// The total.
     pub(crate) all: u64,
 }
 
-/// What a Raspberry Pi's firmware says of its supply and of what it does about it.
+/// What the firmware of a Raspberry Pi reports about its power supply and its reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// All it says, as `vcgencmd get_throttled` prints it.
+    /// Everything, as `vcgencmd get_throttled` prints it.
     Flags(u32),
     /// Only whether the voltage is too low.
     TooLow(bool),
@@ -78,39 +80,39 @@ pub(crate) enum Supply {
 pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) millidegrees: i64,
-    /// Where the kernel begins to slow the processor down.
+    /// Where the kernel starts to throttle the processor.
     pub(crate) slowed_from: Option<i64>,
     /// Where it switches the machine off.
     pub(crate) off_from: Option<i64>,
 }
 
 impl Host {
-    /// A file's first word as a whole number.
+    /// The first word of a file as a whole number.
     pub(crate) fn number_in(&self, path: &str) -> Told<i64> {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
     }
 
-    /// `/sys/kernel/realtime`: the kernel is one for real time. It is there in patched kernels only.
+    /// `/sys/kernel/realtime`: this is a real-time kernel. Exists in patched kernels only.
     pub(crate) fn says_realtime(&self) -> Told<bool> {
         self.number_in(REALTIME).parsed(|value| Some(value == 1))
     }
 
-    /// The way of preemption in force, in kernels that can change it: the word in brackets.
+    /// The active preemption model, in kernels that can change it: the word in brackets.
     pub(crate) fn preemption_in_force(&self) -> Told<String> {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
-    /// Whether pages are made huge `always`, on `madvise` or `never`.
+    /// When transparent huge pages are created: `always`, on `madvise` or `never`.
     pub(crate) fn huge_pages(&self) -> Told<String> {
         self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
     }
 
-    /// Whether a thread of the kernel looks for pages of the same content.
+    /// Whether a kernel thread merges identical pages.
     pub(crate) fn merges_pages(&self) -> Told<bool> {
         self.number_in(SAME_PAGES).parsed(|value| Some(value == 1))
     }
 
-    /// Whether pages are moved to the node of whom they are used by, on a machine of several nodes.
+    /// Whether pages are moved to the node that uses them, on a machine with several nodes.
     pub(crate) fn moves_pages(&self) -> Told<bool> {
         self.number_in(NUMA_BALANCING).parsed(|value| Some(value > 0))
     }
@@ -119,21 +121,22 @@ impl Host {
         self.number_in(NMI_WATCHDOG).parsed(|value| Some(value > 0))
     }
 
-    /// How many places pages are swapped to.
+    /// The number of swap areas.
     pub(crate) fn swaps(&self) -> Told<usize> {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
     }
 
-    /// What the hypervisor takes from all CPUs together. proc_stat(5).
+    /// The steal time of all CPUs together. proc_stat(5).
     pub(crate) fn stolen(&self) -> Told<Stolen> {
         self.told(STAT).parsed(|text| stolen(&text))
     }
 
-    /// The hypervisor that the machine runs under, as CPUID, the device tree or the firmware tells; `None` where nobody does, as on bare hardware.
+    /// The hypervisor of the machine, from CPUID, the device tree or the firmware; `None` if none is identified, as on
+    /// bare hardware.
     pub(crate) fn runs_under(&self) -> Option<String> {
-        /// What makers of virtual machines call themselves there.
+        /// Manufacturer names that virtual machines report.
         const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
-        /// And these, who rent or sell hardware under the same name: where there is CPUID, that tells the two apart.
+        /// Manufacturer names used for real hardware as well: CPUID, where it exists, tells the two apart.
         const MAKERS_OF_BOTH: [&str; 2] = ["Amazon EC2", "Google"];
         let cannot_tell = self.facts().cpuid.is_empty();
         let makes_virtual_ones = |vendor: &str| {
@@ -152,7 +155,7 @@ impl Host {
             .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
     }
 
-    /// What the firmware of a Raspberry Pi says of its supply; `None` where nothing of the kind is there.
+    /// What the firmware of a Raspberry Pi reports about its power supply; `None` on other machines.
     pub(crate) fn supply(&self) -> Option<Supply> {
         let flags = |path: String| u32::from_str_radix(self.text(&path)?.trim().trim_start_matches("0x"), 16).ok();
         let alarm = |path: String| Some(self.text(&path)?.trim() == "1");
@@ -175,7 +178,7 @@ impl Host {
         of_the_supply.map(|monitor| format!("{monitor}/{ALARM}")).collect()
     }
 
-    /// The temperatures that the kernel watches.
+    /// The temperatures that the kernel monitors.
     pub(crate) fn temperatures(&self) -> Vec<Zone> {
         let zones = self
             .list(ZONES)
@@ -190,7 +193,7 @@ impl Host {
                         let kind = self.text(&format!("{zone}/trip_point_{trip}_type"))?;
                         (kind == wanted).then(|| number(&format!("trip_point_{trip}_temp"))).flatten()
                     });
-                    // A trip point that nobody set is at zero, or below.
+                    // An unset trip point is at zero or below.
                     trips.filter(|&millidegrees| millidegrees > 0).min()
                 };
                 Some(Zone {
@@ -226,7 +229,8 @@ impl Host {
     }
 }
 
-/// What of a file may leave the machine; `None` for files that are not of this page, or have nothing private in them.
+/// The part of a file that may leave the machine; `None` for files that are not listed here, or contain nothing
+/// private.
 pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<String> {
     let only = |beginnings: &[&str]| {
         let kept = content.lines().filter(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)));
@@ -236,7 +240,7 @@ pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<Strin
         STAT => Some(only(&["cpu"])),
         STATUS => Some(only(&["CapEff:"])),
         LIMITS => Some(only(&["Max locked memory", "Max realtime priority", "Max realtime timeout"])),
-        // Where pages are swapped to is a path.
+        // The location of a swap area is a path.
         SWAPS => {
             let lines = content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
             Some(lines.map(|(number, _)| if number == 0 { "Filename\tType\n" } else { "swap\n" }).collect())
@@ -251,7 +255,7 @@ fn between(text: &str, before: char, after: char) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guests are counted as user already.
+/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is included in user time.
 fn stolen(stat: &str) -> Option<Stolen> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();

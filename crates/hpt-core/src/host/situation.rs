@@ -1,5 +1,5 @@
-//! What of a machine's situation no file of its own holds: what adjtimex tells, who runs, and which devices may be opened.
-//! Opens no device.
+//! Facts of a machine's state that no single file holds: the result of adjtimex, running programs, and accessible
+//! devices. Opens no device.
 
 use super::{BootLoader, ControlGroups, CpuList, Host, KernelThread, daemons};
 use crate::sys::{
@@ -7,42 +7,43 @@ use crate::sys::{
     process,
 };
 
-/// The machine as it was when it was looked at. What was not to be seen is `None`.
+/// The machine as it was when it was examined. `None` for what was not visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Situation {
-    /// What a time daemon has told the kernel.
+    /// The clock discipline set by a time daemon.
     pub(crate) timex: Option<Timex>,
     /// The kernel's own threads.
     pub kernel_threads: Option<Vec<KernelThread>>,
-    /// The programs that run and keep time; `None` also where none was found and not all processes were to be seen.
+    /// The running time daemons; also `None` if none was found and not all processes were visible.
     pub time_daemons: Option<Vec<String>>,
-    /// Whether irqbalance runs, which moves interrupts; `None` also where it was not found and not all processes were to be seen.
+    /// Whether irqbalance runs, which moves interrupts; also `None` if it was not found and not all processes were
+    /// visible.
     pub balances_interrupts: Option<bool>,
-    /// Who hands the kernel its command line.
+    /// The boot loader that passes the command line to the kernel.
     pub boot_loader: Option<BootLoader>,
-    /// What control groups leave of the CPUs.
+    /// The limits from control groups.
     pub control_groups: Option<ControlGroups>,
-    /// Files of devices, and whether whoever looked may open them.
+    /// Device files, and whether the current user may open them.
     pub devices: Vec<DeviceFile>,
 }
 
-/// The file of a device.
+/// A device file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceFile {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Whether its mode lets whoever asks read it.
+    /// Whether its mode allows the current user to read it.
     pub readable: bool,
-    /// And write.
+    /// Whether its mode allows the current user to write it.
     pub writable: bool,
 }
 
 impl Host {
-    /// The machine as it is now, or was when it was captured.
+    /// Returns the machine as it is now, or as it was when it was captured.
     #[must_use]
     pub fn situation(&self) -> Situation {
         if !self.is_live() {
@@ -61,7 +62,8 @@ impl Host {
         }
     }
 
-    /// The daemons that keep time, and whether irqbalance runs. Where not all processes are to be seen (hidepid, a namespace of processes), what was not found may run all the same.
+    /// The running time daemons, and whether irqbalance runs. If not all processes are visible (hidepid, a PID
+    /// namespace), programs that were not found may still run.
     fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
         let daemons = self.time_daemons();
         let balances = daemons.as_ref().map(|_| self.runs(daemons::IRQBALANCE));
@@ -81,7 +83,7 @@ impl Host {
 }
 
 impl Situation {
-    /// As it may leave the machine.
+    /// The part that may leave the machine.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         if let Some(groups) = &mut self.control_groups {

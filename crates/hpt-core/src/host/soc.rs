@@ -1,5 +1,4 @@
-//! What the device tree says of the timers of a system on a chip.
-//! Parsers only: `Host` opens the files.
+//! Facts from the device tree about the timers of a system on a chip. Only parses; `Host` opens the files.
 
 /// The node of the ARM generic timer.
 ///
@@ -13,23 +12,23 @@ pub struct ArchTimer {
     pub clock_frequency_hz: Option<u32>,
     /// `arm,no-tick-in-suspend`: the counter stops while the machine is suspended.
     pub stops_in_suspend: bool,
-    /// The errata the node names, for which the kernel traps or corrects reads.
+    /// The errata named by the node, for which the kernel traps or corrects reads.
     pub errata: Vec<&'static str>,
 }
 
 /// The Broadcom System Timer's `compatible`, on every Raspberry Pi. Linux, Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
 pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
-/// Values of `compatible` that the node may have.
+/// Possible values of `compatible` of the node.
 const COMPATIBLE: [&str; 2] = ["arm,armv8-timer", "arm,armv7-timer"];
-/// Its properties, apart from errata.
+/// Its properties, without errata.
 pub(super) const CLOCK_FREQUENCY: &str = "clock-frequency";
 pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 /// Properties that name an erratum of the counter.
 pub(super) const ERRATA: [&str; 3] =
     ["fsl,erratum-a008585", "hisilicon,erratum-161010101", "allwinner,erratum-unknown1"];
 
-/// Whether a `compatible` property, names each ended by a zero byte, is that of the ARM generic timer.
+/// Whether a `compatible` property, a list of zero-terminated names, is that of the ARM generic timer.
 pub(super) fn is_arch_timer(compatible: &[u8]) -> bool {
     compatible.split(|&byte| byte == 0).any(|name| COMPATIBLE.iter().any(|wanted| name == wanted.as_bytes()))
 }

@@ -1,18 +1,17 @@
-//! What a file of the machine said, or why it said nothing.
-//! Opens none: `Host` does.
+//! The content of a file of the machine, or why there is none. Opens no file; `Host` does.
 
 use std::io;
 
-/// What was read from a file, or why nothing was.
+/// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told<T> {
-    /// What it says.
+    /// Its content.
     Is(T),
-    /// The machine has no such file.
+    /// The file does not exist on the machine.
     Absent,
-    /// It takes more rights to read it.
+    /// Reading it requires more permissions.
     NotAllowed,
-    /// It cannot be read, or says something that is not understood.
+    /// It cannot be read, or its content cannot be interpreted.
     Garbled,
 }
 
@@ -24,7 +23,7 @@ impl<T> Told<T> {
         }
     }
 
-    /// What is made of it; [`Garbled`](Self::Garbled) where nothing can be made of it.
+    /// Converts the content; [`Garbled`](Self::Garbled) if it cannot be converted.
     pub(crate) fn parsed<U>(self, parse: impl FnOnce(T) -> Option<U>) -> Told<U> {
         match self {
             Self::Is(value) => parse(value).map_or(Told::Garbled, Told::Is),

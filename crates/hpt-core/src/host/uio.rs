@@ -1,10 +1,9 @@
-//! Windows over device registers that a UIO driver offers to programs.
-//! Opens none: `sys::mmio` does.
+//! UIO windows: device registers that a UIO driver maps into programs. Opens none; `sys::mmio` does.
 
 use super::{Host, Region};
 
 const CLASS: &str = "/sys/class/uio";
-/// A UIO device has no more maps. Linux, include/linux/uio_driver.h, `MAX_UIO_MAPS`.
+/// The largest number of maps of a UIO device. Linux, include/linux/uio_driver.h, `MAX_UIO_MAPS`.
 const MOST_MAPS: u32 = 5;
 
 /// One map of a UIO device.
@@ -15,18 +14,18 @@ const MOST_MAPS: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UioWindow {
-    /// The device, like `uio0`; its file is /dev/uio0.
+    /// The device, for example `uio0`; its file is /dev/uio0.
     pub device: String,
-    /// The name that its driver gave it.
+    /// The name from its driver.
     pub name: String,
     /// The number of the map.
     pub map: u32,
-    /// The addresses that it shows.
+    /// The addresses that it covers.
     pub region: Region,
 }
 
 impl Host {
-    /// The first window of a UIO device that shows all of `wanted`.
+    /// Returns the first window of a UIO device that covers all of `wanted`.
     #[must_use]
     pub fn uio_window(&self, wanted: Region) -> Option<UioWindow> {
         let devices = self.list(CLASS).into_iter();
@@ -36,7 +35,7 @@ impl Host {
         })
     }
 
-    /// The files that describe the window over `wanted`, where there is one.
+    /// Returns the files that describe the window over `wanted`, if there is one.
     pub(super) fn uio_files(&self, wanted: Region) -> Vec<String> {
         self.uio_window(wanted).map_or_else(Vec::new, |UioWindow { device, map, .. }| {
             let of_map = |name| format!("{CLASS}/{device}/maps/map{map}/{name}");
@@ -53,7 +52,7 @@ impl Host {
     }
 }
 
-/// A number as sysfs writes it: `0x3f003000`.
+/// Parses a number as sysfs writes it: `0x3f003000`.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }

@@ -1,5 +1,5 @@
-//! Changing settings: who may, and each change until it is put back.
-//! Knows no setting by name.
+//! Changing settings: the permission to change them, and each change until it is restored. Independent of individual
+//! settings.
 
 use std::{
     collections::BTreeSet,
@@ -8,8 +8,8 @@ use std::{
 
 use super::{Entry, Journal, JournalError, Knob, KnobError, is_a_line, journal::Locks};
 
-/// The right to change settings, which one process of the machine has at a time, whatever its journal: several of them at once, in any order. It is had as long
-/// as this or one of the changes lives.
+/// The permission to change settings. One process of the machine has it at a time, whatever its journal. It allows
+/// several changes at once, in any order, and lasts as long as this value or one of the changes.
 #[derive(Clone, Debug)]
 pub struct Changing {
     journal: Journal,
@@ -20,27 +20,30 @@ pub struct Changing {
 #[derive(Debug)]
 struct Held {
     locks: Locks,
-    /// The files of the settings that are being changed. Who reads and writes the journal holds it.
+    /// The files of the settings that are being changed. Held while the journal is read and written.
     being_changed: Mutex<BTreeSet<String>>,
 }
 
 impl Knob {
-    /// Begins to change it: nothing is changed yet. `by` says who does, for whoever finds the journal.
+    /// Starts a change without changing anything yet. `by` names the program, for readers of the journal.
     ///
     /// # Errors
     ///
-    /// [`KnobError`] when it cannot be read, when another process is changing settings, and when one was killed while it had this one changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, and if a process
+    /// was killed while it had this setting changed.
     pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
         journal.changing(by)?.begin(self)
     }
 }
 
 impl Journal {
-    /// Takes the right to change settings; nothing is changed yet. `by` says who does, for whoever finds the journal.
+    /// Acquires the permission to change settings; nothing is changed yet. `by` names the program, for readers of the
+    /// journal.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Busy`] when another process has it, and whatever else keeps the journal from being used.
+    /// Returns [`JournalError::Busy`] if another process has it, or any other error that prevents the use of the
+    /// journal.
     pub fn changing(&self, by: &str) -> Result<Changing, JournalError> {
         let held = Held { locks: self.lock()?, being_changed: Mutex::default() };
         Ok(Changing { journal: self.clone(), by: by.to_owned(), held: Arc::new(held) })
@@ -48,11 +51,12 @@ impl Journal {
 }
 
 impl Changing {
-    /// Begins to change a setting: nothing is changed yet.
+    /// Starts a change without changing anything yet.
     ///
     /// # Errors
     ///
-    /// [`KnobError`] when it cannot be read, when it is being changed already, and when a process was killed while it had this one changed.
+    /// Returns [`KnobError`] if the setting cannot be read, if it is already being changed, and if a process was killed
+    /// while it had this setting changed.
     pub fn begin(&self, knob: &Knob) -> Result<Change, KnobError> {
         let before = knob.value()?;
         let mut being_changed = self.being_changed();
@@ -85,8 +89,8 @@ impl Changing {
     }
 }
 
-/// A setting that is being changed: put back when this is dropped, also by a panic, unless it is [kept](Self::keep). What a process that is killed leaves
-/// behind is in the journal.
+/// A setting that is being changed. Dropping this restores it, even on a panic, unless it is [kept](Self::keep). If the
+/// process is killed, the journal has the original value.
 #[derive(Debug)]
 #[must_use = "the setting is put back when this is dropped"]
 pub struct Change {
@@ -97,17 +101,17 @@ pub struct Change {
 }
 
 impl Change {
-    /// What it was set to before.
+    /// Returns the original value.
     #[must_use]
     pub fn before(&self) -> &str {
         &self.entry.before
     }
 
-    /// Writes the change down, makes it, and looks whether the kernel took it.
+    /// Records the change, applies it, and checks whether the kernel accepted it.
     ///
     /// # Errors
     ///
-    /// [`KnobError`]; whatever came of it, the end of this puts back what was before.
+    /// Returns [`KnobError`]. In any case, the original value is restored when this is dropped.
     pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
         if !is_a_line(value) {
             return Err(KnobError::NotALine { value: value.to_owned() });
@@ -122,18 +126,18 @@ impl Change {
             && *is != self.entry.before
             && !self.entry.set_to.contains(is)
         {
-            // What the kernel made of the wish came from here as well.
+            // A value that the kernel derived from the request was also set by this program.
             self.entry.set_to.push(is.clone());
             self.right.in_journal(|journal| journal.write_down(&self.entry))?;
         }
         set
     }
 
-    /// Leaves it as it is now. The journal keeps what was before, for [`Journal::restore`].
+    /// Keeps the current value. The journal keeps the original one, for [`Journal::restore`].
     ///
     /// # Errors
     ///
-    /// [`KnobError`] when the journal cannot be written: then the setting is put back.
+    /// Returns [`KnobError`] if the journal cannot be written; the setting is then restored.
     pub fn keep(mut self) -> Result<(), KnobError> {
         self.entry.lasting = true;
         self.right.in_journal(|journal| journal.write_down(&self.entry))?;
@@ -141,17 +145,17 @@ impl Change {
         Ok(())
     }
 
-    /// Puts back what was before, and looks whether the kernel took it.
+    /// Restores the original value, and checks whether the kernel accepted it.
     ///
     /// # Errors
     ///
-    /// [`KnobError::ChangedSince`] where somebody else has set it meanwhile: it is left alone, and the journal forgets it. Whatever else it is, what was before
-    /// is in the journal then.
+    /// Returns [`KnobError::ChangedSince`] if another process has changed it in the meantime: it is left unchanged, and
+    /// its journal entry is removed. After any other error the journal has the original value.
     pub fn restore(mut self) -> Result<(), KnobError> {
         self.put_back()
     }
 
-    /// As a process does that is killed: nothing is put back.
+    /// Like a process that is killed: nothing is restored.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.is_over = true;
@@ -177,7 +181,7 @@ impl Change {
 impl Drop for Change {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody can be told here, but the journal says what was before.
+            // The error cannot be returned here, but the journal has the original value.
             let _ = self.put_back();
         }
         self.right.being_changed().remove(&self.entry.path);
@@ -209,7 +213,7 @@ mod tests {
         assert!(matches!(right.begin(&one), Err(KnobError::BeingChanged { .. })));
         assert!(matches!(journal.contents(), Ok(Contents::Entries(entries)) if entries.len() == 2));
         drop(right);
-        // The changes alone keep others out.
+        // The changes alone keep other processes out.
         assert!(matches!(journal.changing("another"), Err(JournalError::Busy { .. })));
         first.restore().expect("a file takes anything");
         assert!(matches!(journal.contents(), Ok(Contents::Entries(entries)) if entries[0].path == other.path));

@@ -1,17 +1,17 @@
-//! The kernel's clock sources: which there are, what each costs and risks, and why one is not on the list, as far as the kernel's log tells.
-//! Reads files of a host only: a captured one is explained like a live one.
+//! The kernel's clocksources: their read overhead and risks, and why one is not on offer, as far as the kernel log
+//! explains it. Reads files of a host only, so a captured machine is explained like a live one.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
-/// A clock source that the kernel may have, as its drivers make it.
+/// A clocksource that the kernel may have, as its driver implements it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownClockSource {
     /// The kernel's name for it.
     pub name: &'static str,
-    /// What counts.
+    /// The counter it reads.
     pub what: &'static str,
-    /// What a reading of a clock passes through when it is the current one.
+    /// What a clock read passes through while it is active.
     pub cost: &'static str,
     /// What may be wrong with it.
     pub risk: &'static str,
@@ -111,52 +111,52 @@ const KNOWN: [KnownClockSource; 16] = [
 ];
 
 impl KnownClockSource {
-    /// What is known of the clock source that the kernel calls `name`.
+    /// Returns what is known of the clocksource `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)
     }
 }
 
-/// A clock source that the kernel would take.
+/// A clocksource that the kernel offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedClockSource {
     /// The kernel's name for it.
     pub name: String,
-    /// Whether it is the one in use.
+    /// Whether it is active.
     pub current: bool,
     /// What is known of it.
     pub known: Option<&'static KnownClockSource>,
 }
 
-/// A clock source that the machine has or had, and that the kernel would not take.
+/// A clocksource that the machine has or had, and that the kernel does not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbsentClockSource {
     /// The kernel's name for it.
     pub name: String,
-    /// How it is known that it was there.
+    /// How hpt knows that it exists.
     pub had: &'static str,
-    /// The lines of the log that say why it is not on the list any more; none where it says nothing.
+    /// The lines of the log that say why it is not on offer any more; empty if there are none.
     pub said: Vec<LogLine>,
     /// What is known of it.
     pub known: Option<&'static KnownClockSource>,
 }
 
-/// The kernel's clock sources, with what its log says of them.
+/// The kernel's clocksources, with the explanations from its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSourceOutline {
-    /// Those that the kernel would take, best first; empty where sysfs does not tell.
+    /// Those on offer, best first; empty if sysfs does not list them.
     pub listed: Vec<ListedClockSource>,
-    /// Those that are missing there.
+    /// Those missing from the list.
     pub absent: Vec<AbsentClockSource>,
     /// Whether the log was read from its first line on, or why it was not read at all.
     pub log: Result<bool, LogUnreadable>,
 }
 
-/// Looks at the clock sources of `host`.
+/// Examines the clocksources of `host`.
 #[must_use]
 pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let sources = host.clock_sources();
@@ -164,7 +164,7 @@ pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let log = host.kernel_log();
     let lines: Vec<&LogLine> = log.as_ref().map(|log| log.on_clock_sources().collect()).unwrap_or_default();
     let mut absent = Vec::new();
-    // Without a list nothing can be missing on it.
+    // Without a list, none can be missing from it.
     if !names.is_empty() {
         let on_x86 = host.facts().architecture == Architecture::X86_64;
         if on_x86 && host.cpu().has_flag("tsc") && !names.iter().any(|name| name.starts_with("tsc")) {
@@ -190,20 +190,20 @@ fn missing(name: &str, had: &'static str, lines: &[&LogLine]) -> AbsentClockSour
     AbsentClockSource { name: name.to_owned(), had, said: said.collect(), known: KnownClockSource::named(name) }
 }
 
-/// What is on the list only until a better one is there.
+/// Listed only until a better one is available.
 fn is_succeeded(name: &str) -> bool {
     ["jiffies", "refined-jiffies", "tsc-early"].contains(&name)
 }
 
-/// The name in `clocksource: NAME: mask: …`, which the kernel writes when a clock source is registered. Linux, kernel/time/clocksource.c,
-/// __clocksource_update_freq_scale.
+/// The name in `clocksource: NAME: mask: …`, which the kernel writes when a clocksource is registered. Linux,
+/// kernel/time/clocksource.c, __clocksource_update_freq_scale.
 fn registered(text: &str) -> Option<&str> {
     let (name, rest) = text.strip_prefix("clocksource: ")?.split_once(": ")?;
     rest.starts_with("mask: ").then_some(name)
 }
 
-/// Whether a line of the log says why `name` is no clock source any more. Linux: kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c,
-/// drivers/clocksource/acpi_pm.c, in the words of all versions since 3.x.
+/// Whether a line of the log says why `name` is not a clocksource any more. Linux: kernel/time/clocksource.c,
+/// arch/x86/kernel/{tsc,tsc_sync,hpet}.c, drivers/clocksource/acpi_pm.c, with the wording of all versions since 3.x.
 fn tells_why(text: &str, name: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let unstable = lower.contains("unstable")

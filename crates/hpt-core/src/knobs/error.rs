@@ -1,9 +1,9 @@
-//! Why a setting was not changed or put back, or a journal not used: what is missing, and what helps.
-//! Tries nothing.
+//! Why a setting was not changed or restored, or a journal cannot be used: what is missing, and how to fix it. Performs
+//! no operation.
 
 use std::{io, path::PathBuf};
 
-/// Why a setting was not read, changed or put back.
+/// Why a setting was not read, changed or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
@@ -16,12 +16,12 @@ pub enum KnobError {
         #[source]
         cause: io::Error,
     },
-    /// The right to change it is missing.
+    /// The permission to change it is missing.
     #[error("{path} may not be written by this user; run as root, outside of a container")]
     NotAllowed {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
@@ -30,49 +30,49 @@ pub enum KnobError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// The value asked for.
+        /// The requested value.
         value: String,
-        /// What it said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The kernel accepted the value and has another one.
+    /// The kernel accepted the write, but has another value.
     #[error("{path} was set to {value:?}, and the kernel has {is:?}: it overrode the wish")]
     Overridden {
         /// The file.
         path: PathBuf,
-        /// The value asked for.
+        /// The requested value.
         value: String,
-        /// The value it has.
+        /// The actual value.
         is: String,
     },
-    /// This process is changing it already.
+    /// This process is already changing it.
     #[error("{path} is being changed by this program already")]
     BeingChanged {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else set it while this program had it changed.
+    /// Another process set it while this program had it changed.
     #[error("{path} was set to {is:?} by somebody else meanwhile: it is left alone, and the journal forgets it")]
     ChangedSince {
         /// The file.
         path: PathBuf,
-        /// The value it has.
+        /// The actual value.
         is: String,
     },
-    /// A journal names a file that hpt has no setting in.
+    /// A journal names a file that is not a setting of hpt.
     #[error("{path} is not a setting that hpt changes: it is left alone")]
     NotASetting {
         /// The file.
         path: PathBuf,
     },
-    /// A value of several lines, or none.
+    /// A value that is empty or has several lines.
     #[error("{value:?} is no value of a setting: it must be one line")]
     NotALine {
         /// The value.
         value: String,
     },
-    /// The journal of changes, without which nothing is changed, does not do.
+    /// The journal of changes cannot be used; without it nothing is changed.
     #[error("the journal of changed settings")]
     Journal(#[from] JournalError),
 }
@@ -81,7 +81,7 @@ pub enum KnobError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The journal is bound to a boot, and nobody tells which one this is.
+    /// The journal belongs to one boot, but the current boot cannot be identified.
     #[error("/proc/sys/kernel/random/boot_id cannot be read, and the journal is bound to this boot; mount /proc")]
     NoBootId,
     /// Another process is changing settings.
@@ -95,16 +95,16 @@ pub enum JournalError {
     LeftBehind {
         /// The setting's file.
         path: Box<str>,
-        /// What it is set to.
+        /// Its current value.
         is: String,
-        /// What it was set to before.
+        /// Its original value.
         before: String,
-        /// Who left it.
+        /// The program that left it.
         by: Box<str>,
-        /// The command that puts it back.
+        /// The command that restores it.
         remedy: Box<str>,
     },
-    /// The journal's file is not one, or damaged.
+    /// The file of the journal is not a journal, or is damaged.
     #[error("the journal {path} is damaged: {what}; look at it, set by hand what it names, and remove it")]
     Corrupt {
         /// The file.
@@ -112,22 +112,22 @@ pub enum JournalError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The journal belongs to another user, who may have it say anything.
+    /// The journal belongs to another user, who may have written anything into it.
     #[error(
         "the journal {path} belongs to user {owner}, who could have any file written by it; look at it, and put back what it names as that user, or by hand"
     )]
     OfSomebodyElse {
         /// The file.
         path: PathBuf,
-        /// The user's number.
+        /// The user ID.
         owner: u32,
     },
-    /// Other users can write to the journal or its folder.
+    /// Other users can write to the journal or its directory.
     #[error(
         "{path} has mode {mode:04o}, so other users can write to it, and a journal there could make hpt write to any setting; look at it, and remove that right (chmod go-w {path})"
     )]
     WritableByOthers {
-        /// The journal's file or folder.
+        /// The journal's file or directory.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -135,7 +135,7 @@ pub enum JournalError {
     /// The journal cannot be read or written.
     #[error("cannot use the journal {path}{}", what_helps(.cause))]
     Unusable {
-        /// The file or its folder.
+        /// The file or its directory.
         path: PathBuf,
         /// Why.
         #[source]

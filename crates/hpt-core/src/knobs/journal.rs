@@ -1,5 +1,5 @@
-//! What was changed of the machine's settings and what was before, in a file that outlives the process that changed them.
-//! Changes a setting only to put it back.
+//! The journal: changed system settings and their original values, in a file that outlives the process that changed
+//! them. Writes to a setting only to restore it.
 
 use std::{
     ffi::OsStr,
@@ -22,13 +22,14 @@ use crate::{
     },
 };
 
-/// The journal's file in its folder, and the one that is locked.
+/// The journal's file in its directory, and its lock file.
 const PURPOSE: &str = "journal";
 const LOCK: &str = "lock";
-/// What is locked besides in the folder of [`Journal::FOLDER`], wherever the journal lies: the settings are the machine's.
+/// The additional lock file in the directory [`Journal::FOLDER`], independent of the location of the journal: the
+/// settings belong to the machine.
 const LOCK_OF_THE_MACHINE: &str = "lock-of-the-machine";
 
-/// Changes of one setting by one program.
+/// The changes of one setting by one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
@@ -36,28 +37,28 @@ pub struct Entry {
     pub kind: String,
     /// Its file.
     pub path: String,
-    /// Who changed it.
+    /// The program that changed it.
     pub by: String,
-    /// Whether it was to stay changed when that program was done.
+    /// Whether the change outlives that program on purpose.
     pub lasting: bool,
-    /// What it was set to before.
+    /// Its original value.
     pub before: String,
-    /// What it was set to, or was about to be.
+    /// The value that it was set to, or was about to be set to.
     pub set_to: Vec<String>,
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// There is none, or nothing in it.
+    /// There is no journal, or it is empty.
     Nothing,
-    /// It is of another boot, whose settings are gone.
+    /// It belongs to another boot, whose settings are gone.
     OfAnotherBoot,
-    /// Changes, the oldest first.
+    /// Changes, oldest first.
     Entries(Vec<Entry>),
 }
 
-/// What became of one setting that was to be put back.
+/// The result of restoring one setting.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -65,53 +66,53 @@ pub struct Outcome {
     pub kind: String,
     /// Its file.
     pub path: String,
-    /// Who had changed it.
+    /// The program that changed it.
     pub by: String,
-    /// What it was set to before all changes.
+    /// Its value before all changes.
     pub before: String,
-    /// What came of it.
+    /// The result.
     pub came: Restored,
 }
 
-/// What came of putting a setting back.
+/// The result of restoring a setting.
 #[derive(Debug)]
 pub enum Restored {
-    /// It is as it was before.
+    /// It has its original value again.
     PutBack {
-        /// What it was set to until now.
+        /// Its value until now.
         from: String,
     },
-    /// It was so already.
+    /// It already had its original value.
     WasBack,
-    /// It has a value that is not from here: somebody else set it, and it was left alone.
+    /// Its value does not come from a change in the journal: another process set it, so it was left unchanged.
     ChangedSince {
         /// The value.
         is: String,
     },
-    /// It could not be put back. The journal keeps it.
+    /// It could not be restored. The journal keeps its entry.
     Failed(KnobError),
 }
 
-/// The note of the journals in use is of some paths; who reads more reads something else.
+/// The largest size of the note of journals in use, which is a few paths.
 const LONGEST_NOTE: u64 = 64 << 10;
 
-/// A journal of changed settings, bound to this boot.
+/// A journal of changed settings, which belongs to this boot.
 #[derive(Clone, Debug)]
 pub struct Journal {
     store: Store,
     folder: Box<Path>,
-    /// Where the machine's own lock is, for whoever may write there.
+    /// The directory of the machine's own lock, for processes that may write there.
     machine: Option<Box<Path>>,
     binding: Binding,
-    /// Whether restoring may write to any file, as tests need it. Otherwise only to settings that hpt knows.
+    /// Whether restoring may write to any file, which tests need. Otherwise only to settings known to hpt.
     restores_anywhere: bool,
 }
 
 impl Journal {
-    /// Where it is by default: gone with the boot whose settings it is about.
+    /// Its default location, which is emptied at boot together with the settings.
     pub const FOLDER: &'static str = "/run/hpt";
 
-    /// The journal in `folder`, which is made when something is written down.
+    /// Returns the journal in `folder`. The directory is created with the first entry.
     ///
     /// # Errors
     ///
@@ -121,13 +122,13 @@ impl Journal {
         Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
     }
 
-    /// A journal of settings that are nobody else's: without the machine's own lock.
+    /// Returns a journal of settings that no other process uses: without the machine's own lock.
     pub(crate) fn bound_to(folder: impl Into<PathBuf>, binding: Binding) -> Self {
         let folder = folder.into().into_boxed_path();
         Self { store: Store::private(&*folder), folder, machine: None, binding, restores_anywhere: true }
     }
 
-    /// Restores settings that hpt knows, and no other file.
+    /// Restores settings known to hpt, and no other file.
     pub(super) fn only_settings(self) -> Self {
         Self { restores_anywhere: false, ..self }
     }
@@ -137,20 +138,20 @@ impl Journal {
         self
     }
 
-    /// Its folder, which may not be there yet.
+    /// Returns its directory, which may not exist yet.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its file.
+    /// Returns its file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.store.path(PURPOSE)
     }
 
-    /// The folders of other journals by which settings of this machine are changed in this boot, as the machine's lock notes them; none where it may not
-    /// be read.
+    /// Returns the directories of other journals that were used to change settings of this machine in this boot, as
+    /// noted in the machine's lock; empty if that cannot be read.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
@@ -158,7 +159,7 @@ impl Journal {
         others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
-    /// The other journals that a note names, as far as something is in them.
+    /// The other journals in a note that are not empty.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
         let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
@@ -169,7 +170,7 @@ impl Journal {
         journals.filter(is_in_use).collect()
     }
 
-    /// Adds this journal to those that the machine's lock notes, without those in which nothing is any more; the others.
+    /// Adds this journal to the note in the machine's lock and removes empty ones. Returns the others.
     fn note_in(&self, lock: &mut File) -> io::Result<Vec<Self>> {
         let mut before = Vec::new();
         lock.take(LONGEST_NOTE).read_to_end(&mut before)?;
@@ -178,7 +179,7 @@ impl Journal {
         let mut note = Vec::new();
         for folder in others.iter().map(|journal| &*journal.folder).chain([own.as_path()]) {
             let path = folder.as_os_str().as_bytes();
-            // One with a line break cannot be noted.
+            // A path with a newline cannot be noted.
             if !path.contains(&b'\n') {
                 note.extend_from_slice(path);
                 note.push(b'\n');
@@ -192,11 +193,11 @@ impl Journal {
         Ok(others)
     }
 
-    /// What it says.
+    /// Returns its content.
     ///
     /// # Errors
     ///
-    /// [`JournalError`] when it cannot be read or is damaged.
+    /// Returns [`JournalError`] if it cannot be read or is damaged.
     pub fn contents(&self) -> Result<Contents, JournalError> {
         let Some(saved) = self.saved()? else { return Ok(Contents::Nothing) };
         if saved.boot != self.binding.boot {
@@ -206,12 +207,12 @@ impl Journal {
         Ok(if entries.is_empty() { Contents::Nothing } else { Contents::Entries(entries) })
     }
 
-    /// The processor that it was written on in this boot, where that is not this one: a virtual machine was moved since. Its settings moved with it, so the
-    /// journal counts.
+    /// Returns the processor that it was written on in this boot, if that is another one: a virtual machine was
+    /// migrated since. Its settings migrated with it, so the journal is valid.
     ///
     /// # Errors
     ///
-    /// [`JournalError`] when it cannot be read or is damaged.
+    /// Returns [`JournalError`] if it cannot be read or is damaged.
     pub fn written_on_another_processor(&self) -> Result<Option<String>, JournalError> {
         let saved = self.saved()?.filter(|saved| saved.boot == self.binding.boot);
         Ok(saved.map(|saved| saved.processor).filter(|processor| *processor != self.binding.processor))
@@ -222,24 +223,24 @@ impl Journal {
             Err(StateError::Missing { .. }) => return Ok(None),
             read => read.map_err(unusable)?,
         };
-        // hpt acts on the journal with its own rights. The content must not come from a user with fewer rights.
+        // hpt acts on the journal with its own permissions, so the content must not come from a user with fewer.
         only_ours_to_write(self.path(), about.owner, about.mode)?;
         self.check_folder()?;
         self.store.saved(PURPOSE, &content).map(Some).map_err(unusable)
     }
 
-    /// Refuses a folder in which another user can replace the journal.
+    /// Refuses a directory in which another user can replace the journal.
     fn check_folder(&self) -> Result<(), JournalError> {
         let about = fs::metadata(&self.folder)
             .map_err(|cause| JournalError::Unusable { path: self.folder.to_path_buf(), cause })?;
         only_ours_to_write(self.folder.to_path_buf(), about.uid(), about.mode())
     }
 
-    /// Puts back what was before all changes, setting by setting, and strikes out what is done.
+    /// Restores the original values, setting by setting, and removes the completed entries.
     ///
     /// # Errors
     ///
-    /// [`JournalError`] when it cannot be read; what cannot be put back is in the outcomes.
+    /// Returns [`JournalError`] if the journal cannot be read. Settings that cannot be restored are among the outcomes.
     pub fn restore(&self) -> Result<Vec<Outcome>, JournalError> {
         if self.contents()? == Contents::Nothing {
             return Ok(Vec::new());
@@ -271,7 +272,7 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// Refuses a file that no setting of hpt is in: a forged journal must not reach any other file.
+    /// Refuses a file that is not a setting of hpt: a forged journal must not reach any other file.
     fn is_restorable(&self, knob: &Knob) -> Result<(), KnobError> {
         if self.restores_anywhere || known::is_setting(knob.path()) {
             Ok(())
@@ -280,13 +281,15 @@ impl Journal {
         }
     }
 
-    /// The only one that changes settings, for as long as the files are open: by this journal, and on this machine.
+    /// Excludes other processes that change settings, through this journal and on this machine, for as long as the
+    /// files are open.
     pub(super) fn lock(&self) -> Result<Locks, JournalError> {
         let own = locked(&self.folder, LOCK)?;
-        // Before anything is changed: a journal written here would not be accepted later.
+        // Checked before anything is changed: a journal written here would not be accepted later.
         self.check_folder()?;
         let mut machine = match self.machine.as_deref().map(|folder| locked(folder, LOCK_OF_THE_MACHINE)).transpose() {
-            // Who may not write there is not root, and is let at settings of the machine by nobody but its owner.
+            // A user without write access there is not root, and can change settings of the machine only through
+            // permissions from their owner.
             Err(JournalError::Unusable { cause, .. })
                 if matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -302,7 +305,8 @@ impl Journal {
         Ok(Locks { _own: own, _machine: machine, elsewhere })
     }
 
-    /// Refuses to change a setting that a killed process left changed: what was before would be lost. What was put right since is struck out.
+    /// Refuses to change a setting that a killed process left changed, because its original value would be lost.
+    /// Entries that were corrected since are removed.
     pub(super) fn refuse_what_was_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         self.refuse_what_is_left(knob, is)?;
         let mut entries = self.entries()?;
@@ -314,7 +318,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The same, without a change of the journal: it may be another one's.
+    /// The same without changing the journal, which may be another one.
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
@@ -333,7 +337,7 @@ impl Journal {
         })
     }
 
-    /// Writes an entry down, or replaces it. What came back to where it began is struck out.
+    /// Adds or replaces an entry. An entry whose setting is back at its original value is removed.
     pub(super) fn write_down(&self, entry: &Entry) -> Result<(), JournalError> {
         let mut entries = self.without(entry)?;
         let lasting = entries.iter_mut().find(|other| entry.lasting && other.lasting && other.path == entry.path);
@@ -341,7 +345,7 @@ impl Journal {
             Some(earlier) if entry.set_to.last() == Some(&earlier.before) => {
                 entries.retain(|other| !(other.lasting && other.path == entry.path));
             }
-            // The setting was not what the earlier one had left: somebody else had set it.
+            // The setting did not have the value of the earlier entry: another process had set it.
             Some(earlier) if !earlier.has_set(&entry.before) => earlier.clone_from(entry),
             Some(earlier) => {
                 earlier.by.clone_from(&entry.by);
@@ -352,13 +356,13 @@ impl Journal {
         self.save(&entries)
     }
 
-    /// Takes out the entry of a change that is over.
+    /// Removes the entry of a completed change.
     pub(super) fn strike_out(&self, entry: &Entry) -> Result<(), JournalError> {
         let entries = self.without(entry)?;
         self.save(&entries)
     }
 
-    /// All but the unfinished one of this setting: there is one at most.
+    /// All but the unfinished entry of this setting, of which there is at most one.
     fn without(&self, entry: &Entry) -> Result<Vec<Entry>, JournalError> {
         let mut entries = self.entries()?;
         entries.retain(|other| other.lasting || other.path != entry.path);
@@ -382,12 +386,12 @@ impl Journal {
     }
 }
 
-/// The locks of whoever changes settings.
+/// The locks of a process that changes settings.
 #[derive(Debug)]
 pub(super) struct Locks {
     _own: FileLock,
     _machine: Option<FileLock>,
-    /// Other journals by which settings are changed, which the machine's lock noted.
+    /// Other journals in use, from the note in the machine's lock.
     pub(super) elsewhere: Vec<Journal>,
 }
 
@@ -395,10 +399,11 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     let path = folder.join(name);
     let unusable = |cause| JournalError::Unusable { path: path.clone(), cause };
     if make_folder(folder).map_err(unusable)? {
-        // Whatever the umask: users may read the folder, and only its owner may write to it.
+        // Independent of the umask: users may read the directory, and only its owner may write to it.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(unusable)?;
     }
-    // Who can open it can lock it: nobody else. O_NONBLOCK: a device or a FIFO might make it wait; O_NOFOLLOW: a link leads to a file of somebody else.
+    // Only the owner can open it and therefore lock it. O_NONBLOCK: a device or a FIFO might block. O_NOFOLLOW: a link
+    // may lead to a file of another user.
     let file = File::options()
         .read(true)
         .write(true)
@@ -414,10 +419,10 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
     try_lock(file).map_err(unusable)?.ok_or(JournalError::Busy { path })
 }
 
-/// The bits of a mode that let group and others write.
+/// The mode bits that let group and others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Refuses what a user other than root and the caller owns or can write to.
+/// Refuses a file that a user other than root and the caller owns or can write to.
 fn only_ours_to_write(path: PathBuf, owner: u32, mode: u32) -> Result<(), JournalError> {
     if ![0, effective_user()].contains(&owner) {
         Err(JournalError::OfSomebodyElse { path, owner })
@@ -465,7 +470,8 @@ fn put_back(knob: &Knob, entries: &[&Entry]) -> Restored {
     }
 }
 
-/// What a setting that is at `is` was before all `entries`, the oldest first; `None` where it is at a value that none of them left.
+/// Returns the value before all `entries`, oldest first, of a setting that is at `is`; `None` if none of them left it
+/// at that value.
 fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
     entries
         .iter()
@@ -473,7 +479,7 @@ fn target<'a>(is: &'a str, entries: &[&'a Entry]) -> Option<&'a str> {
         .try_fold(is, |value, entry| (entry.before == value || entry.has_set(value)).then_some(entry.before.as_str()))
 }
 
-/// Entries as text: a line for each field, an empty one behind each entry.
+/// Entries as text: one line per field, and an empty line after each entry.
 fn encode(entries: &[Entry]) -> String {
     let mut text = String::new();
     for entry in entries {
@@ -569,7 +575,7 @@ mod tests {
 
         #[test]
         fn any_chain_of_changes_leads_back_to_its_beginning(first in value(), steps in vec(vec(value(), 1..4), 1..5), last in any::<proptest::sample::Index>()) {
-            // Each change begins where the one before it ended.
+            // Each change starts where the previous one ended.
             let (mut before, mut chain) = (first.clone(), Vec::new());
             for values in &steps {
                 let values: Vec<&str> = values.iter().map(String::as_str).collect();

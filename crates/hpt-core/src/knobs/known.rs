@@ -1,5 +1,4 @@
-//! The files of the settings that hpt changes. A journal can restore these and no others.
-//! Opens no file.
+//! The files of the settings that hpt changes. A journal can restore only these. Opens no file.
 
 use std::{fs, path::Path};
 
@@ -17,9 +16,10 @@ const SETTINGS: [&str; 10] = [
     "/proc/irq/#/smp_affinity_list",
 ];
 
-/// Whether the path is that of a setting, and leads to one without links.
+/// Returns whether the path belongs to a setting, and contains no links.
 pub(super) fn is_setting(path: &Path) -> bool {
-    // The kernel lets no user make links in these file systems. A link elsewhere that leads here is refused too: it can change.
+    // Users cannot create links in these file systems. A link elsewhere that leads here is refused too, because it can
+    // change.
     fs::canonicalize(path).is_ok_and(|canonical| canonical == path) && is_named(path)
 }
 

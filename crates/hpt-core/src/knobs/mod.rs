@@ -1,5 +1,5 @@
-//! Settings of the whole machine: set and verified, written down beforehand, put back.
-//! Decides nothing, asks nobody and measures nothing: the caller does.
+//! System-wide settings: changed and verified, recorded beforehand, and restored. Decides nothing, never prompts and
+//! measures nothing; the caller does.
 
 mod changing;
 mod clock_source;
@@ -20,10 +20,10 @@ pub use self::{
     journal::{Contents, Entry, Journal, Outcome, Restored},
 };
 
-/// Values of kernel settings are a line; a longer one is something else.
+/// Values of kernel settings are one line; a longer one is something else.
 const LONGEST_VALUE: usize = 4096;
 
-/// A setting of the whole machine: a file of one line that the kernel reads and writes.
+/// A system-wide setting: a file with one line that the kernel reads and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
     kind: String,
@@ -31,35 +31,35 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// The setting in the file `path`; `kind` is its name for people and in the journal.
+    /// Returns the setting in the file `path`; `kind` is its name for users and in the journal.
     #[must_use]
     pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
         Self { kind: kind.into(), path: path.into() }
     }
 
-    /// The kernel's clock source.
+    /// Returns the kernel's clocksource.
     #[must_use]
     pub fn clock_source() -> Self {
         Self::new("clock-source", "/sys/devices/system/clocksource/clocksource0/current_clocksource")
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Its file.
+    /// Returns its file.
     #[must_use]
     pub fn path(&self) -> &Path {
         Path::new(&self.path)
     }
 
-    /// What it is set to, without the line's end.
+    /// Returns its value, without the newline.
     ///
     /// # Errors
     ///
-    /// [`KnobError::Unreadable`], also for what is not one line of text.
+    /// Returns [`KnobError::Unreadable`], also if it is not one line of text.
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
         let content = fs::read(self.path()).map_err(unreadable)?;
@@ -68,20 +68,20 @@ impl Knob {
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
 
-    /// Whether this process may change it. Changes nothing.
+    /// Checks whether this process may change it. Changes nothing.
     ///
     /// # Errors
     ///
-    /// [`KnobError::NotAllowed`], or [`KnobError::Unreadable`] where there is no such setting.
+    /// Returns [`KnobError::NotAllowed`], or [`KnobError::Unreadable`] if there is no such setting.
     pub fn may_be_set(&self) -> Result<(), KnobError> {
         File::options().write(true).open(self.path()).map(|_| ()).map_err(|cause| self.not_written(cause, None))
     }
 
-    /// Writes `value` and looks whether the kernel took it.
+    /// Writes `value`, and checks whether the kernel accepted it.
     fn set(&self, value: &str) -> Result<(), KnobError> {
         let refused = |cause| self.not_written(cause, Some(value));
         let mut file = File::options().write(true).truncate(true).open(self.path()).map_err(refused)?;
-        // One write: the kernel takes each for a value of its own.
+        // A single write: the kernel takes each write as a complete value.
         file.write_all(value.as_bytes()).map_err(refused)?;
         drop(file);
         let is = self.value()?;
@@ -117,7 +117,7 @@ mod tests {
     use super::{Contents, Entry, Journal, JournalError, Knob, KnobError, Restored};
     use crate::{host::BootId, state::Binding, sys::process::effective_user};
 
-    /// A setting and a journal in a folder of their own.
+    /// A setting and a journal in a directory of their own.
     struct Room {
         folder: TempDir,
         knob: Knob,
@@ -139,7 +139,7 @@ mod tests {
             self.journal_of("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10")
         }
 
-        /// In a folder of its own, beside others of the same machine.
+        /// In a directory of its own, together with others of the same machine.
         fn journal_in(&self, folder: &str) -> Journal {
             let journal =
                 Journal::bound_to(self.folder.path().join(folder), binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10"));
@@ -154,7 +154,7 @@ mod tests {
             self.knob.value().expect("a line")
         }
 
-        /// As a process does that is killed: nothing is put back, and its lock is gone.
+        /// Like a process that is killed: nothing is restored, and its lock is released.
         fn leave(&self, values: &[&str]) {
             let journal = self.journal();
             let mut change = self.knob.begin(&journal, "a test").expect("nobody else");
@@ -262,7 +262,7 @@ mod tests {
         let told = change.restore().expect_err("it is somebody else's now");
         assert!(matches!(&told, KnobError::ChangedSince { is, .. } if is == "kvm-clock"), "{told}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("kvm-clock", 0));
-        // So it is where nobody can be told.
+        // The same applies if the error cannot be returned.
         let mut change = room.knob.begin(&journal, "a test").expect("nothing is left");
         change.set("hpet").expect("a file takes anything");
         fs::write(room.knob.path(), "acpi_pm\n").expect("ours");
@@ -368,7 +368,7 @@ mod tests {
         assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
         drop(first);
         drop(room.knob.begin(&other, "a test").expect("the first is over"));
-        // The machine's folder may be the journal's own.
+        // The machine's directory may be the journal's own.
         drop(room.knob.begin(&journal("run"), "a test").expect("two locks, not one twice"));
     }
 
@@ -382,7 +382,7 @@ mod tests {
         change.leave();
         let one_is_at = fs::canonicalize(one.folder()).expect("it is there");
         assert_eq!((other.elsewhere(), one.elsewhere()), (vec![one_is_at.clone()], Vec::new()));
-        // Also a second time, when the other one is noted as well, and by a third one.
+        // Also a second time, when the other one is noted as well, and with a third one.
         for journal in [&other, &other, &journal("run")] {
             let refused = room.knob.begin(journal, "a test").expect_err("left behind");
             let remedy = format!("hpt restore --journal {}", one_is_at.display());
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn who_may_not_write_to_the_machines_folder_has_the_journals_lock_alone() {
         let room = Room::new("tsc");
-        // Root is refused there as well, and so is everybody else.
+        // Root is refused as well, and so is every other user.
         let journal = room.journal().with_a_lock_of_the_machine_in("/sys/kernel");
         drop(room.knob.begin(&journal, "a test").expect("its own lock does"));
     }
@@ -441,13 +441,13 @@ mod tests {
         let absent = Knob::new("any", "/nonexistent/setting");
         assert!(matches!(absent.value(), Err(KnobError::Unreadable { .. })));
         assert!(matches!(absent.may_be_set(), Err(KnobError::Unreadable { .. })));
-        // A file that takes every value and keeps none.
+        // A file that accepts every value and keeps none.
         let null = Knob::new("any", "/dev/null");
         assert!(matches!(null.set("hpet"), Err(KnobError::Unreadable { .. } | KnobError::Overridden { .. })));
         assert!(Path::new("/dev/null").exists());
     }
 
-    /// The mode's permission bits.
+    /// The permission bits of the mode.
     fn mode_of(path: &Path) -> u32 {
         fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
     }
@@ -463,7 +463,7 @@ mod tests {
             assert_eq!(modes.map(|mode| format!("{mode:o}")), ["755", "600", "600"]);
             return;
         }
-        // The umask belongs to the process: this test runs again in processes of its own.
+        // The umask belongs to the process, so this test runs again in child processes.
         let test = "knobs::tests::a_journal_has_the_same_modes_under_every_umask";
         for umask in ["0", "022", "077"] {
             let command = format!("umask {umask}; exec \"$@\" --exact {test} --nocapture");
@@ -492,7 +492,7 @@ mod tests {
             let named = matches!(&refused, JournalError::WritableByOthers { path: named, mode: told } if *named == path && *told == mode);
             assert!(named && room.is() == "hpet", "{refused}");
         }
-        // Nothing is changed where the journal would be refused afterwards.
+        // Nothing is changed if the journal would be refused afterwards.
         let room = Room::new("tsc");
         let folder = room.folder.path().join("state");
         fs::create_dir(&folder).expect("ours");

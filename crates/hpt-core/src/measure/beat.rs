@@ -1,22 +1,24 @@
-//! The beat of a loop that looks at one source all the time and acts when a period has passed since it acted last: by how much longer than the period it takes.
-//! What a read costs and what a source steps by is in every beat. Sleeps never; sets no thread up.
+//! The iteration jitter of a busy-polling loop that acts whenever a period has passed since its last action: by how
+//! much each iteration exceeds the period. The read overhead and the granularity of the source are part of each value.
+//! Never sleeps, and does not configure the thread.
 
 use std::time::Duration;
 
 use crate::{source::TimeSource, stats::Histogram, units::Frequency};
 
-/// The beats of one source.
+/// The iterations of one source.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Beats {
-    /// By how much longer than the period each was, in ticks of the source.
+    /// The time by which each exceeded the period, in ticks of the source.
     pub longer: Histogram,
     /// The period, in ticks, rounded up.
     pub period_ticks: u64,
 }
 
-/// Looks at `source`, which ticks at `frequency`, until `count` periods have passed, each from the look that ended the last. `act` is done at each of them, and is
-/// in the next beat; when it says no, what was measured until then is returned.
+/// Polls `source`, which ticks at `frequency`, until `count` periods have passed, each starting at the reading that
+/// ended the previous one. Calls `act` after each; its duration is part of the next one. If `act` returns false,
+/// returns what was measured so far.
 pub fn beats<S: TimeSource + ?Sized>(
     source: &S,
     frequency: Frequency,
@@ -33,7 +35,7 @@ pub fn beats<S: TimeSource + ?Sized>(
     while done < count {
         let now = source.ticks();
         let passed = width.difference(last, now);
-        // A counter that is taken away goes back: that is no beat.
+        // A counter whose access is revoked goes back: that is not an iteration.
         if passed < period_ticks || width.signed_difference(last, now) < 0 {
             continue;
         }

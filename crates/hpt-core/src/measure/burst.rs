@@ -1,5 +1,5 @@
-//! Bursts: a few bracketed readings of a source, of which the tightest tells most.
-//! Judges nothing: `diagnose` does.
+//! Bursts: a few bracketed readings of a source, of which the narrowest is the most useful. Reaches no verdict;
+//! `diagnose` does.
 
 use crate::{
     calibrate::{Granules, granules},
@@ -9,12 +9,12 @@ use crate::{
 /// Readings in a burst.
 const READINGS: u32 = 8;
 
-/// What a burst showed.
+/// The readings of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// The reading with the narrowest bracket.
     pub pair: Pair,
-    /// How often a reading was smaller than the one before it.
+    /// Number of readings lower than the previous one.
     pub backwards: u32,
     /// The largest step back between two readings, in ticks.
     pub largest_back_ticks: u64,
@@ -28,13 +28,13 @@ pub struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    /// Bursts against `reference`; its ticks count as nanoseconds where no rate is stated of it.
+    /// Creates bursts against `reference`. Ticks of a reference without a nominal frequency count as nanoseconds.
     #[must_use]
     pub fn against(reference: &'a dyn TimeSource) -> Self {
         Self { reference: Reference::new(reference), source: reference }
     }
 
-    /// How far readings of `source` and of the reference may lag behind what they count.
+    /// The largest lag of readings of `source` and of the reference.
     #[must_use]
     pub fn granules(&self, source: &dyn TimeSource) -> Granules {
         granules(source, self.source)
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_source_that_runs_backwards_is_seen_in_one_burst() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(10);
-        // Each reading is three ticks before the last.
+        // Each reading is three ticks lower than the previous one.
         let source = ManualSource::nanoseconds("source").stepping_by(0_u64.wrapping_sub(3));
         source.set(1_000);
         let burst = Bursts::against(&reference).take(&source);

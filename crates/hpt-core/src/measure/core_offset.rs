@@ -1,5 +1,5 @@
-//! How far the counters of two cores are apart: timestamps handed over from one to the other and back.
-//! Judges nothing: `diagnose` does.
+//! The offset between the counters of two cores, from timestamps passed from one to the other and back. Reaches no
+//! verdict; `diagnose` does.
 
 use std::{
     io,
@@ -13,12 +13,13 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// Looks for an answer before the CPU is offered to others: the other thread may be waiting for this one.
+/// Number of polls before the CPU is yielded: the other thread may be waiting for it.
 const LOOKS: u32 = 2_000;
-/// After so many offers the other thread counts as gone.
+/// After this many yields the other thread counts as gone.
 const MOST_OFFERS: u32 = 500;
 
-/// One timestamp handed over: read on the first CPU, then on the second one, then on the first again, each after the one before was seen.
+/// One timestamp passed on: read on the first CPU, then on the second one, then on the first again, each after the
+/// previous one was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// On the first CPU, before.
@@ -29,21 +30,22 @@ pub struct Handover {
     pub back: u64,
 }
 
-/// The second CPU's counter less the first one's, as far as handed-over timestamps bound it.
+/// The lead of the second CPU's counter over the first one's, as bounded by the timestamps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreOffset {
     /// The first CPU and the second.
     pub cpus: (usize, usize),
-    /// It is at least this much ahead, in nanoseconds.
+    /// The lower limit of the lead, in nanoseconds.
     pub least_ns: f64,
-    /// It is at most this much ahead, in nanoseconds.
+    /// The upper limit of the lead, in nanoseconds.
     pub most_ns: f64,
-    /// How many timestamps were handed over.
+    /// The number of timestamps passed on.
     pub handovers: u64,
 }
 
-/// The limits that `handovers` leave to the second CPU's counter less the first one's, in ticks: the second reading happened between the other two. They
-/// hold as long as both run at one rate meanwhile. `None` without any, and where nothing satisfies them all.
+/// Returns the limits that `handovers` imply for the lead of the second CPU's counter, in ticks: the second reading
+/// happened between the other two. They hold as long as both run at the same rate. `None` without any, and if no value
+/// satisfies them all.
 #[must_use]
 pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)> {
     let least = handovers.iter().map(|handover| width.signed_difference(handover.back, handover.seen)).max()?;
@@ -51,13 +53,14 @@ pub fn offset_limits(handovers: &[Handover], width: Width) -> Option<(i64, i64)>
     (least <= most).then_some((least, most))
 }
 
-/// Hands timestamps of `source` over between two CPUs, `rounds` times, or until `keep_going` says no. Takes a thread on each CPU for as long as it lasts.
-/// `None` where they gave no limits, for example when one of the CPUs was busy with other threads all the time, or went offline meanwhile: then the kernel moves its
-/// thread to another CPU, whose counter says nothing of this one.
+/// Passes timestamps of `source` between two CPUs, `rounds` times, or until `keep_going` returns false. Uses a thread
+/// on each CPU for that time. `None` if the timestamps implied no limits, for example because one of the CPUs was busy
+/// with other threads all the time, or went offline: the kernel then moves its thread to another CPU, whose counter
+/// says nothing about this one.
 ///
 /// # Errors
 ///
-/// What the kernel answers when a thread may not run on one of the CPUs, or there is no thread to be had.
+/// Returns the kernel's error if a thread may not run on one of the CPUs, or if a thread cannot be started.
 #[expect(clippy::cast_precision_loss, reason = "offsets for judging, far below 2^53 ticks")]
 pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     source: &S,
@@ -68,7 +71,7 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
 ) -> io::Result<Option<CoreOffset>> {
     let channel = Channel::default();
     let handovers = thread::scope(|scope| {
-        // The one that asks comes second, and tells the first to end where it does not come.
+        // The asking thread starts second, and ends the first one if it cannot start.
         let answering = thread::Builder::new().spawn_scoped(scope, || {
             let answered = CpuSet::only(cpus.1).apply().map(|()| {
                 channel.answer(source);
@@ -94,23 +97,24 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
     Ok(offset_limits(&handovers, source.info().width).map(|(least, most)| CoreOffset {
         cpus,
         least_ns: least as f64 * tick_ns,
-        // A reading may stand for anything up to the next tick.
+        // A reading may stand for any time up to the next tick.
         most_ns: (most as f64 + 1.0) * tick_ns,
         handovers: handovers.len() as u64,
     }))
 }
 
-/// Whether this thread may still run on `cpu` alone. The kernel does not restore an affinity that it took away: once at the end is enough.
+/// Returns whether this thread may still run on `cpu` only. The kernel does not restore an affinity that it revoked, so
+/// one check at the end is enough.
 fn is_pinned_to(cpu: usize) -> bool {
     CpuSet::of_this_thread().is_ok_and(|set| set.cpus().eq([cpu]))
 }
 
-/// What two threads hand over.
+/// The words that two threads share.
 #[derive(Debug, Default)]
 struct Channel {
-    /// The number of the question, from 1 on.
+    /// The number of the request, starting at 1.
     asked: AtomicU64,
-    /// The number of the question that was answered.
+    /// The number of the request that was answered.
     answered: AtomicU64,
     seen: AtomicU64,
     over: AtomicBool,
@@ -120,7 +124,7 @@ impl Channel {
     fn ask<S: TimeSource + ?Sized>(&self, source: &S, rounds: u32, keep_going: &dyn Fn() -> bool) -> Vec<Handover> {
         let mut handovers = Vec::new();
         for number in 1..=u64::from(rounds) {
-            // Ordered after all before it, and before all behind it.
+            // Ordered after all preceding and before all following instructions.
             let left = source.ticks_end();
             self.asked.store(number, Ordering::Release);
             if !self.wait(|| self.answered.load(Ordering::Acquire) == number) {
@@ -145,7 +149,7 @@ impl Channel {
         }
     }
 
-    /// Spins until it is there; `false` when the other thread is over.
+    /// Spins until the value is there; `false` if the other thread has ended.
     fn wait(&self, is_there: impl Fn() -> bool) -> bool {
         for _ in 0..MOST_OFFERS {
             for _ in 0..LOOKS {
@@ -195,7 +199,7 @@ mod tests {
         let (Some(&first), Some(&second)) = (cpus.first(), cpus.last()) else {
             return skipped!("the kernel does not tell which CPUs there are");
         };
-        // Each read moves it by one: the order of the readings is its time.
+        // Each read advances it by one: the order of the readings is its time.
         let source = ManualSource::nanoseconds("shared").stepping_by(1);
         let found = core_offset(&source, Frequency::GIGAHERTZ, (first, second), 50, &|| true).expect("allowed CPUs");
         let found = found.expect("both threads ran");

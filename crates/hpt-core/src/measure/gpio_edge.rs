@@ -1,5 +1,5 @@
-//! How long after a line was driven the kernel sees the edge on another that is wired to it, and how long after that a program knows.
-//! Requests no line and draws nothing: the caller does.
+//! GPIO edge latency: the time from driving a line until the kernel sees the edge on a connected line, and from there
+//! until a program has read it. Requests no line; the caller does.
 
 use std::{io, time::Duration};
 
@@ -11,46 +11,47 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// A longer wait is made in pieces, so that somebody can end it.
+/// A longer wait is split, so that it can be interrupted.
 const PIECE: Duration = Duration::from_millis(100);
-/// The kernel keeps no more of a line: 1024 of the largest buffer there is. What comes beyond came meanwhile.
+/// The kernel's limit per line is 1024 of its largest buffers. Edges beyond that arrived later.
 const MOST_PENDING: usize = 1_024;
 
 /// How a thread waits for an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Listening {
-    /// In the kernel, by poll(2), and then it reads.
+    /// Blocks in the kernel with poll(2), then reads.
     #[default]
     Waiting,
-    /// By reading again and again.
+    /// Reads repeatedly.
     Spinning,
 }
 
-/// Two lines that are wired together, and the clock that both ends are stamped by.
+/// Two connected lines, and the clock that timestamps both ends.
 pub trait Wire {
-    /// The moment, by the clock that edges are stamped by, in nanoseconds.
+    /// Returns the time on the clock of the edge timestamps, in nanoseconds.
     fn now_ns(&self) -> u64;
 
-    /// Drives the one end.
+    /// Drives the output.
     ///
     /// # Errors
     ///
-    /// What the kernel answers.
+    /// Returns the error of the kernel.
     fn set(&mut self, level: bool) -> io::Result<()>;
 
-    /// The next edge at the other end that is there already.
+    /// Returns the next edge at the input if there is one already.
     ///
     /// # Errors
     ///
-    /// What the kernel answers.
+    /// Returns the error of the kernel.
     fn pending(&mut self) -> io::Result<Option<Edge>>;
 
-    /// The next edge at the other end, waited for from this moment on, which is or has just been, and so long; it may return without one earlier.
+    /// Waits for the next edge at the input, from this time on (now or just before) and for this long. May return
+    /// without one earlier.
     ///
     /// # Errors
     ///
-    /// What the kernel answers.
+    /// Returns the error of the kernel.
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>>;
 }
 
@@ -64,13 +65,15 @@ pub struct LoopBack<'a> {
 }
 
 impl<'a> LoopBack<'a> {
-    /// Of two lines that are requested. `clock` is to be the kernel's `CLOCK_MONOTONIC`, which it stamps edges by: any other is off from it.
+    /// Creates a wire from two requested lines. `clock` must be the kernel's `CLOCK_MONOTONIC`, which timestamps edges;
+    /// any other has an offset.
     #[must_use]
     pub fn new(output: &'a Output, input: &'a Input, clock: PosixClock, listening: Listening) -> Self {
         Self { output, input, clock, listening }
     }
 
-    /// What a look at the clock takes, in nanoseconds: the median of what two readings in a row differ by; and the smallest step seen. It is in every figure.
+    /// Returns the read overhead of the clock, in nanoseconds (the median difference of back-to-back readings), and the
+    /// smallest step seen. Both are part of every value.
     #[must_use]
     pub fn cost_of_looking(&self) -> (u64, Option<u64>) {
         cost_of(|| self.now_ns(), |earlier, later| later.saturating_sub(earlier))
@@ -96,7 +99,7 @@ impl Wire for LoopBack<'_> {
     fn edge(&mut self, since_ns: u64, at_most: Duration) -> io::Result<Option<Edge>> {
         match self.listening {
             Listening::Waiting => {
-                // The kernel's call takes whole milliseconds: not to look again and again in the last of them.
+                // The kernel's call takes whole milliseconds: avoid repeated calls in the last of them.
                 self.input.wait(at_most + Duration::from_millis(1))?;
                 self.input.edge()
             }
@@ -111,76 +114,78 @@ impl Wire for LoopBack<'_> {
     }
 }
 
-/// An edge from the one end of a wire to the program at the other.
+/// An edge, from the output of a wire to the program at its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crossing {
-    /// Right before the kernel was asked to drive the line, in nanoseconds of the wire's clock.
+    /// Immediately before the kernel was asked to drive the line, in nanoseconds of the wire's clock.
     pub set_ns: u64,
-    /// When the kernel's interrupt handler saw the edge; `None` where its stamp lies outside of the two others, and so comes from another clock.
+    /// When the kernel's interrupt handler saw the edge; `None` if its timestamp lies outside of the two others, which
+    /// means that it comes from another clock.
     pub edge_ns: Option<u64>,
-    /// Right after the edge was read.
+    /// Immediately after the edge was read.
     pub known_ns: u64,
 }
 
 impl Crossing {
-    /// One with these moments, in nanoseconds.
+    /// Creates one with these times, in nanoseconds.
     #[must_use]
     pub const fn new(set_ns: u64, edge_ns: Option<u64>, known_ns: u64) -> Self {
         Self { set_ns, edge_ns, known_ns }
     }
 
-    /// From driving the line until the kernel saw the edge, in nanoseconds.
+    /// Returns the time from driving the line until the kernel saw the edge, in nanoseconds.
     #[must_use]
     pub fn set_to_edge_ns(&self) -> Option<u64> {
         self.edge_ns.map(|edge_ns| edge_ns.saturating_sub(self.set_ns))
     }
 
-    /// From there until the program knew, in nanoseconds.
+    /// Returns the time from there until the program had read it, in nanoseconds.
     #[must_use]
     pub fn edge_to_program_ns(&self) -> Option<u64> {
         self.edge_ns.map(|edge_ns| self.known_ns.saturating_sub(edge_ns))
     }
 
-    /// The whole, in nanoseconds.
+    /// Returns the total time, in nanoseconds.
     #[must_use]
     pub const fn whole_ns(&self) -> u64 {
         self.known_ns.saturating_sub(self.set_ns)
     }
 }
 
-/// What came of driving the line once.
+/// The result of driving the line once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Heard {
-    /// The edge came; and how many deadlines had passed before it was this one's turn, and were left out.
+    /// The edge arrived, and this many deadlines were skipped before its turn.
     Edge(Crossing, u64),
-    /// None came in time.
+    /// No edge arrived in time.
     Nothing,
 }
 
-/// What was counted beside the edges that were measured.
+/// Counts in addition to the measured edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EdgeCounts {
-    /// Edges that came.
+    /// Edges that arrived.
     pub came: u64,
-    /// Times that the line was driven and no edge came.
+    /// Edges that did not arrive.
     pub lost: u64,
-    /// Edges that nobody made: the line rings, or somebody else drives it, or they came after they were given up.
+    /// Edges that were not generated here: the line bounces, another device drives it, or they arrived after their
+    /// timeout.
     pub strange: u64,
-    /// Edges that the kernel had no room to keep.
+    /// Edges that did not fit into the kernel's buffer.
     pub dropped: u64,
-    /// Edges whose stamp lies outside of the moments around them: it comes from another clock.
+    /// Edges with a timestamp outside of the times around them: it comes from another clock.
     pub elsewhen: u64,
 }
 
-/// What has to be known of one edge for the next.
+/// What must be known of one edge for the next.
 #[derive(Debug)]
 struct Ear {
     counts: EdgeCounts,
     number: Option<u32>,
-    /// A stamp lay between the moments around it: the clocks are the same.
+    /// A timestamp lay between the times around it: the clocks are the same.
     is_one_clock: bool,
 }
 
@@ -199,7 +204,7 @@ impl Ear {
         }
     }
 
-    /// Drives the wire to `level` and waits for the edge. `Ok(None)` when `go_on` said no.
+    /// Drives the wire to `level` and waits for the edge. `Ok(None)` if `go_on` returned false.
     fn one(
         &mut self,
         wire: &mut impl Wire,
@@ -207,7 +212,7 @@ impl Ear {
         timeout_ns: u64,
         go_on: impl Fn() -> bool,
     ) -> io::Result<Option<Option<Crossing>>> {
-        // A line that rings faster than it is read never runs dry.
+        // A line that bounces faster than it is read always has another edge.
         for _ in 0..MOST_PENDING {
             let Some(edge) = wire.pending()? else { break };
             self.note_number(edge);
@@ -226,7 +231,7 @@ impl Ear {
             if let Some(edge) = edge {
                 self.note_number(edge);
                 let is_between = (set_ns..=known_ns).contains(&edge.at_ns);
-                // One that was given up may come after all, in the meantime of another.
+                // An edge that timed out may still arrive while the next one is awaited.
                 if edge.rising != level || (self.is_one_clock && !is_between) {
                     self.counts.strange += 1;
                 } else {
@@ -249,13 +254,13 @@ impl Ear {
     }
 }
 
-/// Drives the wire at `first`, and then at one moment after the other, each `period` after the last (a microsecond at least), to the other level each time, beginning with `level`. What
-/// came of it is handed to `each`, until that says no; an edge is waited for `timeout` long. `go_on` is asked in longer waits for an
-/// edge, and when the thread is roused.
+/// Drives the wire at `first`, and then once per `period` (at least one microsecond), to the other level each time,
+/// starting with `level`. Passes the result to `each` until that returns false. Waits for an edge for `timeout`. Calls
+/// `go_on` during longer waits for an edge, and when the thread is interrupted.
 ///
 /// # Errors
 ///
-/// What the kernel answers when the line is driven or listened to, and what was counted until then.
+/// Returns the kernel's error of driving or reading a line, and the counts so far.
 pub fn gpio_edges(
     wire: &mut impl Wire,
     level: bool,
@@ -290,14 +295,14 @@ mod tests {
     use super::{Crossing, Ear, EdgeCounts, Heard, MOST_PENDING, PIECE, Rouser, Wire, gpio_edges};
     use crate::{clock::Instant, gpio::Edge, units::saturating_nanos};
 
-    /// A wire that does what a test wrote down. Each look at the clock takes a nanosecond.
+    /// A scripted wire for tests. Each read of the clock takes a nanosecond.
     #[derive(Debug, Default)]
     struct Scripted {
         now_ns: Cell<u64>,
         levels: Vec<bool>,
-        /// What is there before the line is driven.
+        /// Edges that are there before the line is driven.
         pending: VecDeque<Edge>,
-        /// After how long which edges come; a stamp is relative to the driving.
+        /// After how long which edges arrive; a timestamp is relative to the driving.
         script: VecDeque<(u64, Edge)>,
         driven_ns: u64,
     }
@@ -390,7 +395,7 @@ mod tests {
             ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("it came");
         assert_eq!((crossing.edge_ns, crossing.set_to_edge_ns(), crossing.whole_ns()), (None, None, 11));
         assert_eq!((ear.counts.elsewhen, ear.counts.came), (1, 1));
-        // Once stamps have been seen to fit, one that does not is not of this edge.
+        // Once timestamps have matched, one that does not belongs to another edge.
         wire.script = VecDeque::from([(10, Edge::new(5, false, 2))]);
         assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);

@@ -1,5 +1,4 @@
-//! The granularity of a source: the smallest non-zero step between two reads.
-//! Says nothing of accuracy.
+//! The granularity of a source: the smallest non-zero step between two reads. Unrelated to accuracy.
 
 use std::time::Duration;
 
@@ -11,27 +10,27 @@ use crate::{
 
 /// Enough steps to know the smallest.
 const ENOUGH_STEPS: u64 = 1_000;
-/// Looks at the reference that see no progress before it is given up.
+/// Reads of the reference without progress after which it counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
-/// Reads between two looks at the reference.
+/// Reads between two reads of the reference.
 const READS: usize = 64;
 
-/// What the steps of a source showed.
+/// The steps of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Granularity {
-    /// The smallest non-zero step, in ticks. No smaller than what the counter moves by while it is read.
+    /// The smallest non-zero step, in ticks. At least what the counter advances by during a read.
     pub smallest_ticks: u64,
     /// The same in nanoseconds.
     pub smallest_ns: f64,
-    /// Every step seen is a whole multiple of this many ticks.
+    /// Every step seen is a multiple of this many ticks.
     pub multiple_ticks: u64,
-    /// How many non-zero steps were seen.
+    /// Number of non-zero steps seen.
     pub steps: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, until it has stepped a thousand times or `longest` has passed by `reference`.
-/// `None` when it never stepped.
+/// Reads `source`, which ticks at `frequency`, until it has stepped a thousand times or `longest` has passed on
+/// `reference`. `None` if it never stepped.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub fn granularity(
@@ -50,10 +49,10 @@ pub fn granularity(
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
             break;
         }
-        // Read first and judged afterwards: on 32-bit processors the judging takes longer than a read.
+        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         for ticks in read {
-            // A step back is the self-test's affair; here it would be a huge step forward and so never the smallest.
+            // A step back is for the self-test. Here it would be a huge step forward and so never the smallest.
             steps.record(width.difference(previous, ticks));
             previous = ticks;
         }

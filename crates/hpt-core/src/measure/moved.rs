@@ -1,5 +1,6 @@
-//! What the kernel counted for a CPU and for a thread between two looks: interrupts, soft interrupts, switches, waiting, stolen time, firmware's interrupts.
-//! Keeps its files open and its memory at hand, because asking takes time from what is measured. Draws no conclusion: `diagnose` does.
+//! What the kernel counted for a CPU and a thread between two reads: interrupts, softirqs, switches, waiting, steal
+//! time, firmware interrupts. Keeps its files open and its memory allocated, because reading takes time from the
+//! measurement. Draws no conclusion; `diagnose` does.
 
 use std::{
     fs::File,
@@ -16,16 +17,17 @@ const INTERRUPTS: &str = "/proc/interrupts";
 const SOFT_INTERRUPTS: &str = "/proc/softirqs";
 const STATISTICS: &str = "/proc/stat";
 const WAITS: &str = "/proc/thread-self/schedstat";
-/// A larger file tells nothing: half of it would be taken for all.
+/// A larger file is not evaluated: half of it would be taken for all of it.
 const LONGEST: usize = 64 << 20;
-/// No more lines are followed: a machine that makes up new ones for ever does not fill the memory.
+/// The largest number of lines followed, so that a machine that keeps adding lines does not fill the memory.
 const MOST_COUNTERS: usize = 16_384;
-/// What a hundredth of a second is in nanoseconds.
+/// A hundredth of a second in nanoseconds.
 const HUNDREDTH_NS: u64 = 10_000_000;
-/// MSR_SMI_COUNT, by the processor's msr device: Intel SDM vol. 4, table 2-2 and on, 34H; from Nehalem on. Other makers have none.
+/// MSR_SMI_COUNT, read through the processor's msr device: Intel SDM vol. 4, table 2-2 and on, 34H; since Nehalem.
+/// Other vendors have none.
 const SMI_COUNT: u64 = 0x34;
 
-/// Which kind of work a counter counts.
+/// The kind of work that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CounterKind {
@@ -41,46 +43,47 @@ pub enum CounterKind {
 pub struct Counter {
     /// What it counts.
     pub kind: CounterKind,
-    /// What the kernel calls it.
+    /// The kernel's name for it.
     pub name: String,
-    /// What else the kernel says of it; may be empty.
+    /// The rest of the kernel's line; may be empty.
     pub label: String,
 }
 
 impl Counter {
-    /// A counter of this kind and name.
+    /// Returns a counter of this kind and name.
     #[must_use]
     pub fn new(kind: CounterKind, name: impl Into<String>, label: impl Into<String>) -> Self {
         Self { kind, name: name.into(), label: label.into() }
     }
 }
 
-/// What moved between two looks. `None` is what could not be read.
+/// The increases between two reads. `None` for what could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moved {
-    /// How long ago the look before was, in nanoseconds.
+    /// The time since the previous read, in nanoseconds.
     pub window_ns: u64,
-    /// The thread gave its CPU up so often: it waited for something, or was stopped.
+    /// Voluntary context switches: the thread waited for something, or was stopped.
     pub voluntary: Option<u64>,
-    /// It was taken off its CPU so often.
+    /// Involuntary context switches.
     pub involuntary: Option<u64>,
-    /// It met so many pages that had to be read from a disk.
+    /// Major page faults: pages read from a disk.
     pub major_faults: Option<u64>,
-    /// It could have run and did not, for so long, in nanoseconds.
+    /// How long it was runnable but not running, in nanoseconds.
     pub waited_ns: Option<u64>,
-    /// It was on another CPU than before.
+    /// Whether it was on another CPU than before.
     pub migrated: bool,
-    /// A hypervisor ran others, as far as it says so; it is told in units of 10 ms.
+    /// Steal time as the hypervisor reports it, in units of 10 ms.
     pub stolen_ns: Option<u64>,
-    /// The firmware interrupted this core so often.
+    /// Firmware interrupts (SMI) of this core.
     pub firmware: Option<u64>,
-    /// Which counters moved, by their places in [`CpuCounters::counters`], and by how much; `None` where neither file could be read.
+    /// The counters that increased, as indices of [`CpuCounters::counters`], and by how much; `None` if neither file
+    /// could be read.
     pub counts: Option<Vec<(usize, u64)>>,
 }
 
 impl Moved {
-    /// Adds what moved in the window before this one.
+    /// Adds the increases of the previous window.
     pub fn add(&mut self, before: &Self) {
         let sum =
             |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other).or(one).or(other);
@@ -102,7 +105,7 @@ impl Moved {
     }
 }
 
-/// The counters of one CPU, or of all together, and of the thread that opened this: ask it there.
+/// The counters of one CPU, or the sum of all, and of the thread that opened this. Read it on that thread.
 #[derive(Debug)]
 pub struct CpuCounters {
     cpu: Option<usize>,
@@ -116,16 +119,16 @@ pub struct CpuCounters {
     unread: Vec<(&'static str, String)>,
 }
 
-/// A file of lines that count by CPU.
+/// A file with lines of counts per CPU.
 #[derive(Debug)]
 struct Table {
     kind: CounterKind,
     file: Option<File>,
-    /// For each line in turn, which counter it is.
+    /// The counter of each line.
     places: Vec<usize>,
 }
 
-/// What everything stood at.
+/// The previous values.
 #[derive(Debug, Default)]
 struct Standing {
     at_ns: u64,
@@ -139,7 +142,8 @@ struct Standing {
 }
 
 impl CpuCounters {
-    /// Opens what `host` has of them, for the calling thread, which runs on `cpu`; for one that is not pinned the counts of all CPUs together.
+    /// Opens what `host` has of them, for the calling thread, which runs on `cpu`. For a thread that is not pinned, the
+    /// counts of all CPUs together.
     #[must_use]
     pub fn open(host: &Host, cpu: Option<usize>) -> Self {
         let mut unread = Vec::new();
@@ -155,7 +159,7 @@ impl CpuCounters {
             Table { kind: CounterKind::SoftInterrupt, file: opened(SOFT_INTERRUPTS), places: Vec::new() },
         ];
         let (statistics, waits) = (opened(STATISTICS), opened(WAITS));
-        // Most machines have none, or let root at it only: not worth a word.
+        // Most machines have none, or only root may read it, so its absence is not reported.
         let firmware = cpu.and_then(|cpu| host.open_to_read(&format!("/dev/cpu/{cpu}/msr")).ok());
         let mut counters = Self {
             cpu,
@@ -172,27 +176,27 @@ impl CpuCounters {
         counters
     }
 
-    /// The counters, in the order of their places; new ones are added at the end.
+    /// Returns the counters in order of their indices; new ones are appended.
     #[must_use]
     pub fn counters(&self) -> &[Counter] {
         &self.counters
     }
 
-    /// What could not be opened, and why.
+    /// Returns what could not be opened, and why.
     #[must_use]
     pub fn unread(&self) -> &[(&'static str, String)] {
         &self.unread
     }
 
-    /// Whether the firmware's interrupts of this core are counted and can be read.
+    /// Returns whether the firmware interrupts of this core are counted and readable.
     #[must_use]
     pub const fn counts_firmware(&self) -> bool {
         self.firmware.is_some()
     }
 
-    /// What moved since it was asked last; it is `now_ns`.
+    /// Returns the increases since the last call; it is `now_ns`.
     pub fn moved(&mut self, now_ns: u64) -> Moved {
-        // The thread's own first: what follows may take a while.
+        // The thread's own first: the rest may take a while.
         let switches = thread_switches().ok();
         let on_cpu = current_cpu();
         let waited = self.waits.as_mut().and_then(|file| read(file, &mut self.buffer)).and_then(waited_ns);
@@ -244,7 +248,7 @@ impl CpuCounters {
 }
 
 impl Table {
-    /// Which counter a line is: mostly the one that it was before.
+    /// Returns the counter of a line: usually the same as before.
     fn place(&mut self, line: usize, name: &str, label: &str, counters: &mut Vec<Counter>) -> Option<usize> {
         let kind = self.kind;
         let is = |counter: &Counter| counter.kind == kind && counter.name == name;
@@ -267,7 +271,7 @@ impl Table {
     }
 }
 
-/// How far a counter went; one of 32 bits may have wrapped.
+/// Returns the increase of a counter; a 32-bit one may have wrapped.
 const fn forwards(before: u64, now: u64) -> u64 {
     match now.checked_sub(before) {
         Some(by) => by,
@@ -276,7 +280,7 @@ const fn forwards(before: u64, now: u64) -> u64 {
     }
 }
 
-/// The content of a file from its beginning, as text; `None` where it cannot be read or is none.
+/// Returns the content of a file from its start, as text; `None` if it cannot be read or is not text.
 fn read<'a>(file: &mut File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut length = 0;
@@ -320,7 +324,7 @@ mod tests {
         fs::write(path, text).expect("ours");
     }
 
-    /// What moved, by name.
+    /// The increases by name.
     fn named(counters: &CpuCounters, moved: &Moved) -> Vec<(String, u64)> {
         let counts = moved.counts.iter().flatten();
         counts.map(|&(place, by)| (counters.counters()[place].name.clone(), by)).collect()
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(kinds, [CounterKind::Interrupt, CounterKind::Interrupt, CounterKind::SoftInterrupt]);
         let moved = counters.moved(5);
         assert_eq!(named(&counters, &moved), []);
-        // A line was added in front, one counted on, one wrapped, and time was stolen.
+        // A line was inserted, one counter increased, one wrapped, and there was steal time.
         write(root, "interrupts", "CPU0 CPU1\n 4: 0 9 chip  other\n 5: 7 2 chip  dev\nLOC: 90 23 Local timer\n");
         write(root, "softirqs", "CPU0 CPU1\nTIMER: 3 6\n");
         write(root, "stat", "cpu 0 0 0 0 0 0 0 19\ncpu1 0 0 0 0 0 0 0 7\n");
@@ -360,7 +364,7 @@ mod tests {
         assert_eq!(counters.unread().len(), 4);
         let moved = counters.moved(1);
         assert_eq!((moved.counts, moved.waited_ns, moved.stolen_ns, moved.firmware), (None, None, None, None));
-        // A file without the CPU's column counts nothing and claims so of nothing.
+        // A file without the CPU's column has no counts for it.
         write(folder.path(), "interrupts", "CPU1\nLOC: 5 Local timer\n");
         write(folder.path(), "softirqs", "");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));

@@ -1,7 +1,7 @@
-//! In which order things are measured that stand side by side: another one each time, so that none always comes after the same other.
+//! The order of alternating measurements: a different one each time, so that none always follows the same other one.
 //! The same orders in every run.
 
-/// Orders of the numbers below `count`, one after the other.
+/// Orders of the numbers below `count`, one after another.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     places: Vec<usize>,
@@ -13,10 +13,10 @@ impl Orders {
         Self { places: (0..count).collect(), random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// The next one.
+    /// Returns the next order.
     pub(super) fn shuffled(&mut self) -> &[usize] {
         for last in (1..self.places.len()).rev() {
-            // Marsaglia's xorshift: good enough for an order.
+            // Marsaglia's xorshift, sufficient for an order.
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;

@@ -1,6 +1,6 @@
-//! What two reads in a row differ by: the time that a program measures where nothing is, after it did nothing for a while. A source is read fast in a loop;
-//! who reads it once a second finds caches cold and the core slowed down.
-//! Waits by what it is given, and converts no ticks.
+//! The difference of back-to-back reads: the time that a program measures for no work, after a pause. In a loop a
+//! source is read fast; a program that reads it once per second finds cold caches and a slowed-down core. Waits with
+//! the given function, and does not convert ticks.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{source::TimeSource, stats::Histogram};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pairs {
-    /// What the second reading was above the first, in ticks. The reads are ordered: as they stand around a piece of work.
+    /// The second reading minus the first, in ticks. The reads are ordered, as they are around a piece of work.
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that. Their
-/// order is another one each time. When `wait` answers no, what was read until then is returned.
+/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that.
+/// Their order changes each time. If `wait` returns false, returns what was read so far.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],
@@ -36,7 +36,7 @@ pub fn read_pairs(
             let source = sources[place];
             let start = source.ticks_start();
             let end = source.ticks_end();
-            // A counter that is taken away in between shows less than before: no difference of anything.
+            // A counter whose access is revoked in between goes back: that is not a difference.
             if source.info().width.signed_difference(start, end) >= 0 {
                 pairs[place].differences.record(source.info().width.difference(start, end));
             }

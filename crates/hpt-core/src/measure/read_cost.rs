@@ -1,5 +1,5 @@
-//! What a read costs: many in a row for the mean, each by itself for the spread.
-//! Subtracts nothing: the cost of timing a single read stands beside the result.
+//! Read overhead: many reads back to back for the mean, single reads for the distribution. Subtracts nothing: the
+//! overhead of timing a single read is reported with the result.
 
 use std::{hint::black_box, time::Duration};
 
@@ -11,18 +11,18 @@ use crate::{
     units::Frequency,
 };
 
-/// Reads in a row between two looks at the wall clock and at `keep_going`.
+/// Back-to-back reads between two reads of the wall clock and two calls of `keep_going`.
 const BATCH: u32 = 10_000;
-/// Single reads are timed at most so often: enough for 100 samples beyond p99.9.
+/// The largest number of timed single reads: enough for 100 samples above p99.9.
 const MOST_SINGLES: u64 = 100_000;
-/// Reads that tell how many make a batch, before anything is timed in earnest.
+/// Reads that determine the size of a batch, before the measurement.
 const FIRST_READS: u32 = 3;
-/// A batch lasts so long at most, in nanoseconds, so that whoever wants to end the run need not wait.
+/// The largest duration of a batch, in nanoseconds, so that a run can be ended quickly.
 const LONGEST_BATCH_NS: u64 = 100_000_000;
-/// A read that takes so long is one of a slow source, whatever else it is; a million of them take the time of a cup of coffee, and of a clock of whole
-/// seconds on a slow bus that of a working day.
+/// A read that takes this long marks a slow source. A million of them take minutes, and those of a clock of whole
+/// seconds on a slow bus take hours.
 const SLOW_READ: Duration = Duration::from_micros(10);
-/// A slow source is read no longer than this in a row, and no longer than this singly.
+/// The largest time for which a slow source is read back to back, and the same for single reads.
 const LONGEST_RUN: Duration = Duration::from_secs(2);
 /// Batches below which a source does not count as slow: the first may have been interrupted.
 const FEWEST_BATCHES: u32 = 3;
@@ -31,48 +31,48 @@ const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 /// What times the reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruments<'a> {
-    /// Times the long run. Its ticks must be at its stated rate.
+    /// Times the long run. Its ticks must advance at its nominal rate.
     pub wall: &'a dyn TimeSource,
     /// Times single reads.
     pub stopwatch: &'a dyn TimeSource,
-    /// How fast the stopwatch ticks.
+    /// The frequency of the stopwatch.
     pub stopwatch_frequency: Frequency,
-    /// Counts the cycles of the long run, where there is such a source.
+    /// Counts the cycles of the long run, if there is such a source.
     pub cycles: Option<&'a dyn TimeSource>,
 }
 
-/// What reading a source costs.
+/// The read overhead of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadCost {
     /// Reads in the long run.
     pub calls: u64,
-    /// Time they took.
+    /// Their total time.
     pub total: Duration,
-    /// CPU time they took in user mode, as far as the kernel tells.
+    /// Their CPU time in user mode, if the kernel reports it.
     pub user: Duration,
-    /// CPU time they took in the kernel, as far as the kernel tells.
+    /// Their CPU time in the kernel, if the kernel reports it.
     pub system: Duration,
-    /// Cycles they took, as the source for it counts them; `None` without one, and when it may have wrapped unseen.
+    /// Their cycles; `None` without a source that counts them, and if it may have wrapped unnoticed.
     pub cycles: Option<u64>,
-    /// Single reads, each timed by the stopwatch, whose own cost is in them; `None` when there were none.
+    /// Single reads, each timed with the stopwatch, including its overhead; `None` if there were none.
     pub singles: Option<Spread>,
-    /// The same without a read in between: the stopwatch's own cost.
+    /// The same without a read in between: the overhead of the stopwatch.
     pub empty: Option<Spread>,
-    /// Whether all reads that were asked for were made.
+    /// Whether all requested reads were made.
     pub complete: bool,
-    /// Whether fewer were made, in a row or singly, because a read takes so long, or what times it.
+    /// Whether fewer reads were made, back to back or single, because a read or the stopwatch takes too long.
     pub cut_short: bool,
 }
 
 impl ReadCost {
-    /// Time per read in the long run, in nanoseconds; `None` without reads.
+    /// Returns the time per read in the long run, in nanoseconds; `None` without reads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn per_call_ns(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.total.as_nanos() as f64 / self.calls as f64)
     }
 
-    /// Cycles per read in the long run; `None` without reads or without their cycles.
+    /// Returns the cycles per read in the long run; `None` without reads or without cycles.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
     pub fn cycles_per_call(&self) -> Option<f64> {
@@ -80,9 +80,10 @@ impl ReadCost {
     }
 }
 
-/// Reads `source` `calls` times in a row, then singly. A source whose read takes 10 µs or more is read for two seconds in a row at most, and for one singly where
-/// that takes as long with the stopwatch around it. [`ReadCost::cut_short`] says so. `keep_going` is given the number of reads made so far and is asked between timed regions; when it says no, what was
-/// measured until then is returned.
+/// Reads `source` `calls` times back to back, then one at a time. A source whose read takes 10 µs or more is read back
+/// to back for at most two seconds, and one at a time for at most one second if that takes as long including the
+/// stopwatch. [`ReadCost::cut_short`] reports this. `keep_going` receives the number of reads made so far and is called
+/// between timed regions. If it returns false, returns what was measured so far.
 pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,
@@ -106,9 +107,9 @@ pub fn read_cost(
     };
     let elapsed = |since| Duration::from_nanos(wall_scale.nanoseconds(wall_width.difference(since, wall.ticks_end())));
     let most = batch_of(source, &elapsed, || wall.ticks_start());
-    // What a read takes while the CPU stays with the thread: the mean counts times in which it was away as well.
+    // Returns the time of a read while the thread has its CPU. The mean also includes times in which it did not.
     let (mut batches, mut quickest_ns) = (0_u32, u128::MAX);
-    // The first batch warms caches and page tables and is thrown away.
+    // The first batch warms up caches and page tables and is discarded.
     source.ticks_repeated(u32::try_from(calls).unwrap_or(most).min(most));
     while cost.calls < calls {
         let batch = u32::try_from(calls - cost.calls).unwrap_or(most).min(most);
@@ -160,7 +161,7 @@ pub fn read_cost(
     cost
 }
 
-/// How many reads make a batch that does not last too long.
+/// Returns the number of reads in a batch of limited duration.
 fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u32 {
     let quickest = (0..FIRST_READS).map(|_| {
         let start = now();
@@ -172,7 +173,8 @@ fn batch_of(source: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: imp
     u32::try_from(fit).unwrap_or(BATCH).clamp(1, BATCH)
 }
 
-/// What a single read takes around the read itself, in nanoseconds: two readings of the stopwatch, and two more for the empty bracket beside it.
+/// Returns the overhead around a single read, in nanoseconds: two readings of the stopwatch, and two more for the empty
+/// bracket next to it.
 fn around_ns(stopwatch: &dyn TimeSource, elapsed: &dyn Fn(u64) -> Duration, now: impl Fn() -> u64) -> u128 {
     let quickest = (0..FIRST_READS).map(|_| {
         let start = now();
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_read_that_takes_forty_nanoseconds_costs_forty() {
-        // The source is the wall clock itself: each of its reads moves it by 40 ns.
+        // The source is the wall clock itself: each of its reads advances it by 40 ns.
         let clock = ManualSource::nanoseconds("clock").stepping_by(40);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
@@ -261,9 +263,10 @@ mod tests {
                 Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
             read_cost(&clock, instruments, 20_000, |_| true).cycles
         };
-        // Two batches, over each of which the source moves once.
+        // Two batches. The source advances once during each.
         assert_eq!((cost(40, Width::BITS_32), cost(40, Width::BITS_64)), (Some(14), Some(14)));
-        // A second for each read, so that one makes a batch, and three make it slow: long enough for a fast core to wrap 32 bits twice.
+        // One second per read, so that one read is a batch, and three make it slow: long enough for a fast core to wrap
+        // 32 bits twice.
         let second_ns = 1_000_000_000;
         assert_eq!((cost(second_ns, Width::BITS_32), cost(second_ns, Width::BITS_64)), (None, Some(21)));
     }
@@ -281,17 +284,19 @@ mod tests {
             });
             (cost, looks)
         };
-        // A millisecond a read: two seconds in a row, in batches of a tenth of one, and one second singly.
+        // One millisecond per read: two seconds back to back, in batches of a tenth of one, and one second one at a
+        // time.
         let (slow, looks) = cost(1_000_000, 1_000_000);
         assert_eq!((slow.complete, slow.cut_short), (false, true));
         assert!((1_900..=2_100).contains(&slow.calls), "{slow:?}");
         assert!(looks >= 20, "{looks}");
         let singles = slow.singles.expect("five or six readings each").samples;
         assert!((160..=200).contains(&singles), "{singles}");
-        // As few as were asked for are made, whatever a read takes.
+        // As few reads as requested, however long a read takes.
         let (few, _) = cost(1_000_000, 100);
         assert_eq!((few.calls, few.complete, few.cut_short), (100, true, false));
-        // What is quick enough is read as often as it was asked to be, however long that takes; but singly for a second, with a stopwatch that is as slow.
+        // A fast source is read as often as requested, however long that takes; but one at a time only for a second,
+        // with a stopwatch that is as slow.
         let (quick, _) = cost(9_000, 1_000_000);
         assert_eq!((quick.calls, quick.complete, quick.cut_short), (1_000_000, true, true));
         let singles = quick.singles.expect("five or six readings each").samples;
@@ -300,7 +305,7 @@ mod tests {
         assert_eq!((quicker.singles.expect("all").samples, quicker.cut_short), (100_000, false));
     }
 
-    /// A source during one of whose readings the CPU is away for ten seconds.
+    /// A source at one of whose readings the thread loses its CPU for ten seconds.
     #[derive(Debug)]
     struct Stopped<'a> {
         clock: &'a ManualSource,

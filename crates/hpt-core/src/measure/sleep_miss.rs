@@ -1,5 +1,5 @@
-//! How late sleeps return, by several ways to sleep in turn, and what CPU time each takes.
-//! Changes neither CPU nor scheduling class: the caller does.
+//! The overshoot of sleeps, with several methods in turn, and the CPU time of each. Changes neither CPU nor scheduling
+//! policy; the caller does.
 
 use std::{fmt, thread, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// What spins for a fixed time before the deadline spins for as long as the crate `spin_sleep` does on Linux.
+/// The method that spins for a fixed time before the deadline uses the same time as the crate `spin_sleep` on Linux.
 const FIXED_RESERVE: Duration = Duration::from_micros(125);
-/// The trimmed mean leaves out this part of the samples, the largest.
+/// The trimmed mean omits this share of the samples, the largest.
 const TRIMMED: f64 = 0.01;
 
-/// A way to sleep, and its name in tables.
+/// A method of sleeping, and its name in tables.
 pub struct SleepMethod<'a> {
     name: &'static str,
-    /// Whether the kernel is kept from waking the thread late for its own convenience. Done for it, outside of what is timed.
+    /// Whether the timer slack is set to its minimum for it, outside of the timed part.
     without_slack: bool,
     sleep: Box<dyn FnMut(Duration, Instant) + 'a>,
 }
@@ -38,7 +38,7 @@ impl<'a> SleepMethod<'a> {
     /// The names of [`all`](Self::all).
     pub const NAMES: [&'static str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
 
-    /// A way of one's own: `sleep` is given how long to sleep, and when that is over.
+    /// Creates a custom method: `sleep` receives the duration and the deadline.
     pub fn new(name: &'static str, sleep: impl FnMut(Duration, Instant) + 'a) -> Self {
         Self { name, without_slack: false, sleep: Box::new(sleep) }
     }
@@ -49,8 +49,8 @@ impl<'a> SleepMethod<'a> {
         Self { without_slack: true, ..self }
     }
 
-    /// [`std::thread::sleep`]; `clock_nanosleep` to the deadline, with a timer slack of 1 ns; the same to 125 µs before it, then spinning; spinning all the time;
-    /// and `sleeper`.
+    /// Returns [`std::thread::sleep`]; `clock_nanosleep` to the deadline, with a timer slack of 1 ns; the same to 125
+    /// µs before it, then spinning; spinning all the time; and `sleeper`.
     #[must_use]
     pub fn all(sleeper: &'a mut Sleeper) -> [Self; 5] {
         let spins = || {
@@ -78,32 +78,32 @@ impl<'a> SleepMethod<'a> {
         ]
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// How late the sleeps of one method returned.
+/// The overshoot of the sleeps of one method.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SleepMiss {
-    /// How it slept.
+    /// The method.
     pub method: &'static str,
-    /// How late, in nanoseconds; `None` of no sleeps.
+    /// The overshoot, in nanoseconds; `None` without sleeps.
     pub late: Option<Spread>,
-    /// The mean without the largest hundredth, in nanoseconds.
+    /// The mean without the largest 1 %, in nanoseconds.
     pub trimmed_mean_ns: Option<f64>,
-    /// How often it returned before its deadline.
+    /// Number of sleeps that returned before their deadline.
     pub early: u64,
-    /// CPU time of this thread, over the time that passed; `None` where the kernel does not tell.
+    /// CPU time of this thread divided by the elapsed time; `None` if the kernel does not report it.
     pub cpu_share: Option<f64>,
 }
 
-/// Sleeps for `duration` by each method, `rounds` times; the methods in another order each time, because one that spun leaves another machine to the next than one
-/// that slept. `keep_going` is given the number of sleeps made so far and is asked after each; when it
-/// says no, what was measured until then is returned.
+/// Sleeps for `duration` with each method, `rounds` times. The order of the methods changes each time, because a
+/// spinning method leaves the machine in another state than a blocking one. `keep_going` receives the number of sleeps
+/// made so far and is called after each. If it returns false, returns what was measured so far.
 pub fn sleep_miss(
     duration: Duration,
     rounds: u64,
@@ -117,7 +117,7 @@ pub fn sleep_miss(
         for &place in orders.shuffled() {
             let (method, tally) = (&mut methods[place], &mut tallies[place]);
             let _slack = method.without_slack.then(NoSlack::hold);
-            // The clocks of wall and CPU time around each other, so that no more CPU time is seen than time.
+            // The clocks of wall and CPU time are nested, so that CPU time never exceeds elapsed time.
             let outer_start = Instant::now();
             let cpu_before = cpu_time_ns();
             let deadline = Instant::now() + duration;
@@ -142,7 +142,7 @@ fn cpu_time_ns() -> u64 {
     Clock::unasked(ClockId::ThreadCpu, Route::Library).nanoseconds()
 }
 
-/// What is gathered of one method.
+/// The data collected for one method.
 #[derive(Debug)]
 struct Tally {
     method: &'static str,
@@ -172,7 +172,7 @@ impl Tally {
             late: spread(&self.late_ns),
             trimmed_mean_ns: mean_without(&self.late_ns, TRIMMED),
             early: self.early,
-            // A clock that a sandbox has shut stands at zero.
+            // A clock that a sandbox has closed stays at zero.
             cpu_share: (self.cpu_ns > 0 && self.wall_ns > 0).then(|| self.cpu_ns as f64 / self.wall_ns as f64),
         }
     }
@@ -230,12 +230,12 @@ mod tests {
         let mut methods: Vec<_> = SleepMethod::all(&mut sleeper).into();
         let sleeps = sleep_miss(Duration::from_micros(200), 5, &mut methods, |_| true);
         drop(methods);
-        // An hour: no machine is so busy that it passes where nothing sleeps.
+        // One hour: no machine is so busy that it passes without sleeping.
         let unslept =
             sleep_miss(Duration::from_secs(3_600), 5, &mut [SleepMethod::new("own", |_, _| own += 1)], |_| true);
         for (sleep, name) in sleeps.iter().zip(SleepMethod::NAMES) {
             assert_eq!((sleep.method, sleep.late.map(|late| late.samples)), (name, Some(5)));
-            // The kernel's own sleeps end by the kernel's clock, which Instant may be behind by its bound.
+            // The kernel's own sleeps end on the kernel's clock, which Instant may be behind by its bound.
             assert!(sleep.early == 0 || ["std", "nanosleep"].contains(&name), "{sleep:?}");
         }
         assert_eq!((own, unslept[0].early), (5, 5), "one that does not sleep is early");

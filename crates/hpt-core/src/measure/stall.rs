@@ -1,5 +1,5 @@
-//! Stalls: times in which a running thread did not run, as gaps between readings of a source in a tight loop.
-//! Asks what moved meanwhile of whom it is given, and says nothing of causes: `diagnose` does.
+//! CPU stalls: times in which a running thread did not run, as gaps between readings of a source in a tight loop. Reads
+//! counters through a given function, and draws no conclusion about causes; `diagnose` does.
 
 use std::time::Duration;
 
@@ -12,104 +12,105 @@ use crate::{
     units::{Frequency, Width, saturating_nanos},
 };
 
-/// The clock is looked at so often, and after so many reads of a source that stands still.
+/// The clock is read this often, and after this many reads of a source that does not advance.
 const STRETCH_NS: u64 = 1_000_000;
 const READS: u32 = 1 << 16;
-/// While no stall comes, asking what moved and telling of it takes at most one part in so many of the time, as long as it takes what it usually does; and there is no
-/// hurry. While they come it may take a fifth.
+/// Without stalls, reading and reporting counters takes at most this fraction of the time, at their usual duration, and
+/// can wait. With stalls it may take a fifth.
 const ASKED_AT_MOST: u64 = 200;
 const ASKED_EVERY_NS: u64 = 20_000_000;
-/// After a stall it is asked at once, unless it was just before: this many times as long as asking takes has to lie between.
+/// After a stall, counters are read at once unless they were just read: this many times their usual read time must lie
+/// in between.
 const AGAIN: u64 = 4;
-/// So many stalls may wait for the next answer.
+/// The largest number of stalls that wait for the next read.
 const WAITING: usize = 32;
-/// The clock is looked at again, so often at most, where a stall came between.
+/// The clock is read again at most this often if a stall came in between.
 const LOOKS_AGAIN: u32 = 4;
-/// Asked so often before the watch begins, to see what asking takes.
+/// Number of reads before the run, to determine how long a read of the counters takes.
 const FIRST_QUESTIONS: usize = 9;
-/// Asking that takes this many times as long as usual, and the threshold, was stalled itself.
+/// A read that takes this many times as long as usual, and longer than the threshold, was stalled itself.
 const UNUSUAL: u64 = 3;
-/// The usual is the median of so many.
+/// The usual duration is the median of this many.
 const USUAL_OF: usize = 63;
 
 /// A time in which the thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// The last moment at which it was seen to run.
+    /// The last time at which it was seen running.
     pub start: Instant,
-    /// How long until it ran again, in nanoseconds.
+    /// Time until it ran again, in nanoseconds.
     pub length_ns: u64,
-    /// It may have been shorter by so much, because the thread was busy with something else than looking.
+    /// By how much it may have been shorter, because the thread was not polling at the time.
     pub uncertain_ns: u64,
 }
 
 impl Stall {
-    /// One that is known to the reading.
+    /// Creates one whose length is exact to the reading.
     #[must_use]
     pub const fn new(start: Instant, length_ns: u64) -> Self {
         Self { start, length_ns, uncertain_ns: 0 }
     }
 
-    /// The first moment at which the thread was seen to run again.
+    /// Returns the first time at which the thread was seen running again.
     #[must_use]
     pub fn end(&self) -> Instant {
         self.start.saturating_add(Duration::from_nanos(self.length_ns))
     }
 }
 
-/// The time between two looks at what moves, and the stalls in it: mostly none or one.
+/// The time between two reads of the counters, and the stalls in it: mostly none or one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Window<'a> {
-    /// Those that ended in it.
+    /// The stalls that ended in it.
     pub stalls: &'a [Stall],
-    /// What moved in it.
+    /// The increases in it.
     pub moved: &'a Moved,
 }
 
 impl<'a> Window<'a> {
-    /// One to try code with that is handed windows.
+    /// Creates one, for testing code that receives windows.
     #[must_use]
     pub const fn of(stalls: &'a [Stall], moved: &'a Moved) -> Self {
         Self { stalls, moved }
     }
 }
 
-/// What came of telling of a window.
+/// The result of reporting a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The watch goes on.
+    /// The run continues.
     GoOn,
-    /// It goes on, and telling took longer than it usually does, because more was done: that is no stall.
+    /// The run continues, and reporting took longer than usual because more was done: that is not a stall.
     Busy,
-    /// It ends.
+    /// The run ends.
     End,
 }
 
-/// How the time of a watch was spent.
+/// How the time of a run was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watched {
     /// From the first reading to the last.
     pub elapsed_ns: u64,
-    /// Of that, asking what moved and handing it on.
+    /// The part of it spent reading counters and reporting them.
     pub asking_ns: u64,
-    /// How often it was asked.
+    /// Number of reads of the counters.
     pub questions: u64,
-    /// The longest time that a question and what came of it took.
+    /// The longest time of a read and its report.
     pub longest_question_ns: u64,
-    /// A stall that began and ended in a question and was shorter was not seen: the longest such limit.
+    /// A stall within a read of the counters that was shorter than this was not detected: the longest such limit.
     pub blind_below_ns: u64,
-    /// How often the source went back, which is no stall.
+    /// Number of times that the source went back, which is not a stall.
     pub went_back: u64,
 }
 
-/// Reads `source`, which ticks at `frequency`, as fast as it can be read, and hands each gap of more than `above` between two readings to `each`, with what
-/// `moved` since it was asked last; also windows without a stall, to compare with. `each` says whether to go on, and so does `go_on`, which is asked once in a
-/// millisecond.
+/// Reads `source`, which ticks at `frequency`, as fast as possible. Passes each gap of more than `above` between two
+/// readings to `each`, with what `moved` since the last read of the counters, and also windows without a stall for
+/// comparison. `each` decides whether to continue, and so does `go_on`, which is called once per millisecond.
 ///
-/// The source has to count while the thread does not run. One that wraps is helped by `clock`, which is looked at once in a millisecond.
+/// The source must count while the thread does not run. `clock`, read once per millisecond, resolves wraps.
 pub fn watch_for_stalls<S, C>(
     source: &S,
     frequency: Frequency,
@@ -132,7 +133,7 @@ where
         asking.record(clock.now().nanoseconds_since(start));
     }
     let mut waiting: Vec<Stall> = Vec::with_capacity(WAITING);
-    // What a question that was stalled itself had found: it belongs to what the next one finds.
+    // The increases found by a read that was stalled itself: they belong to those of the next one.
     let mut carried: Option<Moved> = None;
     let mut watched = Watched::default();
     let (begun, _) = loop_.begin_anew();
@@ -164,7 +165,7 @@ where
         let (end, between) = loop_.begin_anew();
         waiting.extend(stalled.filter(|_| !is_last));
         if told == Told::Busy {
-            // Of what is done rarely nobody knows what it usually takes: a stall in it is not seen at all.
+            // The usual duration of rare operations is not known: a stall in one is not detected.
             watched.blind_below_ns = watched.blind_below_ns.max(end.nanoseconds_since(told_from));
             waiting.extend(between);
         } else {
@@ -185,23 +186,23 @@ where
     watched
 }
 
-/// The tight loop, and where it stands.
+/// The tight loop, and its position.
 struct Loop<'a, S: ?Sized, C: ?Sized> {
     source: &'a S,
     clock: &'a C,
     scale: Scale,
     width: Width,
-    /// A gap of more than so many ticks is a stall.
+    /// A gap of more ticks than this is a stall.
     above_ticks: u64,
     stretch_ticks: u64,
-    /// How long the counter takes to wrap.
+    /// The time that the counter takes to wrap.
     wrap_ns: u128,
     last: u64,
-    /// The clock, and what the source read just before.
+    /// The clock, and the reading of the source just before.
     looked_at: Instant,
     looked_ticks: u64,
     went_back: u64,
-    /// What a look at the clock usually takes, and what none takes.
+    /// The usual duration of a clock read, and a duration that none takes.
     look_ns: u64,
     look_limit_ns: u64,
 }
@@ -209,7 +210,7 @@ struct Loop<'a, S: ?Sized, C: ?Sized> {
 impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
     fn new(source: &'a S, frequency: Frequency, clock: &'a C, above_ns: u64) -> Self {
         let ticks = |ns: u64| {
-            // Ticks are rounded up: a gap is not above a limit before it is.
+            // Ticks are rounded up, so a gap exceeds a limit only if it really does.
             let ticks = (u128::from(ns) * u128::from(frequency.microhertz())).div_ceil(1_000_000_000_000_000);
             u64::try_from(ticks).unwrap_or(u64::MAX)
         };
@@ -239,7 +240,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         }
     }
 
-    /// From here on, the moment that is returned: what was before is no gap. What comes while the clock is looked at is one.
+    /// Starts at the returned time: what came before is not a gap. A stall during the clock read is one.
     fn begin_anew(&mut self) -> (Instant, Option<Stall>) {
         let before = self.source.ticks();
         self.looked_at = self.clock.now();
@@ -250,7 +251,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         (self.looked_at, (length_ns > self.look_limit_ns).then_some(stall))
     }
 
-    /// Reads until a gap, or for a millisecond; then looks at the clock.
+    /// Reads until a gap, or for a millisecond; then reads the clock.
     fn stretch(&mut self) -> Option<Stall> {
         let (source, width, above) = (self.source, self.width, self.above_ticks);
         let (begun, long) = (self.last, self.stretch_ticks);
@@ -269,7 +270,8 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
                 break;
             }
         }
-        // The clock between two readings: both times when the thread ran. A stall while it is looked at is one as well, and what looking takes is none.
+        // The clock between two readings, both at times when the thread ran. A stall during the clock read is a stall
+        // as well; its usual duration is not.
         let (mut uncertain_ns, mut now) = (0, (self.looked_at, last));
         for _ in 0..LOOKS_AGAIN {
             now = (self.clock.now(), source.ticks());
@@ -290,14 +292,14 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         self.looked_at = now.0;
         self.looked_ticks = last;
         let backwards = gap.is_some_and(|(before, _)| width.signed_difference(before, last) < 0);
-        // Of a narrow counter half of all gaps look as if it had gone back: the clock knows better.
+        // Half of all gaps of a narrow counter look as if it had gone back; the clock resolves this.
         if backwards && (width.bits() == 64 || passed_ns < self.scale.nanoseconds(above)) {
             self.went_back += 1;
             return None;
         }
         let (length_ns, uncertain_ns) = match (gap, wraps_ns) {
             (None, 0) => return None,
-            // The counter stood where it had been: somewhere in this stretch.
+            // The counter had the same value as before: somewhere in this interval.
             (None, wraps_ns) => (passed_ns, passed_ns.saturating_sub(wraps_ns)),
             (Some((_, step)), wraps_ns) => (self.scale.nanoseconds(step).saturating_add(wraps_ns), uncertain_ns),
         };
@@ -306,7 +308,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         Some(Stall { start, length_ns, uncertain_ns })
     }
 
-    /// The whole wraps in what passed, which the counter does not show.
+    /// The complete wraps in the elapsed time, which the counter does not show.
     fn wraps_ns(&self, passed_ns: u64, counted_ns: u64) -> u64 {
         let hidden = u128::from(passed_ns.saturating_sub(counted_ns));
         let wraps = (hidden + self.wrap_ns / 2) / self.wrap_ns;
@@ -314,7 +316,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
     }
 }
 
-/// What something usually takes: the median of the newest few.
+/// The usual duration of something: the median of the newest few.
 struct Usual {
     newest_ns: [u64; USUAL_OF],
     count: usize,
@@ -342,7 +344,7 @@ impl Usual {
         self.ns.saturating_mul(UNUSUAL).saturating_add(above_ns)
     }
 
-    /// A stall, where it took far longer than usual. It is one of those that make up the usual either way.
+    /// Returns a stall if it took far longer than usual. The duration counts for the usual one in any case.
     fn judge(&mut self, start: Instant, end: Instant, above_ns: u64) -> Option<Stall> {
         let took_ns = end.nanoseconds_since(start);
         let (limit_ns, usual_ns) = (self.limit_ns(above_ns), self.ns);
@@ -351,7 +353,8 @@ impl Usual {
     }
 }
 
-/// The stalls of a thread, in bounded memory: all as counts, the longest and the newest one by one, each with a `T` of the caller's.
+/// The stalls of a thread, in bounded memory: all as counts, the longest and the newest individually, each with a `T`
+/// of the caller.
 #[derive(Clone, Debug)]
 pub struct Stalls<T> {
     lengths: Lateness,
@@ -362,11 +365,11 @@ pub struct Stalls<T> {
     stalled_ns: u64,
 }
 
-/// The newest beginnings that a period is looked for in.
+/// The number of newest stalls in which a period is searched.
 const STARTS: usize = 1_024;
 
 impl<T: Clone> Stalls<T> {
-    /// None yet; of the longest and of the newest this many will be kept.
+    /// Creates an empty one that will keep this many of the longest and of the newest.
     #[must_use]
     pub fn keeping(kept: usize) -> Self {
         Self {
@@ -401,30 +404,30 @@ impl<T: Clone> Stalls<T> {
         }
     }
 
-    /// How long they were, all of them.
+    /// Returns the lengths of all of them.
     #[must_use]
     pub const fn lengths(&self) -> &Lateness {
         &self.lengths
     }
 
-    /// All lengths together, in nanoseconds.
+    /// Returns the sum of all lengths, in nanoseconds.
     #[must_use]
     pub const fn stalled_ns(&self) -> u64 {
         self.stalled_ns
     }
 
-    /// The longest, the longest first.
+    /// Returns the longest, the longest first.
     #[must_use]
     pub fn longest(&self) -> &[(Stall, T)] {
         &self.longest
     }
 
-    /// The newest, the oldest of them first.
+    /// Returns the newest, the oldest of them first.
     pub fn newest(&self) -> impl Iterator<Item = &(Stall, T)> {
         self.newest.iter()
     }
 
-    /// What they come back by, judged by the newest thousand.
+    /// Returns their period, determined from the newest thousand.
     #[must_use]
     pub fn recurrence(&self) -> Option<Recurrence> {
         let starts_ns: Vec<u64> = self.starts_ns.iter().copied().collect();
@@ -432,31 +435,31 @@ impl<T: Clone> Stalls<T> {
     }
 }
 
-/// That most stalls are followed by another one after the same time.
+/// A time after which most stalls are followed by another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recurrence {
-    /// That time: the median of what was found, in nanoseconds.
+    /// That time: the median of the distances found, in nanoseconds.
     pub period_ns: u64,
-    /// One in ten of the distances found is at most this, in nanoseconds.
+    /// The 10th percentile of the distances found, in nanoseconds.
     pub p10_ns: u64,
-    /// Nine in ten are.
+    /// The 90th percentile, in nanoseconds.
     pub p90_ns: u64,
-    /// So many were followed by another after that time.
+    /// Number of stalls followed by another one after that time.
     pub followed: u64,
-    /// Of so many that could have been.
+    /// Number of stalls that could have been.
     pub of: u64,
 }
 
-/// So many stalls that follow are the least to speak of a period.
+/// The smallest number of such stalls that makes a period.
 const FEWEST_FOLLOWERS: u64 = 8;
-/// A follower is as far away as the period, but for one part in so many.
+/// The distance of the next stall is the period, within this fraction.
 const LOOSE: u64 = 50;
-/// A distance is looked for over so many stalls in between: others may come between two of a kind.
+/// A distance may span this many other stalls, because stalls of other kinds may come in between.
 const REACH: usize = 16;
 
-/// Whether what began at these moments, in ascending order, comes back after the same time: the shortest time after which most are followed by another, and far
-/// more than would be by chance.
+/// Determines whether stalls that began at these times, in ascending order, are periodic: the shortest time after which
+/// most are followed by another, and far more than by chance.
 #[must_use]
 pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
     let last = *starts_ns.last()?;
@@ -479,14 +482,14 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
         {
             return Some(found);
         }
-        // The next that is not as good as the same.
+        // The next one that is clearly different.
         let beyond = from.saturating_add(from / (LOOSE * 4));
         candidate += distances[candidate..].partition_point(|&distance| distance <= beyond).max(1);
     }
     None
 }
 
-/// How many are followed after this time, if that is most of them and more than chance.
+/// The number of stalls followed by another after this time, if that is most of them and more than chance.
 #[expect(clippy::cast_precision_loss, reason = "a probability")]
 fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Recurrence> {
     let loose = period / LOOSE;
@@ -503,7 +506,7 @@ fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Rec
         found.extend(near.map(|&other| other - start).min_by_key(|distance| distance.abs_diff(period)));
     }
     let followed = found.len() as u64;
-    // How many would be near that moment if they came at any time.
+    // The number of stalls near that time if they came at random.
     let by_chance = 1.0 - (-(2.0 * loose as f64) * (starts_ns.len() as f64 / span as f64)).exp();
     if followed < FEWEST_FOLLOWERS || followed * 2 < of || (followed as f64) < 3.0 * by_chance * of as f64 {
         return None;
@@ -513,21 +516,23 @@ fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Rec
     Some(Recurrence { period_ns: part(5), p10_ns: part(1), p90_ns: part(9), followed, of })
 }
 
-/// How a source looks to who reads it without pause.
+/// The properties of a source that is read continuously.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Looking {
-    /// The time of a read, in nanoseconds: the median over blocks of reads, so that a stall in one of them does not count.
+    /// The time of a read, in nanoseconds: the median over blocks of reads, so that a stall in one of them does not
+    /// count.
     pub read_ns: f64,
-    /// Nine in ten of its steps are no longer, in nanoseconds, those of zero left out: no limit for a stall can be below. `None` where it did not move.
+    /// The 90th percentile of its steps, in nanoseconds, steps of zero excluded: the lower limit of a threshold. `None`
+    /// if it did not advance.
     pub step_ns: Option<u64>,
 }
 
-/// Reads `source`, which ticks at `frequency`, without pause for 50 ms by `clock` at most.
+/// Reads `source`, which ticks at `frequency`, continuously for at most 50 ms on `clock`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a mean of few nanoseconds")]
 pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: &impl Now) -> Looking {
-    /// Reads in a block.
+    /// Reads per block.
     const READS: usize = 64;
     const BLOCKS: usize = 320;
     const FEW: u64 = 8;
@@ -535,18 +540,18 @@ pub fn looking<S: TimeSource + ?Sized>(source: &S, frequency: Frequency, clock: 
     let width = source.info().width;
     let mut steps = Histogram::new();
     let mut blocks_ns = Vec::with_capacity(BLOCKS);
-    // What two looks at the clock take by themselves is no part of a block.
+    // The time of two clock reads is not part of a block.
     let empty_ns = (0..USUAL_OF).map(|_| {
         let before = clock.now();
         clock.now().nanoseconds_since(before)
     });
     let empty_ns = empty_ns.min().unwrap_or(0);
-    // From this reading to one that is taken after the end: however long the thread is stopped, a source that moved is seen to have moved.
+    // From this reading to one after the end: even if the thread is stopped, a source that advances is seen to advance.
     let mut last = source.ticks();
     let end = clock.now().saturating_add(LONGEST);
     loop {
         let begun = clock.now();
-        // Read first and judged afterwards: on 32-bit processors the judging takes longer than a read.
+        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
         let read: [u64; READS] = std::array::from_fn(|_| source.ticks());
         let block_ns = clock.now().nanoseconds_since(begun).saturating_sub(empty_ns);
         if blocks_ns.len() < BLOCKS {
@@ -587,14 +592,14 @@ mod tests {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
 
-    /// Time that passes by being read, and jumps where it is told to: a source and a clock of the same time.
+    /// Time that advances when it is read and jumps where scripted: a source and a clock of the same time.
     #[derive(Debug)]
     struct Scripted {
         now_ns: Cell<u64>,
         step_ns: u64,
         /// Where it jumps, in ascending order, and how far.
         jumps: Vec<(u64, u64)>,
-        /// Those that are over.
+        /// The number of past jumps.
         jumped: Cell<usize>,
         info: SourceInfo,
     }
@@ -631,7 +636,7 @@ mod tests {
         }
     }
 
-    /// All stalls above 10 µs in the time until `end_ns`; asking what moved takes so long.
+    /// All stalls above 10 µs until `end_ns`; a read of the counters takes this long.
     fn stalls(time: &Scripted, end_ns: u64, asking_ns: u64) -> (Vec<Stall>, super::Watched) {
         let mut seen = Vec::new();
         let watched = watch_for_stalls(
@@ -652,7 +657,7 @@ mod tests {
         (seen, watched)
     }
 
-    /// The stall is the jump, but for the readings around it and what it says itself.
+    /// The stall is the jump, except for the readings around it and its stated uncertainty.
     #[track_caller]
     fn is_around(stall: &Stall, jump: (u64, u64), step_ns: u64) {
         assert!(fits(stall, jump, step_ns), "{stall:?} for {jump:?}");
@@ -660,7 +665,7 @@ mod tests {
 
     fn fits(stall: &Stall, (at, by): (u64, u64), step_ns: u64) -> bool {
         let (start, end) = (stall.start.as_nanoseconds(), stall.end().as_nanoseconds());
-        // Where it meets a look at the clock, a few readings are in between.
+        // Where it coincides with a clock read, a few readings are in between.
         let (readings, slack) = (8 * step_ns, stall.uncertain_ns + 8 * step_ns);
         start <= at + readings && start + slack >= at && end + readings >= at + by && end <= at + by + slack
     }
@@ -681,7 +686,7 @@ mod tests {
         let (seen, watched) = stalls(&quiet, 2_000 * MS, 50 * US);
         assert_eq!(seen, []);
         assert!(watched.asking_ns * 150 < watched.elapsed_ns && watched.questions > 10, "{watched:?}");
-        // A question takes five milliseconds here, once in a second: somewhere one is being asked.
+        // A read of the counters takes five milliseconds here, once per second, so some jump falls into one.
         let mut asked = 0;
         for at in (1_040 * MS..1_060 * MS).step_by(1_100_000) {
             let jump = (at, 50 * MS);
@@ -696,7 +701,7 @@ mod tests {
 
     #[test]
     fn no_moment_hides_a_stall() {
-        // Over two stretches with their looks at the clock, and a question between them.
+        // Over two stretches with their clock reads, and a read of the counters between them.
         for at in (20 * MS..22 * MS + 500 * US).step_by(1_300) {
             let jump = (at, 5 * MS);
             let time = Scripted::new(US, &[jump]);
@@ -711,7 +716,7 @@ mod tests {
         let jumps: Vec<_> = (0..500).map(|number| (5 * MS + number * 40 * US, 15 * US)).collect();
         let time = Scripted::new(20, &jumps);
         let (seen, watched) = stalls(&time, 60 * MS, 50 * US);
-        // While it is asked what moved, those that are shorter than usual asking are missed: that is what it says.
+        // During a read of the counters, stalls shorter than its usual duration are missed, as reported.
         let missed = 500 - seen.len() as u64;
         assert!(seen.len() > 300 && missed * 15 * US < watched.asking_ns, "{} {watched:?}", seen.len());
         assert!(watched.blind_below_ns > 150 * US, "{watched:?}");
@@ -829,7 +834,7 @@ mod tests {
         let found = recurrence(&ticks).expect("a period");
         assert!(found.period_ns.abs_diff(4 * MS) < 3_000 && found.p10_ns <= found.p90_ns, "{found:?}");
         assert!(found.followed * 10 > found.of * 9, "{found:?}");
-        // As many others, at no time in particular.
+        // As many others at random times.
         let mut seed = 12_345_u64;
         let mut random = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -862,7 +867,7 @@ mod tests {
         }
     }
 
-    /// A clock that moves in steps of this many nanoseconds.
+    /// A clock that advances in steps of this many nanoseconds.
     #[derive(Debug)]
     struct Coarse<'a> {
         time: &'a Scripted,
@@ -893,7 +898,7 @@ mod tests {
             gaps in vec((300_000_u64..2_000_000, 1_000_u64..400_000), 1..20),
             step_ns in 50_u64..400,
         ) {
-            // Asking takes nothing here but the readings around it.
+            // A read of the counters takes no time here except for the readings around it.
             let mut at = 2 * MS;
             let mut jumps = Vec::new();
             for (after, by) in gaps {
@@ -903,7 +908,7 @@ mod tests {
             }
             let time = Scripted::new(step_ns, &jumps);
             let (seen, watched) = stalls(&time, at + 2 * MS, 0);
-            // What is hardly longer than the limit, with the time of readings around it, may be found.
+            // A jump barely longer than the threshold, including the readings around it, may be found.
             let possible = jumps.iter().filter(|&&(_, by)| by + 8 * step_ns > 10 * US).count();
             prop_assert!(seen.len() <= possible, "{seen:?} {jumps:?}");
             for &jump in jumps.iter().filter(|&&(_, by)| by > watched.blind_below_ns) {

@@ -1,5 +1,5 @@
-//! How long after a moment a thread knows that it has come: parked in the kernel until then, or looking at the clock all the time.
-//! Pins nothing and draws nothing: the caller does.
+//! Wake-up latency: how long after its deadline a thread runs, blocked in the kernel until then, or busy-polling the
+//! clock. Pins no thread; the caller does.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -18,51 +18,52 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// Who looks all the time asks so often whether to go on.
+/// A busy-polling thread calls `go_on` this often.
 const PIECE: Duration = Duration::from_millis(100);
-/// Lateness is counted in whole microseconds up to here.
+/// Latencies are counted in whole microseconds up to here.
 const MICROSECONDS: usize = 10_000;
-/// As many readings are made to see what one costs.
+/// The number of readings that determine the read overhead.
 const READINGS: usize = 1_001;
 
-/// How a thread waits for a moment.
+/// How a thread waits for a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waiting {
-    /// Parked by `clock_nanosleep` until the moment, with a timer slack of 1 ns.
+    /// Blocked in `clock_nanosleep` until the deadline, with a timer slack of 1 ns.
     #[default]
     Parked,
-    /// Looking at the clock all the time.
+    /// Busy-polling the clock.
     Polling,
-    /// By a [`Sleeper`]: parked until a learned reserve before the moment, then looking at the clock.
+    /// With a [`Sleeper`]: blocked until a learned margin before the deadline, then busy-polling the clock.
     Precise,
 }
 
-/// A thread knew that a moment had come.
+/// A wake-up: a thread detected its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wake {
-    /// The moment.
+    /// The deadline.
     pub deadline: Instant,
-    /// How long after it, in nanoseconds.
+    /// The latency, in nanoseconds.
     pub late_ns: u64,
-    /// How many moments after it had passed by then, and were left out.
+    /// The number of later deadlines that had passed by then, and were skipped.
     pub missed: u64,
-    /// The wall clock, which it was told by, was set since the wake-up before: then it says nothing of the thread, and `missed` is zero.
+    /// Whether the wall clock, if it is the time source, was set since the previous wake-up. The latency then says
+    /// nothing about the thread, and `missed` is zero.
     pub clock_was_set: bool,
 }
 
 impl Wake {
-    /// One that was late by so much, of which nothing was missed.
+    /// Creates one with this latency and no misses.
     #[must_use]
     pub const fn new(deadline: Instant, late_ns: u64) -> Self {
         Self { deadline, late_ns, missed: 0, clock_was_set: false }
     }
 }
 
-/// Makes a thread in [`wakes`] or [`wakes_by_wall`] ask at once whether it is to go on, also while it sleeps.
+/// Makes a thread in [`wakes`] or [`wakes_by_wall`] call `go_on` at once, even while it sleeps.
 ///
-/// The thread is sent SIGURG, for which it has a handler that does nothing, unless the program has one of its own.
+/// Sends SIGURG to the thread, with a handler that does nothing, unless the program has its own.
 ///
 /// # Examples
 ///
@@ -85,21 +86,22 @@ impl Wake {
 #[derive(Debug, Default)]
 pub struct Rouser(Mutex<Option<Roused>>);
 
-/// The thread that waits.
+/// The waiting thread.
 #[derive(Debug)]
 struct Roused {
     thread: i32,
     interrupter: Interrupter,
 }
 
-/// The time in which it can be roused.
+/// The time in which it can be interrupted.
 struct Rousable<'a> {
     rouser: &'a Rouser,
     held_back: Option<SignalSet>,
 }
 
 impl Rouser {
-    /// Rouses the thread. What comes in the moment before it goes to sleep is lost on it: do it again while it has not ended.
+    /// Interrupts the thread. A call just before the thread goes to sleep has no effect, so repeat it until the thread
+    /// has ended.
     pub fn rouse(&self) {
         if let Some(roused) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             roused.interrupter.interrupt();
@@ -125,8 +127,9 @@ impl Drop for Rousable<'_> {
     }
 }
 
-/// Waits for `first`, and then for one moment after the other, each `period` after the last (a microsecond at least), and hands every wake-up to `each`, until that
-/// says no. A thread sleeps as a whole until each moment; `go_on` is asked when it is roused before that, and every tenth of a second by one that looks.
+/// Waits for `first`, and then for one deadline per `period` (at least one microsecond), and passes every wake-up to
+/// `each` until that returns false. A blocked thread sleeps until each deadline. `go_on` is called when it is
+/// interrupted before that, and every tenth of a second by a busy-polling thread.
 pub fn wakes(
     first: Instant,
     period: Duration,
@@ -158,7 +161,7 @@ pub fn wakes(
                 return;
             }
         };
-        // The kernel keeps to its own clock, which this one may be behind by its bound: what came at once is not late.
+        // The kernel uses its own clock, which this one may be behind by its bound: an early detection is not late.
         let late_ns = now.nanoseconds_since(deadline);
         let missed = late_ns / period_ns;
         if !each(Wake { missed, ..Wake::new(deadline, late_ns) }) {
@@ -169,12 +172,12 @@ pub fn wakes(
     }
 }
 
-/// The same by the wall clock: moments are times of day, and `CLOCK_REALTIME` tells when they come and how late each wake-up was. Where it is set meanwhile, the wake-up
-/// says so.
+/// The same on the wall clock: deadlines are times of day, and `CLOCK_REALTIME` determines when they are due and the
+/// latency of each wake-up. If it is set during the run, the wake-up reports it.
 ///
-/// The first moment is that time of day however the clock comes there: it is waited for longer where the clock is set back, and comes at once where it is set beyond. The
-/// others go on where they stand in the day: none is made up for. A thread that sleeps looks whether the clock was set when it is woken or roused: until then it waits for
-/// the moment that it waited for.
+/// The first deadline is that time of day, however the clock gets there: it comes later if the clock is set back, and
+/// at once if the clock is set beyond it. The others keep their times of day; none is repeated. A blocked thread checks
+/// whether the clock was set when it wakes or is interrupted; until then it waits for its deadline.
 pub fn wakes_by_wall(
     first: SystemTime,
     period: Duration,
@@ -189,11 +192,11 @@ pub fn wakes_by_wall(
     moments_of_the_day(&mut LiveDay { waiting, sleeper, offset: WallOffset::now() }, (first, period), go_on, each);
 }
 
-/// The wall clock, and a thread that waits by it.
+/// The wall clock, and a thread that waits on it.
 trait Day {
     fn wall(&self) -> SystemTime;
     fn instant(&self) -> Instant;
-    /// Whether the clock was set since this was asked last.
+    /// Returns whether the clock was set since the last call.
     fn was_set(&mut self) -> bool;
     /// Waits until the clock shows `moment`, or less long.
     fn wait_for(&mut self, moment: SystemTime);
@@ -228,7 +231,7 @@ impl Day for LiveDay {
             Waiting::Polling => {
                 let begun = SystemTime::now();
                 let mut now = begun;
-                // Until it shows more than that, or less than before.
+                // Until it shows a later time than that, or an earlier one than before.
                 let until = moment.min(begun + PIECE);
                 while now >= begun && now < until {
                     now = SystemTime::now();
@@ -284,13 +287,13 @@ fn moments_of_the_day(
     }
 }
 
-/// That moment, or the last that there is.
+/// That time, or the last that can be represented.
 fn later(moment: SystemTime, by: Duration) -> SystemTime {
     const LAST: Duration = Duration::from_secs(i64::MAX.unsigned_abs());
     moment.checked_add(by).unwrap_or(SystemTime::UNIX_EPOCH + LAST)
 }
 
-/// The first moment after `now` that is a whole number of periods from `first`.
+/// The first time after `now` that is a whole number of periods from `first`.
 fn on_the_grid(first: SystemTime, period: Duration, now: SystemTime) -> SystemTime {
     let period_ns = period.as_nanos().max(1);
     let part = |ns: u128| Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
@@ -310,7 +313,8 @@ fn sleeper(waiting: Waiting) -> Sleeper {
     })
 }
 
-/// Looks at the clock until `deadline`, and says what it showed then; `None` where that has not come after a tenth of a second.
+/// Polls the clock until `deadline`, and returns what it showed then; `None` if the deadline is not reached after a
+/// tenth of a second.
 fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
     let until = deadline.min(Instant::now() + PIECE);
     loop {
@@ -322,7 +326,7 @@ fn look_for_a_piece(deadline: Instant) -> Option<Instant> {
     }
 }
 
-/// How late a thread was, many times: in bounded memory, however often.
+/// The latencies of many wake-ups, in bounded memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lateness {
     clock_was_set: u64,
@@ -341,7 +345,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Of no wake-ups.
+    /// Creates one without wake-ups.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -389,25 +393,26 @@ impl Lateness {
         }
     }
 
-    /// All of them, in nanoseconds, to three digits.
+    /// Returns all latencies, in nanoseconds, to three digits.
     #[must_use]
     pub const fn counts(&self) -> &Histogram {
         &self.counts
     }
 
-    /// How many were late by 0, 1, 2, … whole microseconds: exactly, and cut off as cyclictest does.
+    /// Returns the number of wake-ups with a latency of 0, 1, 2, … whole microseconds: exact, and truncated as in
+    /// cyclictest.
     #[must_use]
     pub fn microseconds(&self) -> &[u64] {
         &self.microseconds
     }
 
-    /// How many were later than that.
+    /// Returns the number of wake-ups with a higher latency.
     #[must_use]
     pub const fn beyond(&self) -> u64 {
         self.beyond
     }
 
-    /// The mean of all, in nanoseconds; `None` of none.
+    /// Returns the mean of all, in nanoseconds; `None` without wake-ups.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean, for people and statistics")]
     pub fn mean_ns(&self) -> Option<f64> {
@@ -415,26 +420,27 @@ impl Lateness {
         (samples > 0).then(|| self.sum_ns as f64 / samples as f64)
     }
 
-    /// How many moments were left out, because they had passed.
+    /// Returns the number of deadlines that were skipped because they had passed.
     #[must_use]
     pub const fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// How many saw that the wall clock was set, and are not among the others.
+    /// Returns the number of wake-ups at which the wall clock was set, which are not counted otherwise.
     #[must_use]
     pub const fn clock_was_set(&self) -> u64 {
         self.clock_was_set
     }
 
-    /// The latest one.
+    /// Returns the one with the highest latency.
     #[must_use]
     pub const fn latest(&self) -> Option<Wake> {
         self.latest
     }
 }
 
-/// What looking at [`Instant`] adds to every figure here, in nanoseconds: the median of what two readings in a row differ by, and the smallest step seen.
+/// Returns what reading [`Instant`] adds to every value here, in nanoseconds: the median difference of back-to-back
+/// readings, and the smallest step seen.
 #[must_use]
 pub fn cost_of_looking() -> (u64, Option<u64>) {
     cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
@@ -506,7 +512,7 @@ mod tests {
         }
     }
 
-    /// A moment that had passed long before: all that passed meanwhile are left out.
+    /// A deadline that had passed long before: all that passed in between are skipped.
     #[test]
     fn missed_moments_are_left_out_and_counted() {
         let first = Instant::now();
@@ -559,7 +565,8 @@ mod tests {
         }
     }
 
-    /// What a thread does that waits by either clock for what does not come: asks once for each time that it is roused, and ends.
+    /// A thread that waits on either clock for a deadline that does not come: it calls `go_on` once for each
+    /// interruption, and ends.
     fn is_ended(waiting: Waiting, wait: impl Fn(&Rouser, &(dyn Fn() -> bool + Sync)) + Sync) {
         let (rouser, asked) = (Rouser::default(), AtomicU32::new(0));
         let go_on = || asked.fetch_add(1, Ordering::Relaxed) == 0;
@@ -612,9 +619,10 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// A wall clock that somebody sets: so many seconds after the beginning to this time. Whoever waits is late by a microsecond.
+    /// A wall clock with a script: this many seconds after the start it is set to this time. A thread that waits on it
+    /// is late by one microsecond.
     struct ScriptedDay {
-        /// Since the beginning, and by the wall clock.
+        /// Since the start, and on the wall clock.
         now: Rc<Cell<(Duration, SystemTime)>>,
         sets: VecDeque<(u64, SystemTime)>,
         rouses: bool,
@@ -627,7 +635,8 @@ mod tests {
             Self { now: Rc::new(Cell::new((Duration::ZERO, at_s(NOON_S)))), sets, rouses, was_set: false }
         }
 
-        /// Moments every ten seconds from ten past twelve on: for each, the seconds since the beginning and those of the day, and whether it counts.
+        /// Deadlines every ten seconds from ten past twelve on: for each, the seconds since the start and the time of
+        /// day, and whether it counts.
         fn moments(mut self, how_many: usize) -> Vec<(u64, u64, bool)> {
             let (mut seen, now) = (Vec::new(), Rc::clone(&self.now));
             let when = (at_s(NOON_S + 600), Duration::from_secs(10));
@@ -680,7 +689,7 @@ mod tests {
 
     #[test]
     fn a_beginning_that_the_clock_moves_away_from_is_waited_for() {
-        // After a minute, back by an hour: ten past twelve is an hour later than it was.
+        // After one minute, back by an hour: ten past twelve comes an hour later.
         for rouses in [true, false] {
             let back = ScriptedDay::new(&[(60, NOON_S + 60 - HOUR)], rouses).moments(3);
             let begins = 600 + HOUR;
@@ -688,7 +697,7 @@ mod tests {
                 [(begins, NOON_S + 600, false), (begins + 10, NOON_S + 610, true), (begins + 20, NOON_S + 620, true)];
             assert_eq!(back, expected, "{rouses}");
         }
-        // After a minute, to ten minutes before it.
+        // After one minute, to ten minutes before it.
         let nearer = ScriptedDay::new(&[(60, NOON_S + 590)], true).moments(2);
         assert_eq!(nearer, [(70, NOON_S + 600, false), (80, NOON_S + 610, true)]);
     }
@@ -697,13 +706,14 @@ mod tests {
     fn a_beginning_that_the_clock_is_set_beyond_comes_at_once() {
         let beyond = ScriptedDay::new(&[(60, NOON_S + HOUR + 3)], true).moments(3);
         assert_eq!(beyond[0], (60, NOON_S + HOUR + 3, false));
-        // And the others where they stand in the day.
+        // And the others keep their times of day.
         assert_eq!(beyond[1..], [(67, NOON_S + HOUR + 10, true), (77, NOON_S + HOUR + 20, true)]);
     }
 
     #[test]
     fn moments_go_on_where_they_stand_in_the_day_when_the_clock_is_set_in_between() {
-        // Between the second moment and the third, back to seven seconds past a full ten of an hour before: not the hour is waited for.
+        // Between the second deadline and the third, back to seven seconds past a full ten an hour before: the thread
+        // does not wait for the hour.
         let back = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], true).moments(4);
         let hour_before = NOON_S + 600 - HOUR;
         assert_eq!(
@@ -715,10 +725,10 @@ mod tests {
                 (628, hour_before + 20, true)
             ]
         );
-        // A sleep that nobody ends is as long as the clock takes.
+        // A sleep that nothing interrupts is as long as the clock takes.
         let asleep = ScriptedDay::new(&[(615, NOON_S + 600 - HOUR + 7)], false).moments(3);
         assert_eq!(asleep[2], (615 + HOUR + 13, NOON_S + 620, false));
-        // Forwards by an hour: none is made up for.
+        // Forward by an hour: none is repeated.
         let forwards = ScriptedDay::new(&[(615, NOON_S + 615 + HOUR)], true).moments(4);
         assert_eq!(forwards[2..], [(615, NOON_S + 615 + HOUR, false), (620, NOON_S + 620 + HOUR, true)]);
     }
@@ -791,7 +801,7 @@ mod tests {
         assert!(last > now && last.checked_add(Duration::from_secs(1)).is_none());
         assert_eq!(super::later(last, Duration::MAX), last);
         assert_eq!(super::later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
-        // A period without end: the second deadline is never due.
+        // An unlimited period: the second deadline is never due.
         let mut seen = 0;
         wakes_by_wall(
             now,

@@ -1,5 +1,5 @@
-//! How deep processors may sleep: a promise that the kernel keeps as long as a file is open (PM QoS).
-//! Touches no setting that outlives the process.
+//! The limit on the exit latency of idle states, which the kernel applies as long as a file is open (PM QoS). Changes
+//! no setting that outlives the process.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,7 +13,7 @@ use crate::host::Host;
 /// Linux, Documentation/power/pm_qos_interface.rst.
 const FILE: &str = "/dev/cpu_dma_latency";
 
-/// No processor of the machine sleeps so deep that waking takes longer than was asked for, for as long as this lives. Costs power.
+/// Limits the exit latency of the idle states of all CPUs for as long as this lives. Increases power consumption.
 #[derive(Debug)]
 #[must_use = "the promise ends when the guard is dropped"]
 pub struct AwakeCpus {
@@ -21,22 +21,22 @@ pub struct AwakeCpus {
 }
 
 impl AwakeCpus {
-    /// Asks for waking that takes no time.
+    /// Requests an exit latency of zero.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Latency`] when the file cannot be opened or written.
+    /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
     pub fn hold() -> Result<Self, RealtimeError> {
         Self::waking_within(Duration::ZERO)
     }
 
-    /// Asks for waking that takes no longer than `latency`, in whole microseconds (rounded down) and at most 2000 s.
+    /// Requests an exit latency of at most `latency`, in whole microseconds (rounded down) and at most 2000 s.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Latency`] when the file cannot be opened or written.
+    /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
     pub fn waking_within(latency: Duration) -> Result<Self, RealtimeError> {
-        // The kernel's own default stands for no promise at all: Linux, include/linux/pm_qos.h, PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
+        // The kernel's default means no limit: Linux, include/linux/pm_qos.h, PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
         let microseconds = i32::try_from(latency.as_micros()).unwrap_or(i32::MAX).min(2_000_000_000 - 1);
         let refused = |cause| RealtimeError::Latency { microseconds: microseconds.cast_unsigned(), cause };
         let mut promise = OpenOptions::new().write(true).open(FILE).map_err(refused)?;
@@ -45,10 +45,10 @@ impl AwakeCpus {
     }
 }
 
-/// The longest time that waking may take now, by all promises; `None` where it cannot be read.
+/// Returns the active limit from all requests; `None` if it cannot be read.
 pub(super) fn promised(host: &Host) -> Option<Duration> {
     let mut value = [0; 4];
-    // A device: not one of the regular files that a host hands out. To open it for reading promises nothing.
+    // This is a device, not one of the regular files of a host. Opening it for reading requests nothing.
     let path = host.locate(FILE).filter(|_| host.is_live())?;
     let mut file = File::open(path).ok()?;
     file.read_exact(&mut value).ok()?;
@@ -69,7 +69,7 @@ mod tests {
         let (Some(_), Ok(longer)) = (promised(&host), AwakeCpus::waking_within(long)) else {
             return skipped!("/dev/cpu_dma_latency takes root");
         };
-        // Others may promise as well, and let go at any time: the shortest counts.
+        // Other processes may set and release limits at any time: the shortest applies.
         assert!(promised(&host).is_some_and(|promised| promised <= long));
         let shorter = AwakeCpus::waking_within(short).expect("it is allowed");
         assert!(promised(&host).is_some_and(|promised| promised <= short));

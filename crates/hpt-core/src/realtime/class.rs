@@ -1,34 +1,33 @@
-//! Before which others a thread runs: the classes of the kernel's scheduler.
-//! Puts no thread into one: `in_class` does.
+//! The scheduling policies of the kernel. Does not apply one to a thread; `in_class` does.
 
 use std::{fmt, io, time::Duration};
 
 use super::limits::{CAP_SYS_NICE, Limits};
 use crate::{sys::process::Scheduling, units::saturating_nanos};
 
-/// A class of the scheduler. sched(7).
+/// A scheduling policy. sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
-    /// `SCHED_OTHER`: in turn with the other ordinary threads, by its nice value.
+    /// `SCHED_OTHER`: shares the CPU with other ordinary threads, according to its nice value.
     Other,
-    /// `SCHED_FIFO`: before all of lower priority, until it waits.
+    /// `SCHED_FIFO`: preempts all threads of lower priority and runs until it blocks.
     Fifo {
         /// 1 to 99.
         priority: u8,
     },
-    /// `SCHED_RR`: as the former, in turn with those of the same priority.
+    /// `SCHED_RR`: like `SCHED_FIFO`, but takes turns with threads of the same priority.
     RoundRobin {
         /// 1 to 99.
         priority: u8,
     },
-    /// `SCHED_DEADLINE`: `runtime` in every `period`, before all of the other classes, and no more.
+    /// `SCHED_DEADLINE`: `runtime` in every `period`, ahead of all other policies, and no more.
     Deadline {
-        /// How long it runs in a period.
+        /// The run time per period.
         runtime: Duration,
-        /// By when it has run so long, from the beginning of a period.
+        /// When the run time must be complete, relative to the start of a period.
         deadline: Duration,
-        /// How long a period is.
+        /// The length of a period.
         period: Duration,
     },
 }
@@ -50,11 +49,11 @@ impl fmt::Display for Class {
 }
 
 impl Class {
-    /// Whether the part of each period that the kernel keeps back for ordinary threads is kept back from it.
+    /// Returns whether the kernel throttles a thread of this policy in favor of ordinary threads.
     pub(super) const fn is_throttled(self) -> bool {
         match self {
             Self::Fifo { .. } | Self::RoundRobin { .. } => true,
-            // The former is what the part is kept back for; the latter has a part of its own, which was granted.
+            // The time is reserved for the former; the latter has a guaranteed time of its own.
             Self::Other | Self::Deadline { .. } => false,
         }
     }
@@ -67,7 +66,7 @@ impl Class {
             Self::RoundRobin { priority } => Scheduling { policy: libc::SCHED_RR, priority: priority.into(), ..none },
             Self::Deadline { runtime, deadline, period } => Scheduling {
                 policy: libc::SCHED_DEADLINE,
-                // Without it the thread could start no other.
+                // Without it the thread could not start another.
                 flags: before.flags | libc::SCHED_FLAG_RESET_ON_FORK as u64,
                 runtime: saturating_nanos(runtime),
                 deadline: saturating_nanos(deadline),
@@ -77,7 +76,7 @@ impl Class {
         }
     }
 
-    /// What is missing where the kernel refuses, and what helps.
+    /// Returns what is missing if the kernel refuses, and how to fix it.
     pub(super) fn remedy(self, cause: &io::Error, limits: Limits) -> String {
         let priority = match self {
             Self::Fifo { priority } | Self::RoundRobin { priority } => Some(priority),

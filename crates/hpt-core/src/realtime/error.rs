@@ -1,108 +1,108 @@
-//! Why a thread or a machine was not put into a state for real-time work: what is missing, and what helps.
-//! Tries nothing.
+//! Why real-time settings of a thread or of the system were not applied: what is missing, and how to fix it. Performs
+//! no operation.
 
 use std::{io, time::Duration};
 
 use super::{Class, KeptBack, PinError};
 use crate::knobs::{JournalError, KnobError};
 
-/// Why a thread or the machine around it was not put into a state for real-time work.
+/// Why real-time settings of a thread or of the system were not applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RealtimeError {
     /// The thread may not run on that CPU.
     #[error(transparent)]
     Cpu(#[from] PinError),
-    /// The kernel refused the class or what goes with it.
+    /// The kernel refused the scheduling policy or its parameters.
     #[error("the kernel refused {class}; {remedy}")]
     Class {
-        /// The class asked for.
+        /// The requested policy.
         class: Class,
-        /// What is missing, and what helps.
+        /// What is missing, and how to fix it.
         remedy: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The kernel would take a thread of that class off its CPU, if it never waits.
+    /// The kernel would throttle a thread of that policy if it never blocks.
     #[error(
         "a thread that never waits is not left on its CPU by {class}: {kept_back}; turn that off (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
     Throttled {
-        /// The class asked for.
+        /// The requested policy.
         class: Class,
-        /// What the kernel keeps back for others.
+        /// The time that the kernel reserves for other threads.
         kept_back: KeptBack,
     },
-    /// The kernel would end the program for a thread of that class, if it never waits.
+    /// The kernel would kill the program for a thread of that policy that never blocks.
     #[error(
         "a thread that never waits may go on by {class} for {limit:?}, and is killed then (RLIMIT_RTTIME); lift that limit first, as prlimit --rttime=unlimited does"
     )]
     Timeout {
-        /// The class asked for.
+        /// The requested policy.
         class: Class,
-        /// How long it may go on.
+        /// The largest run time.
         limit: Duration,
     },
     /// The process's memory was not locked.
     #[error("the kernel refused to lock this process's memory; {remedy}")]
     Memory {
-        /// What is missing, and what helps.
+        /// What is missing, and how to fix it.
         remedy: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         #[source]
         cause: io::Error,
     },
-    /// The memory would be locked, and the next allocation refused.
+    /// The memory would be locked, but the next allocation would fail.
     #[error(
         "the limit for locked memory leaves no room to grow: the process has {size} bytes, and may lock {limit}; it takes root, CAP_IPC_LOCK, or a higher limit (ulimit -l)"
     )]
     MemoryLimit {
-        /// How much memory the process has mapped, in bytes.
+        /// The size of the process's mapped memory, in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The stack is not as large as it is to be touched.
+    /// The stack is smaller than the part of it to be touched.
     #[error(
         "{wanted} bytes of stack are wanted and {room} are left; start the thread with a larger one (ulimit -s for the first)"
     )]
     Stack {
-        /// How many bytes were asked for.
+        /// The requested number of bytes.
         wanted: usize,
-        /// How many there are.
+        /// The available number of bytes.
         room: usize,
     },
     /// The kernel's file for it cannot be written.
     #[error("cannot hold /dev/cpu_dma_latency at {microseconds} µs; {}", what_it_takes(cause))]
     Latency {
-        /// The latency asked for.
+        /// The requested latency.
         microseconds: u32,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
     /// The machine has no such setting.
     #[error("{what} cannot be set: there is no {path}; {why}")]
     NoSuchSetting {
-        /// What was asked for.
+        /// The setting.
         what: &'static str,
-        /// Where it would be.
+        /// Its expected path.
         path: String,
-        /// Who decides instead.
+        /// What controls it instead.
         why: &'static str,
     },
-    /// The CPU's driver has no such governor.
+    /// The driver of the CPU has no such governor.
     #[error("{path} takes no governor {name:?}; it takes {available}")]
     NoSuchGovernor {
-        /// The governor asked for.
+        /// The requested governor.
         name: String,
         /// The file.
         path: String,
-        /// Those there are.
+        /// The available ones.
         available: String,
     },
-    /// A setting of the machine was not changed.
+    /// A system-wide setting was not changed.
     #[error("cannot change the machine's {what}")]
     Knob {
         /// Which.
@@ -111,14 +111,14 @@ pub enum RealtimeError {
         #[source]
         cause: KnobError,
     },
-    /// Settings of the machine are not changed unless they can be written down.
+    /// System-wide settings are not changed unless they can be recorded.
     #[error("cannot change the machine's settings")]
     Journal(#[from] JournalError),
-    /// It is not the machine at hand.
+    /// This is not the live machine.
     #[error("a captured machine is looked at, and nothing of it is changed")]
     Captured,
 }
-/// Linux, kernel/power/qos.c: the device is there where the kernel can put CPUs to sleep.
+/// Linux, kernel/power/qos.c: the device exists if the kernel can put CPUs into idle states.
 fn what_it_takes(cause: &std::io::Error) -> &'static str {
     match cause.kind() {
         std::io::ErrorKind::NotFound => {

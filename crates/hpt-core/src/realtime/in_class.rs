@@ -1,5 +1,5 @@
-//! Running by a real-time class: a guard, and what the thread was before.
-//! Knows nothing of what the class is needed for.
+//! Running under a real-time policy: a guard that also restores the previous policy. Independent of what the policy is
+//! used for.
 
 use std::{io, marker::PhantomData};
 
@@ -17,9 +17,10 @@ impl Class {
     }
 }
 
-/// The calling thread runs by a real-time class for as long as this lives.
+/// The calling thread runs under a real-time policy for as long as this lives.
 ///
-/// A thread that never waits keeps all others of lower rank from its CPU, but for the part of each second that the kernel keeps back.
+/// A thread that never blocks keeps all threads of lower rank off its CPU, except for the time that the kernel reserves
+/// in each second.
 #[derive(Debug)]
 #[must_use = "the thread is as before when the guard is dropped"]
 pub struct InClass {
@@ -29,11 +30,11 @@ pub struct InClass {
 }
 
 impl InClass {
-    /// Makes the calling thread run by it.
+    /// Applies the policy to the calling thread.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Class`] when the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses.
     pub fn of(class: Class) -> Result<Self, RealtimeError> {
         let refused = |cause| class.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
@@ -45,18 +46,21 @@ impl InClass {
 
 impl Drop for InClass {
     fn drop(&mut self) {
-        // To go back from a real-time class to what was before is always allowed.
+        // Returning from a real-time policy to the previous one is always allowed.
         let _ = self.before.apply();
-        // A real-time thread has no slack, and newer kernels give the default back to who was one. Linux 6.12, kernel/sched/syscalls.c.
+        // A real-time thread has no timer slack, and newer kernels restore the default when it stops being one. Linux
+        // 6.12, kernel/sched/syscalls.c.
         if let Some(before) = self.slack_before.filter(|&before| before > 0 && wait::timer_slack() != Some(before)) {
             wait::set_timer_slack(before);
         }
     }
 }
 
-/// The calling thread runs by `SCHED_FIFO` for as long as this lives: before all ordinary threads, until it waits.
+/// The calling thread runs under `SCHED_FIFO` for as long as this lives: it preempts all ordinary threads until it
+/// blocks.
 ///
-/// A thread that never waits keeps all others from its CPU, but for the part of each second that the kernel keeps back (sched_rt_runtime_us).
+/// A thread that never blocks keeps all others off its CPU, except for the time that the kernel reserves in each second
+/// (sched_rt_runtime_us).
 #[derive(Debug)]
 #[must_use = "the thread is as before when the guard is dropped"]
 pub struct Fifo {
@@ -64,11 +68,11 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Makes the calling thread run by `SCHED_FIFO` with this priority, 1 to 99.
+    /// Applies `SCHED_FIFO` with this priority, 1 to 99, to the calling thread.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Class`] when the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses.
     pub fn at(priority: u8) -> Result<Self, RealtimeError> {
         Ok(Self { _class: InClass::of(Class::Fifo { priority })? })
     }
@@ -125,7 +129,7 @@ mod tests {
                 let during = now();
                 assert_eq!(during.policy, libc::SCHED_DEADLINE);
                 assert_eq!((during.runtime, during.deadline, during.period), (1_000_000, 20_000_000, 100_000_000));
-                // It may start others, which are ordinary.
+                // It may start others, which are ordinary threads.
                 let other = std::thread::spawn(now).join().expect("it does not panic");
                 assert_eq!(other.policy, libc::SCHED_OTHER);
                 drop(guard);

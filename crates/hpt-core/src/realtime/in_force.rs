@@ -1,5 +1,5 @@
-//! What a thread runs by, as the kernel tells it: for whoever publishes what was measured.
-//! Changes nothing, and believes nobody who asked for it.
+//! The scheduling settings in effect for a thread, as read back from the kernel, for publishing with measurements.
+//! Changes nothing, and does not rely on what was requested.
 
 use std::collections::BTreeSet;
 
@@ -14,65 +14,66 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// How much of each period real-time threads may have.
+/// The time that real-time threads may use in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bandwidth {
-    /// What they may have, in microseconds; -1 is all of it.
+    /// That time, in microseconds; -1 means all of it.
     pub runtime_us: i64,
-    /// Of which.
+    /// The period, in microseconds.
     pub period_us: i64,
 }
 
-/// How much of each period of a CPU is kept for ordinary threads, from Linux 6.12 on.
+/// The time in each period that a CPU reserves for ordinary threads, since Linux 6.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FairServer {
     /// The CPU.
     pub cpu: usize,
-    /// What is kept, in nanoseconds; 0 is nothing.
+    /// The reserved time, in nanoseconds; 0 means none.
     pub runtime_ns: u64,
-    /// Of which.
+    /// The period, in nanoseconds.
     pub period_ns: u64,
 }
 
-/// The settings in force for a thread and the machine around it. What is not told is `None`.
+/// The settings in effect for a thread and the system. `None` for what is not readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct InForce {
     /// The CPUs it may run on.
     pub cpus: Vec<usize>,
-    /// The scheduler's policy: `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
+    /// The scheduling policy: `other`, `batch`, `idle`, `fifo`, `rr`, `deadline` or `ext`.
     pub policy: Option<String>,
     /// The real-time priority.
     pub priority: Option<u32>,
     /// The nice value of an ordinary thread.
     pub nice: Option<i32>,
-    /// How long it may run in a period by `deadline`, in nanoseconds.
+    /// The run time in a period under `deadline`, in nanoseconds.
     pub deadline_runtime_ns: Option<u64>,
-    /// By when, in nanoseconds from the beginning of a period.
+    /// Its deadline, in nanoseconds from the start of a period.
     pub deadline_ns: Option<u64>,
-    /// How long that period is, in nanoseconds.
+    /// The length of that period, in nanoseconds.
     pub deadline_period_ns: Option<u64>,
-    /// How much of the process's memory is locked, in bytes.
+    /// The amount of the process's memory that is locked, in bytes.
     pub locked_bytes: Option<u64>,
-    /// How late the kernel may wake it for its own convenience, in nanoseconds.
+    /// The timer slack: how late the kernel may wake it to save power, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
-    /// How long a CPU may take to wake from its sleep, by /dev/cpu_dma_latency, in microseconds. Root is told.
+    /// The limit on the exit latency of idle states from /dev/cpu_dma_latency, in microseconds. Readable by root.
     pub wake_latency_us: Option<u64>,
-    /// How much of each period real-time threads may have.
+    /// The time that real-time threads may use in each period.
     pub bandwidth: Option<Bandwidth>,
-    /// Among these CPUs, the one of which the most is kept for ordinary threads. Root is told, where debugfs is mounted.
+    /// Of these CPUs, the one that reserves the most time for ordinary threads. Readable by root, if debugfs is
+    /// mounted.
     pub fair_server: Option<FairServer>,
-    /// The frequency governors of these CPUs, each once.
+    /// The frequency governors of these CPUs, each listed once.
     pub governors: Vec<String>,
-    /// Whether frequencies above the nominal one are on.
+    /// Whether frequencies above the nominal one are enabled.
     pub turbo: Option<bool>,
 }
 
 impl InForce {
-    /// What is in force for the calling thread.
+    /// Returns the settings in effect for the calling thread.
     #[must_use]
     #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
     pub fn of_this_thread(host: &Host) -> Self {

@@ -1,32 +1,31 @@
-//! What the kernel keeps back from real-time threads.
-//! Looks at no machine: `machine` does.
+//! The time that the kernel reserves from real-time threads. Examines no machine; `machine` does.
 
 use std::{fmt, time::Duration};
 
 use crate::host::{FAIR_SERVER, KernelRelease, RT_RUNTIME};
 
-/// The first release with fair servers, which reserve a part of each CPU for ordinary threads. In it
-/// they replace the throttling that stopped real-time threads: Linux, kernel/sched/rt.c.
+/// The first release with fair servers, which reserve a share of each CPU for ordinary threads. They replace RT
+/// throttling there: Linux, kernel/sched/rt.c.
 pub const FAIR_SERVER_SINCE: KernelRelease = KernelRelease::new(6, 12);
 
-/// What the kernel keeps back from real-time threads, for the ordinary ones.
+/// The time that the kernel reserves from real-time threads for ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeptBack {
-    /// Real-time threads may have `runtime` of every `period`: sched_rt_runtime_us.
+    /// Real-time threads may use `runtime` of every `period`: sched_rt_runtime_us.
     Bandwidth {
-        /// What they may have.
+        /// The time they may use.
         runtime: Duration,
-        /// Of which.
+        /// The period.
         period: Duration,
     },
     /// Ordinary threads that wait for this CPU get `runtime` of every `period`: the fair server of Linux 6.12.
     FairServer {
         /// The CPU.
         cpu: usize,
-        /// What they get.
+        /// The time they get.
         runtime: Duration,
-        /// Of which.
+        /// The period.
         period: Duration,
     },
 }

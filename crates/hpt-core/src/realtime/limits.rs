@@ -1,5 +1,5 @@
-//! What the kernel lets this thread do, as /proc/thread-self tells it: capabilities, limits, the size of its memory.
-//! Changes nothing.
+//! What the kernel allows this thread, according to /proc/thread-self: capabilities, limits, memory size. Changes
+//! nothing.
 
 use crate::host::Host;
 
@@ -7,18 +7,19 @@ use crate::host::Host;
 pub(crate) const CAP_IPC_LOCK: u32 = 14;
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 
-/// What /proc/thread-self/status and limits say; what they do not say is `None`. proc_pid_status(5), proc_pid_limits(5).
+/// The content of /proc/thread-self/status and limits; `None` for missing values. proc_pid_status(5),
+/// proc_pid_limits(5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) capabilities: Option<u64>,
-    /// All that is mapped, in bytes.
+    /// The size of mapped memory, in bytes.
     pub(crate) size: Option<u64>,
-    /// What of it is locked, in bytes.
+    /// The part of it that is locked, in bytes.
     pub(crate) locked: Option<u64>,
-    /// `u64::MAX` is no limit.
+    /// `u64::MAX` means no limit.
     pub(crate) may_lock: Option<u64>,
     pub(crate) realtime_priority: Option<u64>,
-    /// How long a real-time thread may go on without a wait, in microseconds; `u64::MAX` is no limit.
+    /// How long a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.
     pub(crate) realtime_timeout_us: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ impl Limits {
         }
     }
 
-    /// Whether the thread has a capability; `None` where that is not told.
+    /// Returns whether the thread has a capability; `None` if that is not known.
     pub(crate) fn has(&self, capability: u32) -> Option<bool> {
         Some(self.capabilities? >> capability & 1 == 1)
     }

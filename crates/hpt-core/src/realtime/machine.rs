@@ -1,6 +1,5 @@
-//! The settings of the whole machine that real-time work is disturbed by: throttling, the frequency's governor, turbo. Which files they are in, and what
-//! they would be set to.
-//! Changes none: `setup` does, by way of the journal.
+//! System-wide settings that affect real-time threads: throttling, the frequency governor, turbo. Their files, and the
+//! values to set. Changes none; `setup` does, with the journal.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -13,16 +12,16 @@ pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
 /// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// What the thread does that asks for a real-time class.
+/// What a thread that requests a real-time policy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conduct {
-    /// It waits again and again, and others run meanwhile.
+    /// It blocks repeatedly, and other threads run in between.
     Waits,
-    /// It never waits: others of its CPU run when the kernel takes it off, and not at all where it does not.
+    /// It never blocks: other threads of its CPU run only when the kernel throttles it.
     Spins,
 }
 
-/// A setting that is to be changed, and to what.
+/// A setting to be changed, and its new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) knob: Knob,
@@ -33,17 +32,18 @@ fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Want
     Wanted { knob: Knob::new(kind, place(host, path).to_string_lossy()), value: value.to_owned() }
 }
 
-/// Where a setting is; nowhere for a captured machine, of which `setup` changes none.
+/// The file of a setting; `None` for a captured machine, whose settings are never changed.
 fn place(host: &Host, path: &str) -> PathBuf {
     host.locate(path).unwrap_or_default()
 }
 
-/// A signed number of microseconds in a file; `None` where it is not to be read.
+/// A signed number of microseconds in a file; `None` if it cannot be read.
 pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
     host.text(path)?.trim().parse().ok()
 }
 
-/// The fair server of a CPU: how much of which period it keeps for ordinary threads. `None` where it is not told: before 6.12, or without debugfs.
+/// The fair server of a CPU: its reserved time and period. `None` if they are not readable: before 6.12, or without
+/// debugfs.
 pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration)> {
     let ns = |name: &str| Some(Duration::from_nanos(host.text(&fair_server_file(cpu, name))?.trim().parse().ok()?));
     Some((ns("runtime")?, ns("period")?))
@@ -53,7 +53,7 @@ fn fair_server_file(cpu: usize, name: &str) -> String {
     format!("{FAIR_SERVER}/cpu{cpu}/{name}")
 }
 
-/// What is kept back from real-time threads on these CPUs, as far as it is told; `None` where nothing is.
+/// Returns the time reserved from real-time threads on these CPUs, if it is readable; `None` if none is reserved.
 pub(super) fn kept_back(host: &Host, cpus: &[usize]) -> Option<KeptBack> {
     let (runtime, period) = (microseconds(host, RT_RUNTIME), microseconds(host, RT_PERIOD));
     if let Some((runtime, period)) = runtime.zip(period)
@@ -68,7 +68,7 @@ pub(super) fn kept_back(host: &Host, cpus: &[usize]) -> Option<KeptBack> {
     })
 }
 
-/// What lets real-time threads have these CPUs for themselves.
+/// Returns the changes that give real-time threads all of the time on these CPUs.
 pub(super) fn without_throttling(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(RT_RUNTIME).is_none() {
         return Err(RealtimeError::NoSuchSetting {
@@ -89,12 +89,12 @@ fn governor_file(cpu: usize) -> String {
     format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")
 }
 
-/// The governor of a CPU's frequency; `None` where it has none.
+/// The frequency governor of a CPU; `None` if it has none.
 pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
     host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
 }
 
-/// What sets the governor of these CPUs, each policy once: CPUs may share one.
+/// Returns the changes that set the governor of these CPUs, each policy once: CPUs may share one.
 pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Wanted>, RealtimeError> {
     let mut seen = BTreeSet::new();
     let mut settings = Vec::new();
@@ -112,7 +112,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
             let available = offered.split_whitespace().collect::<Vec<_>>().join(", ");
             return Err(RealtimeError::NoSuchGovernor { name: name.to_owned(), path, available });
         }
-        // cpu1/cpufreq is a link to what the CPUs share.
+        // cpu1/cpufreq is a link to the directory that the CPUs share.
         let shared = place(host, &path);
         let shared = shared.canonicalize().unwrap_or(shared);
         if seen.insert(shared.clone()) {
@@ -123,7 +123,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
     Ok(settings)
 }
 
-/// Whether frequencies above the nominal one are on; `None` where there is no such switch.
+/// Whether frequencies above the nominal one are enabled; `None` if there is no such switch.
 pub(crate) fn turbo(host: &Host) -> Option<bool> {
     let switch = |path: &str| match host.text(path)?.trim() {
         "0" => Some(false),
@@ -133,7 +133,7 @@ pub(crate) fn turbo(host: &Host) -> Option<bool> {
     switch(NO_TURBO).map(|off| !off).or_else(|| switch(BOOST))
 }
 
-/// What turns them off: for all CPUs at once, or for each policy of these CPUs.
+/// Returns the changes that turn them off: for all CPUs at once, or for each policy of these CPUs.
 pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, RealtimeError> {
     if host.text(NO_TURBO).is_some() {
         return Ok(vec![wanted(host, "no-turbo", NO_TURBO, "1")]);
@@ -174,7 +174,7 @@ pub(super) mod tests {
         realtime::RealtimeError,
     };
 
-    /// A machine of two CPUs that share a frequency, made of files.
+    /// A machine with two CPUs that share a frequency, made of files.
     pub(in crate::realtime) struct Machine {
         pub(in crate::realtime) folder: TempDir,
         pub(in crate::realtime) host: Host,

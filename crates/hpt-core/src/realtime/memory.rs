@@ -1,5 +1,5 @@
-//! What of a process stays in memory: all of its pages, and a stack that is there before it is used.
-//! Allocates nothing.
+//! Keeping a process's memory resident: locking all of its pages, and touching a stack before it is used. Allocates
+//! nothing.
 
 use std::{
     hint::black_box,
@@ -13,19 +13,19 @@ use super::{
 };
 use crate::{host::Host, sys::memory};
 
-/// So much is left to a process that may lock a limited amount: its next allocations count as well.
+/// The room that must remain for a process with a limit on locked memory: its next allocations count as well.
 const HEADROOM: u64 = 32 << 20;
 
-/// So much of a stack is left to whoever is called, and to signal handlers.
+/// The part of a stack that remains for called functions and for signal handlers.
 const STACK_LEFT: usize = 64 << 10;
 
-/// Who needs the memory locked, in this process.
+/// The users of locked memory in this process.
 #[derive(Clone, Copy, Debug)]
 struct Holders {
-    /// A child has its parent's count and none of its locks.
+    /// A child process inherits the count but not the locks of its parent.
     process: u32,
     count: usize,
-    /// Somebody else had locked memory before the first of them, and munlockall would take it away.
+    /// Memory was locked elsewhere before the first of them, and munlockall would unlock it too.
     others: bool,
 }
 
@@ -39,8 +39,9 @@ fn holders() -> MutexGuard<'static, Holders> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All memory of this process stays in memory, also what it maps from now on, for as long as one of these lives. Memory that was locked before by somebody
-/// else stays locked, and all the rest with it: there is no way to unlock less than everything.
+/// Keeps all memory of this process resident, including later mappings, for as long as one of these lives. If memory
+/// had been locked elsewhere before, it stays locked, and all the rest with it: munlockall cannot unlock less than
+/// everything.
 #[derive(Debug)]
 #[must_use = "the memory is let go when the last guard is dropped"]
 pub struct LockedMemory {
@@ -48,11 +49,12 @@ pub struct LockedMemory {
 }
 
 impl LockedMemory {
-    /// Locks it.
+    /// Locks the memory.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Memory`] when the kernel refuses; [`RealtimeError::MemoryLimit`] where it would refuse the next allocations.
+    /// Returns [`RealtimeError::Memory`] if the kernel refuses, and [`RealtimeError::MemoryLimit`] if it would refuse
+    /// the next allocations.
     pub fn hold() -> Result<Self, RealtimeError> {
         let mut holders = holders();
         let this_process = process::id();
@@ -107,15 +109,15 @@ fn remedy(limits: Limits) -> String {
     format!("it takes root, CAP_IPC_LOCK, or a higher limit (ulimit -l{limit})")
 }
 
-/// Touches `bytes` of the calling thread's stack below where it is now, so that no page of it is met for the first time later.
+/// Touches `bytes` of the calling thread's stack below its current position, so that later use causes no page fault.
 ///
 /// # Errors
 ///
-/// [`RealtimeError::Stack`] where the stack is not so large.
+/// Returns [`RealtimeError::Stack`] if the stack is smaller.
 pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
     let here = 0_u8;
     let here = std::ptr::from_ref(black_box(&here)).addr();
-    // Where nobody tells how large the stack is, none of it is touched.
+    // If the size of the stack is unknown, none of it is touched.
     let room = memory::end_of_stack().map_or(0, |end| here.saturating_sub(end).saturating_sub(STACK_LEFT));
     if bytes > room {
         return Err(RealtimeError::Stack { wanted: bytes, room });
@@ -126,12 +128,12 @@ pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
 
 #[inline(never)]
 fn touch_down_to(address: usize) {
-    // Smaller than any page: none is stepped over.
+    // Smaller than any page, so none is skipped.
     let piece = [0_u8; 1024];
     if std::ptr::from_ref(black_box(&piece)).addr() > address {
         touch_down_to(address);
     }
-    // Used behind the call, so that it is not made in this frame's place.
+    // Used after the call, so that the call does not replace this frame.
     black_box(&piece);
 }
 

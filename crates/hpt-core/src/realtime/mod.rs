@@ -1,8 +1,7 @@
-//! What a time-critical thread runs by: on which CPU, before which others, with what in memory; and the machine around it. In force while a guard lives, and
-//! as before when it is gone.
-//! Measures nothing.
+//! The settings of a time-critical thread: its CPU, its scheduling policy, resident memory, and system-wide settings.
+//! In effect while a guard lives, and restored when it is dropped. Measures nothing.
 //!
-//! [`Setup`] asks for all of it at once. [`InForce`] says what the kernel has.
+//! [`Setup`] requests all of it at once. [`InForce`] reads back what is in effect.
 //!
 //! ```no_run
 //! use hpt_core::{Host, realtime::{Class, Conduct, Setup}};

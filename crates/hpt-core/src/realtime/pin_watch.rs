@@ -1,5 +1,5 @@
-//! Whether a pinned thread still runs on its CPU, and pinning it again when the CPU comes back online.
-//! Reads no clock: the caller passes the time.
+//! Whether a pinned thread still runs on its CPU, and pinning it again when the CPU comes back online. Reads no clock:
+//! the caller passes the time.
 
 use std::{io, marker::PhantomData, time::Duration};
 
@@ -8,33 +8,36 @@ use crate::{
     sys::process::{CpuSet, current_cpu},
 };
 
-/// Time between two looks at the affinity. A look is a system call, and while the thread is away it reads a file in addition; so this is the longest time for which
-/// the thread stays unpinned after its CPU has come back.
+/// Time between two checks of the affinity. A check is a system call, and also reads a file while the thread is away.
+/// This is the longest time for which the thread stays unpinned after its CPU has come back.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// More are merged into the last one: a CPU that is switched off and on for days does not fill the memory.
+/// Further ones are merged into the last one: a CPU that is switched off and on for days must not fill the memory.
 const MOST_ABSENCES: usize = 64;
 
 /// A time in which a pinned thread did not run on its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Absence {
-    /// When the thread was first seen elsewhere, or the beginning of the first stretch that did not pass on its CPU; in the caller's time.
+    /// When the thread was first seen on another CPU, or the start of the first stretch that it did not spend on its
+    /// CPU; in the caller's time.
     pub from: Duration,
     /// When it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
     pub to: Option<Duration>,
-    /// Whether its CPU was offline. Otherwise another process changed the affinity, or the CPU was back online before anything was read of it.
+    /// Whether its CPU was offline. Otherwise another process changed the affinity, or the CPU was back online before
+    /// this was checked.
     pub offline: bool,
     /// The CPUs that it ran on, in ascending order.
     pub ran_on: Vec<usize>,
-    /// Samples that were taken in that time.
+    /// Samples taken in that time.
     pub samples: u64,
 }
 
-/// Follows whether a pinned thread runs on its CPU: ask it on that thread.
+/// Tracks whether a pinned thread runs on its CPU. Call it on that thread.
 ///
-/// When a CPU is taken offline, the kernel moves its threads to other CPUs and forgets what they were pinned to. It restores nothing when the CPU comes back. This
-/// notices, counts the samples that were taken elsewhere, and pins the thread again as soon as it may run on its CPU. A thread that another process has moved to
-/// other CPUs, for example with `taskset`, stays there until that process allows its CPU again.
+/// When a CPU is taken offline, the kernel moves its threads to other CPUs and discards their affinity. It restores
+/// nothing when the CPU comes back. This type detects that, counts the samples taken elsewhere, and pins the thread
+/// again as soon as it may run on its CPU. A thread that another process has moved to other CPUs, for example with
+/// `taskset`, stays there until that process allows its CPU again.
 ///
 /// # Examples
 ///
@@ -46,7 +49,7 @@ pub struct Absence {
 /// let pinned = Pinned::to(allowed_cpus()[0])?;
 /// let (begun, mut watch) = (Instant::now(), PinWatch::of(pinned.cpu(), &host));
 /// for _ in 0..10 {
-///     // The subject of the measurement stands here.
+///     // The measurement goes here.
 ///     if !watch.is_there(begun.elapsed()) {
 ///         println!("this sample is one of another CPU");
 ///     }
@@ -61,42 +64,46 @@ pub struct PinWatch<'a> {
 }
 
 impl<'a> PinWatch<'a> {
-    /// Of the calling thread, which is pinned to `cpu`. `host` tells which CPUs are online.
+    /// Creates one for the calling thread, which is pinned to `cpu`. `host` lists the online CPUs.
     #[must_use]
     pub const fn of(cpu: usize, host: &'a Host) -> Self {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
     }
 
-    /// Whether the sample that was just taken, at `at`, is one of the thread's CPU; otherwise counts it among those taken elsewhere.
+    /// Returns whether the sample just taken, at `at`, belongs to the thread's CPU; otherwise counts it as taken
+    /// elsewhere.
     ///
-    /// Call it after the reading that ends a sample, so that it is in no figure. It asks on which CPU the thread runs: the C library reads that from memory that the
-    /// kernel keeps up to date (rseq) or from the vDSO, in a few nanoseconds. The affinity alone would take a system call for every sample. Ten times a second it
-    /// looks at that as well, because a thread that lost its CPU for a short time may run there by chance and leave it later.
+    /// Call it after the reading that ends a sample, so that it is part of no value. It queries the current CPU, which
+    /// the C library reads from memory that the kernel keeps up to date (rseq) or from the vDSO, in a few nanoseconds.
+    /// Checking the affinity would take a system call per sample. Ten times per second it checks the affinity as well,
+    /// because a thread that lost its CPU for a short time may run there by chance and leave it later.
     pub fn is_there(&mut self, at: Duration) -> bool {
         self.follower.is_there(at)
     }
 
-    /// Whether the thread ran on its CPU without interruption since it was pinned or since the last call; otherwise counts one sample as taken elsewhere.
+    /// Returns whether the thread ran on its CPU without interruption since it was pinned or since the last call;
+    /// otherwise counts one sample as taken elsewhere.
     ///
-    /// The kernel does not restore an affinity that it took away, so one look at the end of a stretch answers for the whole stretch. It is a system call.
+    /// The kernel does not restore an affinity that it revoked, so one check at the end of a stretch covers the whole
+    /// stretch. It is a system call.
     pub fn stayed(&mut self, at: Duration) -> bool {
         self.follower.stayed(at)
     }
 
-    /// The CPU.
+    /// Returns the CPU.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.follower.cpu
     }
 
-    /// When it was not there, the earliest first; 64 at most.
+    /// Returns the times when it was not there, the earliest first; 64 at most.
     #[must_use]
     pub fn absences(&self) -> &[Absence] {
         &self.follower.absences
     }
 }
 
-/// What the kernel knows of the thread and its CPU.
+/// The kernel's view of the thread and its CPU.
 trait Kernel {
     /// The CPU that the thread runs on now.
     fn current_cpu(&self) -> Option<usize>;
@@ -146,7 +153,7 @@ impl<K: Kernel> Follower<K> {
     }
 
     fn is_there(&mut self, at: Duration) -> bool {
-        // Where the kernel does not tell the CPU, the affinity has to do.
+        // If the kernel does not report the CPU, the affinity must suffice.
         let on = self.kernel.current_cpu();
         let is_there = on.is_none_or(|cpu| cpu == self.cpu);
         if at < self.next_look {
@@ -171,17 +178,18 @@ impl<K: Kernel> Follower<K> {
         self.look((since, at), on, &allowed, is_there && allowed == [self.cpu])
     }
 
-    /// The online CPUs that the thread may run on; its own where the kernel does not tell.
+    /// The online CPUs that the thread may run on; its own if the kernel does not list them.
     fn allowed(&self) -> Vec<usize> {
         self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
     }
 
-    /// Pins the thread again where that is possible, and records a sample that was `there` or not: one that was not has lasted `since` then.
+    /// Pins the thread again if possible, and records a sample that was `there` or not: one that was not has lasted
+    /// since `since`.
     fn look(&mut self, (since, at): (Duration, Duration), on: Option<usize>, allowed: &[usize], there: bool) -> bool {
         self.next_look = at.saturating_add(LOOK_EVERY);
         let may_be_there = allowed.contains(&self.cpu);
         let offline = !there && !may_be_there && self.kernel.is_offline(self.cpu);
-        // Not where another process allows other CPUs only: it has a reason.
+        // Not if another process allows other CPUs only: that is intended.
         let is_pinned = may_be_there && (allowed.len() == 1 || self.kernel.pin(self.cpu));
         if !there {
             let absence = self.open_or_begin(since);
@@ -236,7 +244,7 @@ mod tests {
         realtime::{Pinned, allowed_cpus},
     };
 
-    /// Four CPUs, of which some are online, and a thread as the kernel treats it.
+    /// Four CPUs, some of them online, and a thread as the kernel treats it.
     struct Machine {
         online: RefCell<Vec<usize>>,
         affinity: RefCell<Vec<usize>>,
@@ -256,7 +264,7 @@ mod tests {
             }
         }
 
-        /// The kernel lets a thread whose only CPU is gone run anywhere, also later.
+        /// The kernel lets a thread whose only CPU is gone run anywhere, even later.
         fn take_offline(&self, cpu: usize) {
             self.online.borrow_mut().retain(|&other| other != cpu);
             if *self.affinity.borrow() == [cpu] {

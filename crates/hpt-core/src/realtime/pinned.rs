@@ -1,5 +1,4 @@
-//! The CPUs that a thread may run on, and keeping it on one.
-//! Chooses none: the caller does.
+//! The CPUs that a thread may run on, and pinning it to one. Chooses none; the caller does.
 
 use std::{io, marker::PhantomData};
 
@@ -9,18 +8,18 @@ use crate::sys::process::CpuSet;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
-    /// The CPU does not exist, is offline, or this process may not use it.
+    /// The CPU does not exist, is offline, or is not allowed for this process.
     #[error("CPU {cpu} is not one of those this process may use: {}", list(.allowed))]
     NotAllowed {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: usize,
-        /// Those it may use.
+        /// The allowed ones.
         allowed: Vec<usize>,
     },
-    /// The kernel refused to tell or to change the affinity.
+    /// The kernel refused to read or to change the affinity.
     #[error("the kernel refused to pin this thread to CPU {cpu}")]
     Refused {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: usize,
         /// Why.
         #[source]
@@ -32,13 +31,13 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The CPUs the calling thread may run on, in ascending order; empty where the kernel does not tell.
+/// Returns the CPUs that the calling thread may run on, in ascending order; empty if the kernel does not list them.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect()
 }
 
-/// Keeps the calling thread on one CPU for as long as it lives.
+/// Pins the calling thread to one CPU for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the thread is unpinned when the guard is dropped"]
 pub struct Pinned {
@@ -52,7 +51,7 @@ impl Pinned {
     ///
     /// # Errors
     ///
-    /// [`PinError`] when the thread may not run there.
+    /// Returns [`PinError`] if the thread may not run there.
     ///
     /// # Examples
     ///
@@ -75,7 +74,7 @@ impl Pinned {
         Ok(Self { cpu, before, bound_to_its_thread: PhantomData })
     }
 
-    /// The CPU.
+    /// Returns the CPU.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.cpu
@@ -84,7 +83,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Nothing can be done about a refusal here, and none is known: what was allowed before is allowed still, unless a CPU went offline.
+        // An error cannot be handled here, and none is known: what was allowed before is still allowed, unless a CPU
+        // went offline.
         let _ = self.before.apply();
     }
 }

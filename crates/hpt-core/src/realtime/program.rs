@@ -1,5 +1,5 @@
-//! A program that runs by what this thread runs by, and the signals that are meant for it.
-//! Puts nothing in force but the program's own class: `setup` does.
+//! A program that runs with this thread's settings, and forwarding signals to it. Applies only the program's own
+//! scheduling policy; `setup` applies the rest.
 
 use std::{
     io,
@@ -16,11 +16,12 @@ use crate::sys::{
     },
 };
 
-/// From here on no signal ends or stops the calling thread that can be held back, and what is sent to this process is passed on to the [program](Self::start)
-/// that it starts. Those that were ignored are ignored still, here and there, but for two: SIGCHLD is ignored in the program alone, and of SIGPIPE it is not known
-/// any more how it was, because Rust programs ignore it from their beginning on: the program has it as by default.
+/// From here on, no signal that can be blocked ends or stops the calling thread. Signals sent to this process are
+/// forwarded to the [program](Self::start) that it starts. Signals that were ignored remain ignored in both, with two
+/// exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known, because
+/// Rust programs ignore it from the start; the program gets the default.
 ///
-/// Other threads hold back nothing by this: it is for programs that have one.
+/// This does not block signals in other threads: it is for single-threaded programs.
 #[derive(Debug)]
 #[must_use = "signals are as before when this is dropped"]
 pub struct Signals {
@@ -43,7 +44,7 @@ pub struct Program<'a> {
 pub enum Ended {
     /// By itself, with this exit code.
     Exited(u8),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(i32),
 }
 
@@ -51,22 +52,22 @@ pub enum Ended {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The class was refused to it.
+    /// The scheduling policy was refused.
     #[error(transparent)]
     Class(RealtimeError),
-    /// There is none, or it cannot be executed, or no process is to be had.
+    /// The file does not exist, cannot be executed, or no process can be created.
     #[error(transparent)]
     Program(io::Error),
 }
 
 impl Signals {
-    /// Holds them back.
+    /// Blocks the signals.
     ///
     /// # Errors
     ///
-    /// What the kernel answers; none is known.
+    /// Returns the error of the kernel; none is known.
     pub fn hold() -> io::Result<Self> {
-        // Whoever started this may have had it ignored, and then nobody is told how a child ended.
+        // The parent may have had it ignored, in which case the end of a child is not reported.
         let ignored_children = is_ignored(libc::SIGCHLD);
         by_default(libc::SIGCHLD);
         let held = SignalSet::that_can_be_held();
@@ -75,7 +76,8 @@ impl Signals {
         Ok(Self { held, before, ignored_children, bound_to_its_thread: PhantomData })
     }
 
-    /// The signal that asked this process to end since, if one did: for who has started nothing yet.
+    /// Returns the signal that asked this process to end in the meantime, if any: for callers that have not started a
+    /// program yet.
     #[must_use]
     pub fn asked_to_end(&self) -> Option<i32> {
         let endings = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
@@ -83,8 +85,8 @@ impl Signals {
         endings.into_iter().find(|&signal| self.held.contains(signal) && pending.contains(signal))
     }
 
-    /// Starts a program. It runs by `class` from its first instruction on, and inherits what else the calling thread runs by: its CPUs, and its timer slack. No
-    /// signal is held back from it, and SIGPIPE is as by default.
+    /// Starts a program. It runs under `class` from its first instruction on, and inherits other settings of the
+    /// calling thread: its CPUs and its timer slack. No signal is blocked in it, and SIGPIPE has the default action.
     ///
     /// # Errors
     ///
@@ -105,7 +107,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // What came meanwhile was meant for the program.
+        // Signals that arrived in the meantime were meant for the program.
         while self.held.take().is_some() {}
         let _ = self.before.apply();
         if self.ignored_children {
@@ -115,34 +117,36 @@ impl Drop for Signals {
 }
 
 impl Class {
-    /// Whether the kernel would let the calling thread run by it, which it does for a moment.
+    /// Checks whether the kernel allows this policy for the calling thread, by applying it for a moment.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError::Class`] when the kernel refuses.
+    /// Returns [`RealtimeError::Class`] if the kernel refuses.
     pub fn is_granted(self) -> Result<(), RealtimeError> {
         InClass::of(self).map(drop)
     }
 }
 
 impl Program<'_> {
-    /// The number of its process.
+    /// Returns its process ID.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for its end. Meanwhile each signal that a process sends to this one is sent to the program as well; what the terminal's keys send has reached it
-    /// already, because it is of the same process group. That the terminal is gone the kernel tells only the process that leads the session: where it is this
-    /// one, the program is told. When it stops as a job does, this process does the same, so that a shell notices, and it goes on when this one does.
+    /// Waits for its end. In the meantime each signal that a process sends to this one is forwarded to the program.
+    /// Signals from the keys of the terminal have reached it already, because it is in the same process group. The
+    /// kernel reports a hang-up of the terminal only to the session leader; if that is this process, it forwards it to
+    /// the program. When the program stops as a job does, this process stops too, so that a shell notices, and it
+    /// continues when this process does.
     ///
-    /// As the first process of a container this one also reaps processes whose own parent ended.
+    /// As the first process of a container, it also reaps orphaned processes.
     ///
-    /// Who sends a signal to the whole process group reaches the program twice by this.
+    /// A sender that signals the whole process group reaches the program twice.
     ///
     /// # Errors
     ///
-    /// What the kernel answers; none is known.
+    /// Returns the error of the kernel; none is known.
     pub fn wait(self) -> io::Result<Ended> {
         let child = libc::pid_t::try_from(self.child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
         let is_first = std::process::id() == 1;
@@ -162,10 +166,10 @@ impl Program<'_> {
             let Came { signal, sent_by } = self.signals.held.wait();
             if signal == libc::SIGHUP && sent_by.is_none() && leads_the_session_of(child) {
                 send(child, signal);
-                // As the kernel does, so that one that is stopped notices.
+                // As the kernel does, so that a stopped one notices.
                 send(child, libc::SIGCONT);
             }
-            // What it sends to its parent is not meant for itself.
+            // Signals that it sends to its parent are not meant for itself.
             if signal != libc::SIGCHLD && sent_by.is_some_and(|sender| sender != child) {
                 send(child, signal);
             }
@@ -174,11 +178,12 @@ impl Program<'_> {
 }
 
 impl Signals {
-    /// A shell waits for the process that it started: that one must stop where the program did. SIGSTOP is sent to one process by somebody who means it, and
-    /// who may let that one go on and not this; but who has the terminal must give it back to the shell: a shell within stops itself so.
+    /// A shell waits for the process that it started, so that one must stop when the program did. SIGSTOP is sent on
+    /// purpose to one process, whose sender may continue that one and not this. But a process that has the terminal
+    /// must return it to the shell: an inner shell stops itself for that reason.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
-            // Unlike SIGSTOP it stops nobody whom no shell could let go on.
+            // Unlike SIGSTOP, it does not stop a process that no shell could continue.
             libc::SIGSTOP if has_the_terminal_with(child) => libc::SIGTSTP,
             other => other,
         };
@@ -186,10 +191,10 @@ impl Signals {
             return;
         }
         stop_by(signal);
-        // Where nobody could let it go on, it did not stop.
+        // If no shell could continue it, it did not stop.
         if SignalSet::pending().contains(libc::SIGCONT) {
             let _ = SignalSet::of([libc::SIGCONT]).take();
-            // A shell lets the whole group go on, others this process alone. Who goes on already is not harmed.
+            // A shell continues the whole group, others this process alone. A running process is not affected.
             send(child, libc::SIGCONT);
         }
     }

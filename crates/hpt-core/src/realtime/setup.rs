@@ -1,5 +1,5 @@
-//! All that a time-critical thread needs, asked for at once, applied in an order that works and undone in the reverse one.
-//! Chooses nothing: what is not asked for stays as it is.
+//! Everything that a time-critical thread needs, requested at once, applied in a working order and undone in reverse.
+//! Leaves unchanged whatever is not requested.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     knobs::{Change, Changing, Journal, KnobError},
 };
 
-/// What a time-critical thread is to run by.
+/// The requested settings of a time-critical thread.
 ///
-/// Nothing is changed until [`apply`](Self::apply), and what that changed is undone when its guard is dropped. Settings of the whole machine are changed only
-/// where they are named here, and are written down before: [`knobs`](crate::knobs).
+/// Nothing changes until [`apply`](Self::apply). Dropping the guard restores everything. System-wide settings are
+/// changed only if they are requested here, and are recorded beforehand: [`knobs`](crate::knobs).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is changed until it is applied"]
 pub struct Setup {
@@ -39,8 +39,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Asks for nothing yet, for a thread that waits or spins. To one that spins, throttling means that it stands still for a while in every second: a
-    /// real-time class is refused to it while throttling is on, unless that is [accepted](Self::accepting_throttling).
+    /// Creates an empty request for a thread that blocks or busy-waits. RT throttling stops a busy-waiting thread for a
+    /// part of each second. A real-time policy is therefore refused to it while throttling is on, unless that is
+    /// [accepted](Self::accepting_throttling).
     pub fn of_a_thread_that(conduct: Conduct) -> Self {
         Self {
             conduct,
@@ -61,103 +62,107 @@ impl Setup {
         }
     }
 
-    /// It stays on this CPU. A thread by [`Class::Deadline`] may not be pinned, unless the CPU is one of a cpuset partition of its own.
+    /// Pins the thread to this CPU. A thread under [`Class::Deadline`] cannot be pinned, unless the CPU belongs to a
+    /// cpuset partition of its own.
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
         self
     }
 
-    /// What is changed of the machine is changed for these CPUs, and not for those of the calling thread: for who prepares it for several threads.
+    /// Applies system-wide settings to these CPUs instead of those of the calling thread, to prepare the system for
+    /// several threads.
     pub fn around_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
         self.around = Some(cpus.into());
         self
     }
 
-    /// It runs by this class.
+    /// Sets the scheduling policy of the thread.
     pub fn by(mut self, class: Class) -> Self {
         self.class = Some(class);
         self
     }
 
-    /// All memory of the process stays in memory.
+    /// Locks all memory of the process.
     pub fn with_memory_locked(mut self) -> Self {
         self.memory_locked = true;
         self
     }
 
-    /// So many bytes of its stack are there before they are used.
+    /// Touches this many bytes of the thread's stack before they are used.
     pub fn with_stack_of(mut self, bytes: usize) -> Self {
         self.stack_bytes = Some(bytes);
         self
     }
 
-    /// The kernel does not wake it late for its own convenience: its timer slack is a nanosecond.
+    /// Sets the thread's timer slack to 1 ns, the minimum.
     pub fn without_slack(mut self) -> Self {
         self.without_slack = true;
         self
     }
 
-    /// No CPU of the machine sleeps so deep that waking takes longer, in whole microseconds; zero is no sleep at all.
+    /// Limits the exit latency of CPU idle states to `latency` (PM QoS), in whole microseconds; zero keeps all CPUs out
+    /// of idle states.
     pub fn with_cpus_waking_within(mut self, latency: Duration) -> Self {
         self.waking_within = Some(latency);
         self
     }
 
-    /// Machine: real-time threads may have all of the time, on the CPUs of this thread also from the fair server. What then spins on a CPU keeps everybody
-    /// else from it.
+    /// System-wide: disables RT throttling, and on the CPUs of this thread the fair server. A thread that busy-waits
+    /// then occupies its CPU completely.
     pub fn without_throttling(mut self) -> Self {
         self.without_throttling = true;
         self
     }
 
-    /// Machine: this governor decides on the frequency of the CPUs of this thread, like `performance`.
+    /// System-wide: sets the frequency governor of this thread's CPUs, for example `performance`.
     pub fn with_governor(mut self, name: impl Into<String>) -> Self {
         self.governor = Some(name.into());
         self
     }
 
-    /// Machine: no frequency above the nominal one.
+    /// System-wide: disables frequencies above the nominal one.
     pub fn without_turbo(mut self) -> Self {
         self.without_turbo = true;
         self
     }
 
-    /// A thread that spins gets its class though throttling is on.
+    /// Allows a real-time policy for a busy-waiting thread even if throttling is on.
     pub fn accepting_throttling(mut self) -> Self {
         self.throttling_accepted = true;
         self
     }
 
-    /// What is refused is left out, and the guard tells it. Otherwise the first refusal undoes everything and is the error.
+    /// Skips what is refused, and reports it in the guard. Otherwise the first refusal undoes everything and is
+    /// returned as the error.
     pub fn best_effort(mut self) -> Self {
         self.best_effort = true;
         self
     }
 
-    /// What is changed of the machine is written down here. The default is the journal that `hpt restore` looks into.
+    /// Sets the journal that records system-wide changes. The default is the journal that `hpt restore` reads.
     pub fn in_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// Who changes settings of the machine, for whoever finds the journal.
+    /// Sets the name of the program that changes system-wide settings, for readers of the journal.
     pub fn on_behalf_of(mut self, name: impl Into<String>) -> Self {
         self.by = name.into();
         self
     }
 
-    /// Whether it changes settings of the whole machine, which outlive a process that is killed.
+    /// Returns whether it changes system-wide settings, which outlive a process that is killed.
     #[must_use]
     pub const fn changes_the_machine(&self) -> bool {
         self.without_throttling || self.governor.is_some() || self.without_turbo
     }
 
-    /// Puts the calling thread, and the machine as far as was asked for, into this state.
+    /// Applies the settings to the calling thread, and to the system if requested.
     ///
     /// # Errors
     ///
-    /// [`RealtimeError`] for the first thing that was refused; all that was done before it is undone. Not by [best effort](Self::best_effort), which
-    /// fails on a captured machine only.
+    /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
+    /// [best effort](Self::best_effort), fails only on a captured machine.
     pub fn apply(&self, host: &Host) -> Result<Held, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
@@ -176,7 +181,7 @@ impl Setup {
         let mut changing = None;
         let own = || self.cpu.map_or_else(allowed_cpus, |cpu| vec![cpu]);
         let cpus = self.around.clone().unwrap_or_else(own);
-        // The CPU first, because the rest is about it; the class last, so that nothing of this keeps others waiting.
+        // The CPU first, because the rest depends on it; the policy last, so that none of this delays other threads.
         if let Some(cpu) = self.cpu {
             let pinned = self.step(&mut held, "cpu", |_| Ok(Step::Cpu(Pinned::to(cpu)?)))?;
             held.cpu = pinned.then_some(cpu);
@@ -240,7 +245,7 @@ impl Setup {
         }
     }
 
-    /// One step; whether it was done.
+    /// Applies one step. Returns whether it was applied.
     fn step(
         &self,
         held: &mut Held,
@@ -260,7 +265,8 @@ impl Setup {
         }
     }
 
-    /// Changes settings of the machine, one step each: where the second of them is refused, the first one stays by best effort.
+    /// Changes system-wide settings, one step each: if the second of them is refused, the first one remains with best
+    /// effort.
     fn change(
         &self,
         held: &mut Held,
@@ -279,13 +285,13 @@ impl Setup {
             self.step(held, what, |host| {
                 let refused = |cause| RealtimeError::Knob { what, cause };
                 let is_so = knob.value().map_err(refused)? == value;
-                // Who may not change it takes it as it is. Who may, keeps others from changing it meanwhile, and is not content with what one that was killed left
-                // behind.
+                // A process that may not change it accepts it as it is. One that may keeps other processes from
+                // changing it, and does not accept what a killed process left behind.
                 match knob.may_be_set() {
                     Err(_) if is_so => return Ok(Step::AsItWas),
                     may => may.map_err(refused)?,
                 }
-                // One lock for all of them: it keeps other processes out, and not the next setting of this one.
+                // One lock for all of them: it excludes other processes, but not the next setting of this one.
                 let changing = match changing {
                     Some(changing) => changing,
                     None => {
@@ -305,7 +311,7 @@ impl Setup {
     }
 }
 
-/// One thing that is undone when this is dropped.
+/// One step that is undone when this is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "guards are there to be dropped")]
 enum Step {
@@ -319,17 +325,18 @@ enum Step {
     AsItWas,
 }
 
-/// Something that was asked for and is not in force, and why.
+/// A setting that was requested and is not in effect, and why.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// What was asked for: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack` or `policy`.
+    /// The setting: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack` or
+    /// `policy`.
     pub setting: &'static str,
-    /// Why it is not, and what helps.
+    /// Why it is not in effect, and how to fix that.
     pub error: RealtimeError,
 }
 
-/// What a [`Setup`] put in force. When it is dropped, also by a panic, everything is undone, the last thing first.
+/// The settings that a [`Setup`] applied. Dropping it, even on a panic, undoes everything, the last step first.
 #[derive(Debug)]
 #[must_use = "everything is undone when the guard is dropped"]
 pub struct Held {
@@ -341,26 +348,26 @@ pub struct Held {
 }
 
 impl Held {
-    /// The CPU that the thread stays on, if that was asked for.
+    /// Returns the CPU that the thread is pinned to, if requested.
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
         self.cpu
     }
 
-    /// What is not in force though it was asked for by best effort.
+    /// Returns what was requested with best effort and is not in effect.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
-    /// What is in force now, as the kernel tells it.
+    /// Returns the settings in effect now, as read back from the kernel.
     #[must_use]
     pub fn in_force(&self) -> InForce {
         InForce::of_this_thread(&self.host)
     }
 
-    /// Undoes everything, the last thing first, and tells which settings of the machine could not be put back: the journal keeps those. Dropping does the same,
-    /// and tells nobody.
+    /// Undoes everything, the last step first, and returns the system-wide settings that could not be restored. The
+    /// journal keeps those. Dropping does the same without a result.
     #[must_use = "what could not be put back is to be told"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()
@@ -379,7 +386,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Nobody can be told here, but the journal says what was before.
+        // The error cannot be returned here, but the journal has the original value.
         let _ = self.undo_all();
     }
 }
@@ -414,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Everything that can be asked for, of a machine made of files.
+    /// Everything that can be requested, on a machine made of files.
     fn everything(machine: &Machine) -> Setup {
         machine.write(BOOST, "1");
         Setup::of_a_thread_that(Conduct::Spins)
@@ -445,7 +452,8 @@ mod tests {
         let before = InForce::of_this_thread(&Host::live());
         let held =
             everything(&machine).best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
-        // What the machine's files say needs no right here; what the kernel grants this thread may.
+        // The files of the machine require no permission here; the settings of this thread depend on what the kernel
+        // grants.
         let refused = names(&held);
         assert!(
             !["cpu", "throttling", "governor", "turbo", "stack", "timer-slack"]
@@ -499,7 +507,7 @@ mod tests {
         machine
             .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
         let spins = Setup::of_a_thread_that(Conduct::Spins).by(Class::Fifo { priority: 1 });
-        // Accepting one thing is not accepting the other.
+        // Accepting one is not accepting the other.
         for setup in [spins.clone(), spins.clone().accepting_throttling()] {
             let refused = setup.put_in_force(&machine.host).expect_err("it would be killed");
             assert!(matches!(refused, RealtimeError::Timeout { limit, .. } if limit.as_millis() == 200), "{refused}");
@@ -536,7 +544,7 @@ mod tests {
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("files take anything");
         assert_eq!(entries(&machine), 1);
-        // What is so for the time being ends with the one who made it so.
+        // A temporary setting ends with the guard that made it.
         assert!(matches!(setup.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         assert_eq!(machine.read(RUNTIME), "-1");
         machine.write(BOOST, "1");
@@ -544,7 +552,7 @@ mod tests {
         assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         drop(held);
         drop(second.put_in_force(&machine.host).expect("the first is over"));
-        // And what the machine is set to is nothing to change.
+        // A setting that already has the requested value is not a change.
         machine.write(RUNTIME, "-1");
         drop(setup.put_in_force(&machine.host).expect("nothing to do"));
         assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("-1", 0));

@@ -1,11 +1,10 @@
-//! How late the kernel may wake a thread for its own convenience: as little as possible.
-//! Waits for nothing.
+//! The timer slack: how late the kernel may wake a thread to save power. Waits for nothing.
 
 use std::marker::PhantomData;
 
 use crate::sys::wait;
 
-/// While this lives the kernel does not wake the calling thread late for its own convenience.
+/// Keeps the timer slack of the calling thread at its minimum for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the slack is as before when the guard is dropped"]
 pub(crate) struct NoSlack {
@@ -14,7 +13,7 @@ pub(crate) struct NoSlack {
 }
 
 impl NoSlack {
-    /// Sets the timer slack to a nanosecond, which is the least there is.
+    /// Sets the timer slack to 1 ns, the minimum.
     pub(crate) fn hold() -> Self {
         let before = wait::timer_slack().filter(|&before| before > 1);
         if before.is_some() {

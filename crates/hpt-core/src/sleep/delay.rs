@@ -1,5 +1,4 @@
-//! The delays of embedded-hal, for drivers that wait between two accesses to a device.
-//! Decides nothing: `Sleeper` does.
+//! The delays of embedded-hal, for drivers that wait between two accesses to a device. `Sleeper` does the waiting.
 
 use std::time::Duration;
 
@@ -8,14 +7,15 @@ use embedded_hal::delay::DelayNs;
 use super::{Sleeper, Woken};
 use crate::clock::Instant;
 
-/// Delays as punctual as sleeps. An interruption does not end one, because a driver relies on its length; it is kept for the next sleep.
+/// Delays as precise as sleeps. An interruption does not end a delay, because a driver relies on its length; it is kept
+/// for the next sleep.
 impl DelayNs for Sleeper {
     fn delay_ns(&mut self, ns: u32) {
         let deadline = Instant::now() + Duration::from_nanos(ns.into());
         let mut interrupted = false;
         while let Woken::Interrupted { .. } = self.sleep_until(deadline) {
             interrupted = true;
-            // It is not: the delay goes on.
+            // It does not end the delay.
             self.last = None;
         }
         if interrupted {

@@ -1,5 +1,5 @@
-//! Sleeping until a moment and no longer: the kernel parks the thread for most of the time, and it spins for the rest.
-//! Paces nothing: `pace` does. Measures nothing but its own misses.
+//! Sleeping precisely until a deadline: the thread blocks in the kernel for most of the time and spins for the rest.
+//! Does not schedule periods; `pace` does. Measures only its own lateness.
 
 #[cfg(feature = "embedded-hal")]
 mod delay;
@@ -28,30 +28,31 @@ use crate::{
     units::saturating_nanos,
 };
 
-/// A reserve is no longer, whatever was learned: a host that takes milliseconds does not teach it milliseconds.
+/// The largest margin, whatever was learned: a host that takes milliseconds must not extend it to milliseconds.
 const LONGEST_RESERVE: Duration = Duration::from_micros(200);
-/// Parking for less than this takes longer than the time that is left.
+/// Blocking for less than this takes longer than the remaining time.
 const SHORTEST_PARK_NS: u64 = 5_000;
-/// Of the sleeps that the reserve leaves no room to park in, one in so many is parked for half of its length all the same: else nothing would be learned of
-/// them, however early they could be woken by now.
+/// Of the sleeps whose margin leaves no time to block, one in this many blocks for half of its length anyway. Otherwise
+/// nothing would be learned of them, however early they could be woken by now.
 const TRY_EVERY: u32 = 16;
-/// The wall clock is said to be set when it moved by more than this beside `CLOCK_MONOTONIC`: by more than `Instant` is away from that.
+/// The wall clock counts as set if it moved by more than this relative to `CLOCK_MONOTONIC`: by more than the distance
+/// of `Instant` from that.
 const LEAST_STEP: Duration = Duration::from_micros(200);
-/// A moment that the kernel's clock reaches by so much later than `Instant` is one of a clock that went back.
+/// If the kernel's clock reaches a time this much later than `Instant`, the clock went back.
 const WENT_BACK: Duration = Duration::from_millis(100);
-/// Who spins towards a moment of the wall clock looks at it so often.
+/// A thread that spins towards a time of the wall clock reads it this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// How a [`Sleeper`] spends the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Parked in the kernel until a learned reserve before the deadline, then spinning.
+    /// Blocks in the kernel until a learned margin before the deadline, then spins.
     #[default]
     Precise,
-    /// Spinning all the time: the most punctual, for a whole CPU.
+    /// Spins all the time: the most precise, at the cost of a whole CPU.
     SpinOnly,
-    /// Parked until the deadline: the cheapest, and as late as the kernel is.
+    /// Blocks until the deadline: the cheapest, and as late as the kernel is.
     KernelOnly,
 }
 
@@ -59,38 +60,39 @@ pub enum Strategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an interrupted sleep did not reach its deadline"]
 pub enum Woken {
-    /// The deadline came.
+    /// It reached the deadline.
     InTime {
-        /// How long after it the sleep returned; zero is possible, less is not.
+        /// How long after the deadline the sleep returned; never negative.
         late: Duration,
     },
     /// An [`Interrupter`] ended it.
     Interrupted {
-        /// What was left of it; zero when the deadline came at the same time.
+        /// The remaining time; zero if the deadline came at the same time.
         left: Duration,
     },
 }
 
 impl Woken {
-    /// Whether the deadline came.
+    /// Returns whether the deadline was reached.
     #[must_use]
     pub const fn is_in_time(self) -> bool {
         matches!(self, Self::InTime { .. })
     }
 }
 
-/// How a sleep until a moment of the wall clock ended.
+/// How a sleep until a time of the wall clock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an interrupted sleep did not reach its deadline"]
 #[non_exhaustive]
 pub struct WokenByWall {
-    /// As any other sleep. `late` and `left` are by the wall clock.
+    /// Like any other sleep. `late` and `left` are on the wall clock.
     pub woken: Woken,
-    /// Whether the wall clock was set meanwhile, by 0.2 ms or more; also by a suspended machine, whose `CLOCK_MONOTONIC` stood. The sleep took that into account.
+    /// Whether the wall clock was set in the meantime, by 0.2 ms or more, or moved by a suspend, in which
+    /// `CLOCK_MONOTONIC` stops. The sleep took that into account.
     pub clock_was_set: bool,
 }
 
-/// What a [`Sleeper`] did so far.
+/// Statistics of a [`Sleeper`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -98,13 +100,14 @@ pub struct Report {
     pub in_time: u64,
     /// Sleeps that were interrupted.
     pub interrupted: u64,
-    /// How late they returned; `None` before the first.
+    /// The mean overshoot; `None` before the first.
     pub late: Option<Spread>,
-    /// The part of all sleeping that was spent spinning, from 0 to 1: what it cost in CPU time, but for the parking itself.
+    /// The share of all sleeping time that was spent spinning, from 0 to 1: its cost in CPU time, not including
+    /// blocking itself.
     pub spinning_share: f64,
-    /// The reserve for the last sleep.
+    /// The margin of the last sleep.
     pub reserve: Duration,
-    /// How late each of them returned, in nanoseconds.
+    /// The overshoot of each sleep, in nanoseconds.
     pub misses: Histogram,
 }
 
@@ -112,10 +115,12 @@ pub struct Report {
 ///
 /// # Punctuality
 ///
-/// A sleep ends at its deadline by [`Instant`] or later, never earlier. Parked, the thread is woken a *reserve* before the deadline, and spins from then on;
-/// the reserve is learned from how late the last 64 sleeps of about that length were woken: three of four are in time, and more of them as long as that takes no more
-/// than 3.5 µs and 0.2 % of a sleep spinning, on the average. [`with_quantile`](Self::with_quantile) and [`with_cpu_budget`](Self::with_cpu_budget) say otherwise. It is 200 µs at most. What else keeps a thread from running, keeps it from being punctual: other threads, and a host
-/// that takes its CPU away.
+/// A sleep ends at its deadline on [`Instant`] or later, never earlier. The blocked thread is woken a *margin* before
+/// the deadline, and spins from then on. The margin is learned from how late the last 64 sleeps of about that length
+/// were woken. Three of four wake-ups are in time, and more of them as long as that takes no more than 3.5 µs and 0.2 %
+/// of a sleep in spinning, on average. [`with_quantile`](Self::with_quantile) and
+/// [`with_cpu_budget`](Self::with_cpu_budget) change that. It is 200 µs at most. Other threads, and a host that takes
+/// the CPU away, can still delay a thread.
 ///
 /// # Examples
 ///
@@ -136,9 +141,10 @@ pub struct Sleeper {
     last_reserve_ns: u64,
     untried: u32,
     done: Done,
-    /// The last sleep, which is not among those done as yet: on the way out of a sleep every cold line of memory is lateness.
+    /// The last sleep, which is not yet counted: on the way out of a sleep every access to cold memory adds to the
+    /// overshoot.
     last: Option<Slept>,
-    /// What was learned is true of one thread.
+    /// What was learned applies to one thread.
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
@@ -149,7 +155,7 @@ impl Default for Sleeper {
 }
 
 impl Sleeper {
-    /// One that knows nothing as yet.
+    /// Creates a sleeper with no wake-up statistics yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -164,61 +170,61 @@ impl Sleeper {
         }
     }
 
-    /// The same, by another strategy.
+    /// Sets the strategy.
     #[must_use]
     pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// The same, with this part of all wake-ups in time (0 to 1; what is not in it is taken for the nearest that is): the more, the more CPU time is spent spinning. What
-    /// was learned is forgotten.
+    /// Sets the share of wake-ups that must be in time (0 to 1, clamped). A higher share takes more CPU time for
+    /// spinning. Discards what was learned.
     #[must_use]
     pub fn with_quantile(mut self, quantile: f64) -> Self {
         self.reserve = reserve(Aim::quantile(quantile));
         self
     }
 
-    /// The same, as punctual as it can be while it spends no more than this part of the time spinning (0 to 1; what is not in it is taken for the nearest that is),
-    /// on the average of what was learned. Parking costs CPU time as well, some 10 µs a sleep, and a sleep that is too short to be parked is spun as
-    /// a whole: neither is in this part. What was learned is forgotten.
+    /// Makes it as precise as possible while it spends no more than this share of the time spinning (0 to 1, clamped),
+    /// on average of what was learned. Not included: blocking, which takes some 10 µs of CPU time per sleep, and sleeps
+    /// that are too short to block, which spin all the time. Discards what was learned.
     #[must_use]
     pub fn with_cpu_budget(mut self, part: f64) -> Self {
         self.reserve = reserve(Aim::budget(part));
         self
     }
 
-    /// Something that wakes this sleeper from anywhere.
+    /// Returns a handle that can wake this sleeper from anywhere.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter { word: Arc::clone(&self.word) }
     }
 
-    /// Forgets an interruption that came while nobody slept.
+    /// Discards an interruption that came while the thread was not sleeping.
     pub fn clear_interruption(&mut self) {
         self.word.take();
     }
 
-    /// Sleeps for `duration`; to the end of all time where that is beyond.
+    /// Sleeps for `duration`, saturating at `Instant`'s maximum.
     pub fn sleep(&mut self, duration: Duration) -> Woken {
         self.sleep_until(Instant::now().saturating_add(duration))
     }
 
-    /// Sleeps until `deadline`; not at all if that has passed.
+    /// Sleeps until `deadline`; returns at once if it has passed.
     pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
         let mut deadline = deadline;
         loop {
             let start = Instant::now();
             self.settle();
             self.park(deadline, start);
-            // Once for nothing: the way out was last gone a sleep ago, and what is cold of it would make this one late.
+            // A dry run: the way out was last used a sleep ago, and cold memory on it would make this sleep late.
             let woken = self.spin_until(start, deadline, start);
             if !woken.is_in_time() {
                 return woken;
             }
             let woken = self.spin_until(deadline, deadline, start);
             match self.last {
-                // `CLOCK_MONOTONIC` went back: this sleep lasts as long as it would have.
+                // `CLOCK_MONOTONIC` went back: this sleep lasts as long as it would have otherwise.
                 Some(Slept { now, .. }) if now < start && woken.is_in_time() => {
                     deadline = now + deadline.duration_since(start);
                     self.last = None;
@@ -228,13 +234,14 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until the wall clock shows `deadline`. If it is set meanwhile, the sleep is shorter or longer by as much.
+    /// Sleeps until the wall clock shows `deadline`. If the clock is set in the meantime, the sleep is shorter or
+    /// longer by as much.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         let before = WallOffset::now();
         self.settle();
         let (start, mut spun_ns) = (before.earliest, 0);
         let woken = loop {
-            // The instant before the wall clock: what is computed from both is rather too early than too late, and is looked at again.
+            // The instant before the wall clock: the result is rather too early than too late, and is checked again.
             let now = Instant::now();
             let left = match deadline.duration_since(SystemTime::now()) {
                 Ok(left) if !left.is_zero() => left,
@@ -251,7 +258,7 @@ impl Sleeper {
                 let _slack = NoSlack::hold();
                 let until = deadline - Duration::from_nanos(reserve_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                // Once, and then a look at the clock: the kernel keeps to it also when it is set.
+                // Once, followed by a clock read: the kernel's wait follows the clock even when it is set.
                 self.word.wait_once(|word| wait::wait_while_zero(word, Till::Realtime, moment));
                 if let Ok(late) = SystemTime::now().duration_since(until)
                     && is_late_by_itself(saturating_nanos(late), Instant::now().nanoseconds_since(due), reserve_ns)
@@ -272,7 +279,7 @@ impl Sleeper {
         WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
     }
 
-    /// What it did so far.
+    /// Returns its statistics so far.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
@@ -288,7 +295,7 @@ impl Sleeper {
         }
     }
 
-    /// Puts the last sleep to those done.
+    /// Adds the last sleep to the statistics.
     fn settle(&mut self) {
         self.done.extend(self.last.take());
     }
@@ -301,12 +308,12 @@ impl Sleeper {
         self.last_reserve_ns
     }
 
-    /// Whether so much time is better spent in the kernel, for the most part.
+    /// Whether most of this time is better spent in the kernel.
     fn parks(&self, length_ns: u64, reserve_ns: u64) -> bool {
         self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
     }
 
-    /// Parks the thread until the reserve before `deadline`, or an interruption.
+    /// Blocks the thread until the margin before `deadline`, or an interruption.
     fn park(&mut self, deadline: Instant, start: Instant) {
         let length_ns = deadline.nanoseconds_since(start);
         let mut reserve_ns = self.reserve_for(deadline, start);
@@ -320,7 +327,8 @@ impl Sleeper {
         }
         let until = deadline.saturating_sub(Duration::from_nanos(reserve_ns));
         let moment = Duration::from_nanos(until.as_nanoseconds());
-        // The kernel waits by its own clock. Where that went back, `Instant` follows within a millisecond, and there is nothing to park for until then.
+        // The kernel waits on its own clock. If that went back, `Instant` follows within a millisecond, and blocking is
+        // pointless until then.
         if clock_went_back(until, length_ns) {
             return;
         }
@@ -338,9 +346,9 @@ impl Sleeper {
         }
     }
 
-    /// Spins until `until` or an interruption, and says how the sleep ended that began at `start` and is due at `due`.
+    /// Spins until `until` or an interruption. Returns how the sleep that began at `start` and is due at `due` ended.
     ///
-    /// One function and never a copy, so that who calls it twice leaves the second time by a way that is warm.
+    /// One function and never a copy, so that the second call returns through a warm path.
     #[inline(never)]
     fn spin_until(&mut self, until: Instant, due: Instant, start: Instant) -> Woken {
         let began = Instant::now();
@@ -359,7 +367,7 @@ impl Sleeper {
     }
 }
 
-/// One sleep: when it began and ended, how long it spun; and how late it was, in nanoseconds, if it was not interrupted.
+/// Counts one sleep: its start, end and spinning time, and its overshoot in nanoseconds if it was not interrupted.
 #[derive(Clone, Copy, Debug)]
 struct Slept {
     start: Instant,
@@ -393,29 +401,30 @@ fn reserve(aim: Aim) -> Reserve {
     Reserve::new(aim, saturating_nanos(LONGEST_RESERVE))
 }
 
-/// Whether a wait until `until` is over that began at `start`. A moment before its beginning is one of a clock that went back.
+/// Whether a wait until `until` that began at `start` is over. A time before its start means that the clock went back.
 #[inline(always)]
 fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
     now >= until || now < start
 }
 
-/// Whether the kernel's own clock takes longer than `length_ns` to `until`, by more than `Instant` can be off: it went back. A clock that a sandbox has shut stands at
-/// zero and tells nothing.
+/// Whether the kernel's own clock needs longer than `length_ns` to reach `until`, by more than `Instant` can be off: it
+/// went back. A clock that a sandbox has closed stays at zero and says nothing.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
-/// Whether a wake-up a reserve before what was due, so late by the wall clock and so long past due by [`Instant`], was late by itself: where the clock was set
-/// forward meanwhile, it is late by that clock alone.
+/// Whether a wake-up a margin before its time was late by itself, given its lateness on the wall clock and on
+/// [`Instant`]: if the clock was set forward in the meantime, it is late on that clock only.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
     late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
 }
 
 /// Wakes a [`Sleeper`], from another thread or from a signal handler.
 ///
-/// An interruption ends the sleep that is under way, parked or spinning, or else the next one at once. Several before that end one sleep.
+/// An interruption ends the current sleep, blocked or spinning, or else the next one at once. Several interruptions
+/// before that end one sleep.
 ///
 /// # Examples
 ///
@@ -436,7 +445,7 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
-    /// Wakes the sleeper. Neither allocates nor waits.
+    /// Wakes the sleeper. Neither allocates nor blocks.
     pub fn interrupt(&self) {
         self.word.set(wait::wake);
     }
@@ -448,7 +457,7 @@ impl fmt::Debug for Interrupter {
     }
 }
 
-/// The wall clock beside `CLOCK_MONOTONIC`: it was read between two instants.
+/// The wall clock relative to `CLOCK_MONOTONIC`: read between two instants.
 ///
 /// # Examples
 ///
@@ -466,19 +475,19 @@ pub struct WallOffset {
 }
 
 impl WallOffset {
-    /// As it is now.
+    /// Reads it now.
     #[must_use]
     pub fn now() -> Self {
         let read = || {
             let (earliest, wall, latest) = (Instant::now(), SystemTime::now(), Instant::now());
             Self { earliest, wall, latest }
         };
-        // Whoever is interrupted in between sees little.
+        // An interruption in between makes the bracket wide.
         (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// Whether the wall clock was set until `later`, by 0.2 ms or more. Whatever bends one of the two clocks bends the other as much: what is between them changes only
-    /// when one is set, or the machine was suspended.
+    /// Whether the wall clock was set until `later`, by 0.2 ms or more. Slewing affects both clocks alike: their
+    /// difference changes only if one is set, or if the machine was suspended.
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

@@ -1,13 +1,14 @@
-//! How long before a deadline a thread must be woken so that it is there in time: learned from how late it was woken before.
-//! Pure: lengths and errors come in, a reserve goes out.
+//! The margin: how long before a deadline a thread must be woken to be there in time, learned from how late it was
+//! woken before. Pure: takes lengths and errors, returns a margin.
 
-/// As many errors of each class of lengths are remembered, so that a change of load is learned within as many sleeps.
+/// The number of errors stored for each class of lengths. A change of load is learned within as many sleeps.
 const REMEMBERED: usize = 64;
-/// Longer sleeps are woken later: a processor that idles for long sleeps deeper. Each class is four times as long as the one before it.
+/// Longer sleeps are woken later, because an idle processor enters deeper states. Each class is four times as long as
+/// the previous one.
 const CLASSES: usize = 6;
 const SHORTEST_CLASS_NS: u64 = 100_000;
-/// Balanced is at least this quantile, and more of them for a few microseconds of spinning a sleep and as large a part of its length: little beside what
-/// parking takes, and less than a thread that is woken for nothing.
+/// Balanced means at least this quantile, and a higher one if it costs only a few microseconds of spinning per sleep
+/// and a small share of its length: less than blocking takes, and than a thread that is woken for nothing.
 const BALANCED_PERMILLE: usize = 750;
 const BALANCED_SPIN_NS: f64 = 3_500.0;
 const BALANCED_SPIN_PART: f64 = 0.002;
@@ -22,14 +23,15 @@ pub(crate) struct Reserve {
     longest_ns: u64,
 }
 
-/// What a reserve is to be long enough, or short enough, for.
+/// The goal of a margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Aim {
-    /// Three of four wake-ups in time; and more of them for as long as that takes little spinning: where a thread is always woken about as late, all of them.
+    /// Three of four wake-ups in time, and more of them if that takes little spinning: all of them if a thread is
+    /// always about equally late.
     Balanced,
-    /// So many thousandths of all wake-ups in time.
+    /// This many thousandths of all wake-ups in time.
     Quantile { permille: usize },
-    /// So large a part of the time spent spinning.
+    /// This share of the time spent spinning.
     Budget { part: f64 },
 }
 
@@ -40,22 +42,22 @@ impl Aim {
     }
 
     pub(crate) fn budget(part: f64) -> Self {
-        // What is no number is no budget.
+        // A value that is not a number is no budget.
         Self::Budget { part: part.clamp(0.0, 1.0).max(0.0) }
     }
 }
 
 impl Reserve {
-    /// One with this aim, and never longer than `longest_ns`.
+    /// Creates one with this goal, limited to `longest_ns`.
     pub(crate) fn new(aim: Aim, longest_ns: u64) -> Self {
         Self { classes: [const { Recent::EMPTY }; CLASSES], aim, longest_ns }
     }
 
-    /// The reserve for a sleep of this length.
+    /// Returns the margin of a sleep of this length.
     #[expect(clippy::cast_precision_loss, reason = "a length of nanoseconds, for a part of it")]
     pub(crate) fn for_length(&self, length_ns: u64) -> u64 {
         let class = class(length_ns);
-        // What is not known of this class is taken from the nearest that is known, longer ones first.
+        // If nothing is known of this class, the nearest one with data is used, longer ones first.
         let mut nearest = (class..CLASSES).chain((0..class).rev()).map(|class| &self.classes[class]);
         let length = length_ns as f64;
         let known = nearest.find(|recent| recent.count > 0).and_then(|recent| match self.aim {
@@ -68,7 +70,7 @@ impl Reserve {
         known.unwrap_or(FIRST_NS).min(self.longest_ns)
     }
 
-    /// A sleep of this length was woken so late. Beyond the longest reserve it makes no difference how late.
+    /// Records how late a sleep of this length was woken. Values beyond the longest margin count as that.
     pub(crate) fn learn(&mut self, length_ns: u64, late_ns: u64) {
         let late_ns = u32::try_from(late_ns.min(self.longest_ns)).unwrap_or(u32::MAX);
         self.classes[class(length_ns)].put(late_ns);
@@ -80,7 +82,7 @@ fn class(length_ns: u64) -> usize {
     (times.ilog2() as usize / 2).min(CLASSES - 1)
 }
 
-/// The last errors, in the order of their coming and in that of their size.
+/// The last errors, in order of arrival and in order of size.
 #[derive(Clone, Debug)]
 struct Recent {
     by_time: [u32; REMEMBERED],
@@ -107,15 +109,16 @@ impl Recent {
         self.count = count + 1;
     }
 
-    /// What so many thousandths do not exceed; `None` of nothing.
+    /// Returns the error that this many thousandths do not exceed; `None` without errors.
     fn at(&self, permille: usize) -> Option<u64> {
         let last = self.count.checked_sub(1)?;
         Some(self.by_size[(self.count * permille / 1_000).min(last)].into())
     }
 
-    /// The longest reserve under which spinning would have taken no more than `spin_ns` of a sleep, on the average; `None` of nothing.
+    /// Returns the longest margin under which spinning would have taken no more than `spin_ns` per sleep, on average;
+    /// `None` without errors.
     ///
-    /// Under a reserve that exceeds the k smallest errors, each of those sleeps spins for the difference.
+    /// Under a margin that exceeds the k smallest errors, each of those sleeps spins for the difference.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -128,7 +131,7 @@ impl Recent {
         let mut reserve_ns = None;
         for (k, &error) in (1_u64..).zip(&self.by_size[..self.count]) {
             let error_ns = u64::from(error);
-            // Reaching this error would take more than there is: what was found for those below it stands.
+            // Reaching this error would exceed the budget: the result for those below it stands.
             if (k - 1) * error_ns - sum_ns > all_may_spin_ns {
                 break;
             }
@@ -147,7 +150,7 @@ mod tests {
     use super::{Aim, FIRST_NS, REMEMBERED, Recent, Reserve, class};
 
     proptest! {
-        /// Both orders hold the same errors, the last ones, whatever comes.
+        /// Both orders contain the same errors, the newest ones, whatever comes.
         #[test]
         fn the_last_errors_are_remembered(errors in proptest::collection::vec(0..50_u32, 0..300), permille in 0..=1_000_usize) {
             let mut recent = Recent::EMPTY;
@@ -161,7 +164,7 @@ mod tests {
             prop_assert_eq!(recent.at(permille), expected.map(u64::from));
         }
 
-        /// No longer reserve keeps to the budget, and this one does.
+        /// No longer margin keeps to the budget, and this one does.
         #[test]
         fn a_budget_is_spent_and_not_exceeded(errors in proptest::collection::vec(0..200_000_u32, 1..64), spin_ns in 0.0..1e6_f64) {
             let mut recent = Recent::EMPTY;
@@ -186,7 +189,7 @@ mod tests {
         }
     }
 
-    /// A load that begins and ends again, and a host that takes milliseconds now and then.
+    /// A load that starts and ends again, and a host that takes milliseconds now and then.
     #[test]
     fn it_follows_the_load_within_a_hundred_sleeps() {
         let mut reserve = Reserve::new(Aim::quantile(0.75), 200_000);
@@ -203,7 +206,7 @@ mod tests {
         assert!((20_000..20_010).contains(&sleeps(20_000)), "the load ended");
     }
 
-    /// All wake-ups of a thread that is always woken about as late; three of four where the rest is far away.
+    /// All wake-ups of a thread that is always about equally late; three of four if the rest is far away.
     #[test]
     fn what_costs_little_is_in_time() {
         let reserve = |errors: [u64; 8]| {
@@ -212,9 +215,9 @@ mod tests {
             reserve.for_length(1_000_000)
         };
         assert_eq!(reserve([12_000, 12_000, 13_000, 13_000, 14_000, 14_000, 16_000, 19_000]), 19_000);
-        // 50 µs of spinning a sleep, and yet no less.
+        // 50 µs of spinning per sleep, but no less.
         assert_eq!(reserve([20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 150_000, 160_000]), 150_000);
-        // A host that takes the CPU away in one sleep of eight: what is left of 5.5 µs a sleep.
+        // A host that takes the CPU in one of eight sleeps: the rest of 5.5 µs per sleep.
         assert_eq!(reserve([20_000, 20_000, 20_000, 20_000, 20_000, 20_000, 20_000, 8_000_000]), 26_285);
     }
 
@@ -226,7 +229,7 @@ mod tests {
             reserve.learn(10_000_000, 40_000);
         }
         assert_eq!((reserve.for_length(150_000), reserve.for_length(12_000_000)), (15_000, 40_000));
-        // Of what lies between nothing is known: the longer one tells.
+        // Nothing is known of the classes in between: the longer one decides.
         assert_eq!(reserve.for_length(1_000_000), 40_000);
         assert_eq!(reserve.for_length(u64::MAX), 40_000);
         assert_eq!((class(0), class(u64::MAX)), (0, super::CLASSES - 1));

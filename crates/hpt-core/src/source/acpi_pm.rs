@@ -1,5 +1,5 @@
-//! The ACPI power management timer of PCs: 3.579 545 MHz, by an I/O port.
-//! Executes no port instruction itself: `sys::arch` does.
+//! The ACPI power management timer of PCs: 3.579 545 MHz, read through an I/O port. Executes no port instruction
+//! itself; `sys::arch` does.
 
 use std::{io, marker::PhantomData};
 
@@ -19,27 +19,30 @@ use crate::{
 
 const ID: SourceId = SourceId::new("acpi-pm");
 const DESCRIPTION: &str = "ACPI power management timer, by its I/O port";
-/// The kernel's name for it as a clock source. Linux, drivers/clocksource/acpi_pm.c.
+/// The kernel's name for it as a clocksource. Linux, drivers/clocksource/acpi_pm.c.
 const CLOCK_SOURCE: &str = "acpi_pm";
 
 /// ACPI Specification 6.5, 4.8.2.1.
 const RATE: Frequency = Frequency::from_hertz(3_579_545).expect("not zero");
 const NARROW: Width = Width::new(24).expect("24 bits");
 
-/// Times that three readings are taken which must stand in order, before the last is believed as it is.
+/// The number of attempts at three readings in order, before the last one is accepted as it is.
 const MOST_ATTEMPTS: u32 = 16;
 
-/// The ACPI power management timer, 24 or 32 bits wide. Of 24 bits it wraps every 4.7 seconds; [`Widened`](super::Widened) makes a clock of it.
+/// The ACPI power management timer, 24 or 32 bits wide. With 24 bits it wraps every 4.7 seconds;
+/// [`Widened`](super::Widened) makes a clock of it.
 ///
-/// Its register is reached by an I/O port, for which the kernel must let this thread in (ioperm): the source is bound to that thread, and another would be
-/// ended by SIGSEGV. Where the chipset may show nonsense while the timer changes, a reading is the middle one of three that stand in order.
+/// Its register is accessed through an I/O port, for which the kernel must grant permission to this thread (ioperm).
+/// The source is bound to that thread; another thread would be killed by SIGSEGV. If the chipset may return invalid
+/// values while the timer changes, a reading is the middle one of three that are in order.
 ///
-/// /dev/port is no other way: it reads byte by byte, so that a reading would be put together from four moments, and takes the same right.
+/// /dev/port is not an alternative: it reads byte by byte, so that a reading would combine four points in time, and it
+/// requires the same permission.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be taken early. [`ticks_start`](TimeSource::ticks_start) first waits for all that stands earlier,
-/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
 /// # References
 ///
@@ -52,12 +55,12 @@ pub struct AcpiPm {
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
-/// The register, over a port that a test may script.
+/// The register, with a port that a test may script.
 #[derive(Debug)]
 struct Counter<P> {
     port: P,
     width: Width,
-    /// Whether the chipset may show nonsense while the timer changes.
+    /// Whether the chipset may return invalid values while the timer changes.
     doubtful: bool,
 }
 
@@ -72,7 +75,7 @@ impl<P: InputPort> Counter<P> {
         if self.doubtful { self.middle_of_three() } else { self.once() }
     }
 
-    /// A reading with one before and one behind it, all in order: it is not before the first nor behind the last, whatever those are.
+    /// A reading between two others, all in order: it is not before the first nor after the last, whatever those are.
     fn middle_of_three(&self) -> u64 {
         let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
         let mut middle = 0;
@@ -89,12 +92,12 @@ impl<P: InputPort> Counter<P> {
 }
 
 impl AcpiPm {
-    /// Opens the timer's port for the calling thread, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds. When the last
-    /// of a thread's is dropped, the right to the port is given back.
+    /// Opens the timer's port for the calling thread, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a
+    /// few milliseconds. When the last one of a thread is dropped, the port permission is released.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: another kind of machine, firmware that describes no such timer, the right that is missing, a port that does not count like the timer, or
+    /// Returns [`Unavailable`] on another kind of machine, if the firmware describes no such timer, if the permission is missing, if the port does not count like the timer, and on
     /// a captured host.
     ///
     /// # Examples
@@ -136,7 +139,7 @@ impl TimeSource for AcpiPm {
     }
 }
 
-/// What the timer would be on this host and where, or why there is none: from files and facts alone.
+/// Returns what the timer would be on this host and where, or why there is none: from files and facts only.
 fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     let have = host.facts().architecture;
     if have != Architecture::X86_64 {
@@ -186,13 +189,13 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
 }
 
-/// The bits to count on. Firmware that says 32 where the counter has 24 is found out by the bits that are never set; for one part in 256 of its time a true
-/// one is taken for narrow as well, and loses nothing by it but its width.
+/// The number of bits to rely on. Firmware that states 32 for a counter of 24 is detected by the bits that are never
+/// set. For one part in 256 of its time, a true 32-bit counter is taken for narrow as well, and loses only its width.
 const fn width(says_32_bits: bool, shown: u32) -> Width {
     if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
 }
 
-/// What the kernel's answer means, and so what helps.
+/// The meaning of the kernel's error, and the fix that follows.
 ///
 /// # References
 ///
@@ -260,7 +263,7 @@ impl Backend for AcpiPmBackend {
         }]
     }
 
-    /// It wraps too soon to be a clock: no port is opened to say that.
+    /// It wraps too soon to be a clock: no port is opened to find that out.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         vec![ProbeReport {
             id: ID,
@@ -295,7 +298,7 @@ mod tests {
         units::Width,
     };
 
-    /// A timer that moves by one with every read, and shows something else where it is told to.
+    /// A timer that advances by one with every read, and returns something else where scripted.
     #[derive(Debug)]
     struct Flaky {
         now: Cell<u32>,
@@ -330,7 +333,7 @@ mod tests {
             nonsense in any::<u32>(),
             which in 0_usize..3,
         ) {
-            // The one that shows nonsense is the first, the middle or the last of the first three.
+            // The invalid one is the first, the middle or the last of the first three.
             let mut script = vec![None; 3];
             script[which] = Some(nonsense);
             let counter = flaky(now, script, true);

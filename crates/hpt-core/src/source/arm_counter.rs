@@ -1,5 +1,5 @@
-//! The ARM generic timer's virtual counter, CNTVCT, on 64-bit and 32-bit ARM.
-//! Does not execute the instruction itself: `sys::arch` does.
+//! The virtual counter of the ARM generic timer, CNTVCT, on 64-bit and 32-bit ARM. Does not execute the instruction
+//! itself; `sys::arch` does.
 
 use super::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource,
@@ -16,20 +16,22 @@ use crate::{
 };
 
 const ID: SourceId = SourceId::new("arm-counter");
-/// HWCAP2 of aarch64, bit 19: FEAT_ECV, and with it the self-synchronised view of the counter. Linux, arch/arm64/include/uapi/asm/hwcap.h.
+/// HWCAP2 of aarch64, bit 19: FEAT_ECV, and with it the self-synchronized view of the counter. Linux,
+/// arch/arm64/include/uapi/asm/hwcap.h.
 const HWCAP2_ECV: u64 = 1 << 19;
-/// A counter of the generic timer does not roll over in less than this, in seconds. Arm ARM (DDI 0487), D12.1.1; Linux,
+/// A counter of the generic timer does not roll over within this time, in seconds. Arm ARM (DDI 0487), D12.1.1; Linux,
 /// drivers/clocksource/arm_arch_timer.c, `MIN_ROLLOVER_SECS`.
 const SHORTEST_ROLLOVER_S: u64 = 40 * 365 * 24 * 3600;
-/// The fewest bits that a counter of the generic timer has. Arm ARM (DDI 0487), D12.1.1.
+/// The smallest number of bits of a generic timer's counter. Arm ARM (DDI 0487), D12.1.1.
 const FEWEST_BITS: u8 = 56;
 
-/// The ARM generic timer's virtual counter.
+/// The virtual counter of the ARM generic timer.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) is a bare read, which the processor may execute early. [`ticks_start`](TimeSource::ticks_start) has an ISB before
-/// it, or is the self-synchronised read where the processor has one (FEAT_ECV); [`ticks_end`](TimeSource::ticks_end) has one on each side.
+/// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
+/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it, or is the self-synchronized read if the processor has
+/// one (FEAT_ECV). [`ticks_end`](TimeSource::ticks_end) has one on each side.
 ///
 /// # References
 ///
@@ -42,11 +44,12 @@ pub struct ArmCounter {
 }
 
 impl ArmCounter {
-    /// Opens the counter. On 32-bit ARM this forks a child that tries the instruction, because nothing tells whether the kernel opened it.
+    /// Opens the counter. On 32-bit ARM this forks a child process that tries the instruction, because there is no
+    /// other way to find out whether the kernel allows it.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] on other processors, when prctl or the kernel forbids reading, and on a captured host.
+    /// Returns [`Unavailable`] on other processors, if prctl or the kernel forbids reading, and on a captured host.
     ///
     /// # Examples
     ///
@@ -95,7 +98,7 @@ impl TimeSource for ArmCounter {
     }
 }
 
-/// The bits that a counter of this rate is sure to have: 56, or as many as forty years take.
+/// The number of bits that a counter of this rate is guaranteed to have: 56, or as many as forty years take.
 fn width(frequency: Frequency) -> Width {
     let ticks = u128::from(SHORTEST_ROLLOVER_S) * u128::from(frequency.hertz());
     let bits = u128::BITS - (ticks - 1).leading_zeros();
@@ -103,7 +106,8 @@ fn width(frequency: Frequency) -> Width {
     Width::new(bits).expect("56 to 64 bits")
 }
 
-/// Refuses an ARMv6 by its AT_PLATFORM. The timer came with ARMv7: there is nothing to try, and nothing to be closed. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
+/// Refuses an ARMv6 according to its AT_PLATFORM. The timer came with ARMv7, so there is nothing to try. Arm ARM for
+/// ARMv7-A (DDI 0406C.d), chapter B8.
 fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
     if is_armv6(platform) {
         return Err(Unavailable::NoCounter { evidence: "it is an ARMv6, and the generic timer came with ARMv7" });
@@ -115,7 +119,7 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Whether AT_HWCAP2 of aarch64 says that there are self-synchronised reads.
+/// Whether AT_HWCAP2 of aarch64 reports self-synchronized reads.
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for ARM's own clock"))]
 pub(crate) const fn has_self_synchronised_reads(hwcap2: u64) -> bool {
     hwcap2 & HWCAP2_ECV != 0
@@ -125,7 +129,7 @@ const fn is_arm(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
 }
 
-/// What the counter would be on this host, or why there is none: from files and facts alone.
+/// Returns what the counter would be on this host, or why there is none: from files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if !is_arm(have) {
@@ -135,7 +139,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(Unavailable::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
-    // A live machine is asked by trying. Every 64-bit processor has the timer, a 32-bit one may lack it.
+    // On a live machine it is tried. Every 64-bit processor has the timer, a 32-bit one may lack it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
         return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
     }
@@ -143,7 +147,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         has_timer(process::platform().as_deref())?;
     }
     let mut info = SourceInfo::new(ID);
-    // The device tree wins: it states a frequency only where the register is known to be wrong or empty.
+    // The device tree takes precedence: it states a frequency only if the register is known to be wrong or empty.
     info.nominal = node
         .as_ref()
         .and_then(|node| node.clock_frequency_hz)
@@ -191,7 +195,8 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     lines
 }
 
-/// Time of a few reads and of as many system calls, in nanoseconds: the quickest of a few rounds each. `None` where no clock answers.
+/// Returns the time of a few reads and of as many system calls, in nanoseconds: the fastest of a few rounds each.
+/// `None` if no clock works.
 fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     const READS: u32 = 64;
     const ROUNDS: usize = 5;
@@ -213,7 +218,8 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     quickest(&reads).zip(quickest(&calls))
 }
 
-/// A read that costs half a system call or more enters the kernel: it is trapped and emulated, right but slow, because of an erratum.
+/// A read that costs half a system call or more enters the kernel: it is trapped and emulated, correct but slow,
+/// because of an erratum.
 fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
     match costs {
         None => "cost of a read: not measured".to_owned(),
@@ -286,7 +292,7 @@ mod tests {
     #[test]
     fn a_counter_has_fifty_six_bits_or_as_many_as_forty_years_take() {
         let bits = |hertz| width(Frequency::from_hertz(hertz).expect("not zero")).bits();
-        // 19.2 and 54 MHz on a Raspberry Pi, 62.5 MHz under QEMU, 1 GHz from ARMv8.6 on.
+        // 19.2 and 54 MHz on a Raspberry Pi, 62.5 MHz under QEMU, 1 GHz since ARMv8.6.
         assert_eq!((bits(19_200_000), bits(54_000_000), bits(62_500_000), bits(1_000_000_000)), (56, 56, 57, 61));
     }
 }

@@ -1,5 +1,5 @@
-//! The cycle counter of an ARM core, read without a perf event where programs are let in: PMCCNTR, and CCNT of the ARM1176.
-//! Does not execute the instruction itself: `sys::arch` does.
+//! The cycle counter of an ARM core, read without a perf event if programs may access it: PMCCNTR, and CCNT of the
+//! ARM1176. Does not execute the instruction itself; `sys::arch` does.
 
 use std::io;
 
@@ -22,22 +22,25 @@ use crate::{
 
 const ID: SourceId = SourceId::new("arm-cycles");
 
-/// PMCR.D: every 64th cycle is counted. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR; ARM1176JZF-S TRM (DDI 0301H), 3.2.51.
+/// PMCR.D: every 64th cycle is counted. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR; ARM1176JZF-S TRM (DDI 0301H),
+/// 3.2.51.
 const CONTROL_D: u32 = 1 << 3;
 
 /// The cycles of one core: PMCCNTR_EL0 on aarch64, PMCCNTR on ARMv7, CCNT on the ARM1176.
 ///
-/// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source lives its thread stays on the CPU on
-/// which it was opened, because each core counts its own cycles and opens its own counter.
-/// CPU hotplug and cpuset changes override that without notice: see the project's docs/safety.md.
+/// Core cycles are not time: they follow the core's frequency, and stop while it sleeps. For as long as the source
+/// lives, its thread stays on the CPU on which it was opened, because each core counts its own cycles and has its own
+/// permission. CPU hotplug and cpuset changes override that without notice: see docs/safety.md in the project.
 ///
-/// The right to read it can be taken away: a perf event of any program that ends on this CPU may close the counter, and the next read raises SIGILL; on
-/// 32-bit ARM it is left standing. So it is checked each time it is opened, and while it is open this process opens no [`PerfCycles`](super::PerfCycles).
+/// Access can be revoked: a perf event of any program that ends on this CPU may close the counter, and the next read
+/// raises SIGILL; on 32-bit ARM the counter stops instead. So it is checked each time it is opened, and while it is
+/// open this process opens no [`PerfCycles`](super::PerfCycles).
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) is a bare read, which the processor may execute early. [`ticks_start`](TimeSource::ticks_start) has an ISB before
-/// it; [`ticks_end`](TimeSource::ticks_end) has one on each side. ARMv6 flushes its prefetch buffer instead.
+/// [`ticks`](TimeSource::ticks) is a plain read, which the processor may execute early.
+/// [`ticks_start`](TimeSource::ticks_start) has an ISB before it; [`ticks_end`](TimeSource::ticks_end) has one on each
+/// side. ARMv6 flushes its prefetch buffer instead.
 ///
 /// # References
 ///
@@ -52,12 +55,12 @@ pub struct ArmCycles {
 }
 
 impl ArmCycles {
-    /// Keeps the thread on its CPU, asks there whether the counter is open (in forked children, where asking may raise a signal), and sees that it
-    /// moves at a core's rate, which takes a few milliseconds.
+    /// Pins the thread to its CPU, checks there whether the counter is open (in forked children, if the check may raise
+    /// a signal), and verifies that it advances at a core's rate, which takes a few milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: another kind of machine, a counter that is closed, that stands still or that counts something else, or a captured host.
+    /// Returns [`Unavailable`] on another kind of machine, if the counter is closed, stopped or counts something else, and on a captured host.
     ///
     /// # Examples
     ///
@@ -88,7 +91,7 @@ impl ArmCycles {
         }
         let without_events = OneKind::begin(Kind::BareCounter)
             .ok_or_else(|| Unavailable::InUse { evidence: "perf-cycles is open in this process".to_owned() })?;
-        // First of all: what is asked of one CPU is not true of another, and a forked child inherits where it may run.
+        // First of all: the result for one CPU does not hold for another, and a forked child inherits the affinity.
         let stays = OnItsCpu::here().map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
@@ -106,7 +109,7 @@ impl ArmCycles {
         Ok((cycles, rate))
     }
 
-    /// The CPU whose cycles are counted, and on which the thread stays.
+    /// Returns the CPU whose cycles are counted, and to which the thread is pinned.
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.stays.cpu()
@@ -134,18 +137,20 @@ impl TimeSource for ArmCycles {
     }
 }
 
-/// From here on a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL writes `words` to standard error before it ends the process.
+/// From here on, a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL writes `words` to
+/// standard error before it ends the process.
 ///
-/// For programs that read a counter to which the right can be [revoked](SourceInfo::revocable). This crate never calls it. It installs a handler for SIGILL,
-/// which writes the words only if the instruction that raised the signal reads the cycle counter. Any other SIGILL, for example one that another process
-/// sent, ends the process without them. The exit status is that of SIGILL in either case. A program that handles or ignores SIGILL already keeps what it has. `words`
-/// should end with a line break; those of the first call count.
+/// For programs that read a counter whose access can be [revoked](SourceInfo::revocable). This crate never calls it. It
+/// installs a handler for SIGILL, which writes the words only if the instruction that raised the signal reads the cycle
+/// counter. Any other SIGILL, for example one sent by another process, ends the process without them. The exit status
+/// is that of SIGILL in either case. A program that already handles or ignores SIGILL keeps its handling. `words`
+/// should end with a newline; those of the first call count.
 ///
 /// It does nothing on machines other than ARM.
 ///
 /// # Errors
 ///
-/// What sigaction answered.
+/// Returns the error of sigaction.
 ///
 /// # Examples
 ///
@@ -177,7 +182,7 @@ fn info(width: Width) -> SourceInfo {
     info
 }
 
-/// Returns the remedy for the present state of the kernel module and of perf.
+/// Returns the fix for the current state of the kernel module and of perf.
 fn what_opens_it(host: &Host) -> String {
     let user_access = host.perf_events().user_access;
     let module = match host.opened_cycles() {

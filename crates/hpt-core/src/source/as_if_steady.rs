@@ -1,22 +1,22 @@
-//! The test of a clock that somebody may set or steer: nobody steers one by a twentieth, or sets it three times in a row while it is watched.
-//! Opens no source.
+//! The test of a clock that may be set or slewed. No daemon slews a clock by a twentieth, and none sets it three times
+//! in a row during a test. Opens no source.
 
 use super::{PosixClock, PosixId, SourceInfo, TimeSource, Unavailable, self_test};
 use crate::{host::Host, units::Frequency};
 
-/// Tests before one that fails is believed: a daemon may be stepping the clock just then.
+/// The number of failed tests after which a source is refused: a daemon may be stepping the clock during one.
 const ATTEMPTS: u32 = 3;
-/// Tests at most, of which most may decide nothing on a busy host.
+/// The largest number of tests, most of which may be inconclusive on a busy host.
 const MOST_TESTS: u32 = 24;
 
-/// `source`, after tests of its rate and of its going forwards as if it were steady.
+/// Returns `source` after testing its rate and its direction as if its rate were constant.
 pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailable> {
     let reference = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
     let (mut failures, mut failure) = (0, None);
     for _ in 0..MOST_TESTS {
         match self_test(&AsIfSteady::new(&source), &reference) {
             Ok(test) if is_decisive(test.rate) => return Ok(source),
-            // The CPU was taken away at an end of the test: it accuses nobody, and acquits nobody.
+            // The thread lost its CPU at one end of the test, so the test proves nothing either way.
             Ok(_) => {}
             Err(seen) => (failures, failure) = (failures + 1, Some(seen)),
         }
@@ -27,12 +27,12 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
     failure.map_or(Ok(source), |seen| Err(Unavailable::SelfTest(seen)))
 }
 
-/// Whether the limits of a rate are close enough together that a clock which runs at another rate would have been found out.
+/// Whether the limits of a rate are close enough that a clock with a wrong rate would have been detected.
 fn is_decisive((slowest, fastest): (Frequency, Frequency)) -> bool {
     fastest.hertz_f64() <= slowest.hertz_f64() * 1.25
 }
 
-/// A clock under test, which must not go back and must run at its stated rate.
+/// A clock under test, which must not go back and must run at its nominal rate.
 #[derive(Debug)]
 struct AsIfSteady<'a, S> {
     source: &'a S,

@@ -1,5 +1,5 @@
-//! What a backend answers: reports, opened sources, and reasons why not.
-//! Knows no particular source.
+//! The results of a backend: reports, opened sources, and reasons for unavailability. Independent of particular
+//! sources.
 
 use std::fmt;
 
@@ -14,20 +14,20 @@ mod sealed {
 }
 pub(super) use sealed::Sealed;
 
-/// A family of sources: how to find them and how to open them. Sealed; bring your own source through [`TimeSource`].
+/// A family of sources: how to find and how to open them. Sealed; add your own source with [`TimeSource`].
 pub trait Backend: Sealed + fmt::Debug + Sync {
-    /// The names of its sources that are listed on every machine.
+    /// Returns the names of its sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
 
-    /// The names on this host: of several devices of a kind each has its own.
+    /// Returns the names on this host: with several devices of a kind, each has its own.
     fn ids_on(&self, _host: &Host) -> Vec<SourceId> {
         self.ids()
     }
 
-    /// One report for each of its sources.
+    /// Returns one report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// The same for whoever looks for a clock: what cannot be one for what it is need not be opened for that.
+    /// Returns reports for a search for a clock: a source that can never be one need not be opened.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
     }
@@ -36,7 +36,7 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     ///
     /// # Errors
     ///
-    /// The reason why this machine cannot offer it.
+    /// Returns the reason why this machine does not have it.
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable>;
 }
 
@@ -50,7 +50,7 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// The source, whichever way it is held.
+    /// Returns the source, in either case.
     #[must_use]
     pub fn as_dyn(&self) -> &dyn TimeSource {
         match self {
@@ -60,19 +60,20 @@ impl Opened {
     }
 }
 
-/// Whether the kernel vouches for a source.
+/// Whether the kernel trusts a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelVerdict {
-    /// It does; the text says how that shows.
+    /// It does; the text has the evidence.
     Trusted(String),
-    /// It does not; the text says how that shows.
+    /// It does not; the text has the evidence.
     Distrusted(String),
-    /// It cannot be told; the text says why.
+    /// Unknown; the text has the reason.
     Unknown(String),
 }
 
 impl KernelVerdict {
-    /// The verdict that the kernel's list of clock sources gives on the one called `name`: a source that it dropped is missing from it.
+    /// Returns the verdict that follows from the kernel's list of clocksources for `name`: a source that the kernel
+    /// dropped is missing from it.
     pub(super) fn of_clock_source(sources: &ClockSources, name: &str) -> Self {
         let current = sources.current.as_deref().unwrap_or("unknown");
         match sources.offers(name) {
@@ -85,7 +86,7 @@ impl KernelVerdict {
         }
     }
 
-    /// How the verdict shows, or why there is none.
+    /// Returns the evidence, or why there is none.
     #[must_use]
     pub fn evidence(&self) -> &str {
         match self {
@@ -93,7 +94,7 @@ impl KernelVerdict {
         }
     }
 
-    /// Its name in tables and in JSON.
+    /// Returns its name in tables and in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -104,132 +105,132 @@ impl KernelVerdict {
     }
 }
 
-/// What a backend says of one source on one host.
+/// The report of a backend on one source of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeReport {
     /// The source's name.
     pub id: SourceId,
-    /// What it is, in one sentence.
+    /// A description, in one sentence.
     pub description: &'static str,
-    /// What it is like here, or why it is not to be had.
+    /// Its properties here, or why it is not available.
     pub availability: Result<SourceInfo, Unavailable>,
-    /// Whether the kernel vouches for it.
+    /// Whether the kernel trusts it.
     pub kernel: KernelVerdict,
-    /// What was looked at and what it said, one finding a line.
+    /// What was examined, with the result; one item per line.
     pub evidence: Vec<String>,
 }
 
-/// Why a source cannot be used: what was seen, and what helps.
+/// Why a source cannot be used, and how to fix it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// The counter belongs to another kind of machine.
     #[error("{} machines have no such counter", have.name())]
     OtherArchitecture {
-        /// The machine looked at.
+        /// The architecture of the machine.
         have: Architecture,
     },
     /// The processor does not list the instruction.
     #[error("the processor has no such counter: {evidence}")]
     NoCounter {
-        /// What says so.
+        /// The evidence.
         evidence: &'static str,
     },
     /// The machine has no such device.
     #[error("the machine has no such device: {evidence}")]
     NoDevice {
-        /// What says so.
+        /// The evidence.
         evidence: String,
     },
-    /// The device is there, and this process has no right to read it.
+    /// The device exists, but this process has no permission to read it.
     #[error("{path}: {right}")]
     NoRight {
-        /// The file that leads to it.
+        /// The file of the device.
         path: String,
-        /// The right that is missing.
+        /// The missing permission.
         right: MissingRight,
     },
-    /// The kernel has nothing that counts the cycles of a core.
+    /// The kernel has no hardware counter for core cycles.
     #[error("nothing counts the cycles of a core here: {evidence}")]
     NoPmu {
-        /// What says so.
+        /// The evidence.
         evidence: String,
-        /// The kind of machine that was looked at.
+        /// The architecture of the machine.
         have: Architecture,
     },
-    /// The counter is there, and is not opened to programs.
+    /// The counter exists, but is not open to programs.
     #[error("the counter is not opened to programs: {evidence}")]
     Closed {
-        /// What says so.
+        /// The evidence.
         evidence: String,
-        /// The remedy for the present state of this machine.
+        /// The fix for the current state of this machine.
         remedy: String,
     },
-    /// Others use the counter.
+    /// The counter is used elsewhere.
     #[error("others use the core's counters: {evidence}")]
     InUse {
-        /// What says so.
+        /// The evidence.
         evidence: String,
     },
-    /// The kernel was built or started so that it does not give it to programs.
+    /// The kernel's build or boot options do not offer it to programs.
     #[error("it is not offered to programs: {evidence}")]
     NotOffered {
-        /// What says so.
+        /// The evidence.
         evidence: String,
-        /// What helps, where anything does.
+        /// The fix, if there is one.
         remedy: Option<&'static str>,
     },
-    /// Somebody has it open, and it is for one at a time.
+    /// Another process has it open, and it allows one at a time.
     #[error("{path} is taken: {evidence}")]
     Taken {
-        /// The file that leads to it.
+        /// The file of the device.
         path: String,
-        /// What says so.
+        /// The evidence.
         evidence: String,
     },
-    /// What should describe the counter, or be it, is something else.
+    /// The description of the counter, or the counter itself, is invalid.
     #[error("{path} does not show what it should: {evidence}")]
     Malformed {
-        /// The file that was looked at.
+        /// The file.
         path: String,
         /// What is wrong with it.
         evidence: String,
     },
-    /// It cannot be read without writing to it first, which would disturb whoever uses it.
+    /// It cannot be read without writing to it first, which would disturb other users.
     #[error("it cannot be read without a write: {evidence}")]
     NeedsWrite {
-        /// Which write.
+        /// The write.
         evidence: &'static str,
     },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
     #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
-    /// A forked child executed the instruction and died of it.
+    /// A forked child executed the instruction and was killed by a signal.
     #[error("the instruction is refused: a child that tried it was ended by a signal")]
     IllegalInstruction,
-    /// The kernel, or a sandbox, answered a first read with an error.
+    /// The kernel, or a sandbox, returned an error on the first read.
     #[error("the kernel refuses to read it: {reason}")]
     Refused {
-        /// The error, in the system's words.
+        /// The error, as text.
         reason: String,
     },
-    /// The host is a captured one: there is nothing to open.
+    /// The host is a captured one, so there is nothing to open.
     #[error("this is a captured machine: its counters cannot be read here")]
     Captured,
-    /// It opened, and did not behave like a counter.
+    /// It was opened, but did not behave like a counter.
     #[error("the self-test refused it: {0}")]
     SelfTest(SelfTestFailure),
     /// No source has this name.
     #[error("there is no source called {name:?}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Names that look like it, nearest first.
+        /// Similar names, the most similar first.
         nearest: Vec<SourceId>,
     },
 }
 
-/// What keeps a process from a device's registers, or from counting its own cycles.
+/// Why a process may not access the registers of a device, or count its own cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingRight {
@@ -239,27 +240,27 @@ pub enum MissingRight {
     /// The capability CAP_SYS_RAWIO.
     #[error("this process does not have the capability CAP_SYS_RAWIO")]
     Capability,
-    /// The kernel is locked down: EPERM, for root too.
+    /// The kernel is locked down: EPERM, even for root.
     #[error("the kernel is locked down, which keeps it from root too")]
     Lockdown,
-    /// The kernel keeps this page to itself: EPERM, for root too.
+    /// The kernel does not share this page: EPERM, even for root.
     #[error(
         "the kernel does not give this page away: a driver claimed it, it counts as memory (STRICT_DEVMEM), or the process is root in a container only"
     )]
     Page,
-    /// The kernel answered EPERM to ioperm, and neither the missing capability nor a lockdown is seen.
+    /// The kernel returned EPERM from ioperm, and neither a missing capability nor a lockdown is visible.
     #[error("the kernel lets no program in here: it is locked down, or the process is root in a container only")]
     Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
     #[error("the kernel does not let a process without the capability CAP_PERFMON have perf events")]
     PerfEvents {
-        /// The highest value that lets it.
+        /// The highest value that allows them.
         highest: i32,
     },
 }
 
 impl MissingRight {
-    /// What helps where it is missing for `path`.
+    /// Returns the fix if it is missing for `path`.
     fn remedy(self, path: &str) -> String {
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
@@ -290,14 +291,14 @@ impl MissingRight {
 }
 
 impl Unavailable {
-    /// The read has to be tried in a child process, and none could be started.
+    /// The read must be tried in a child process, and none could be started.
     pub(super) fn not_tried() -> Self {
         Self::Refused {
             reason: "no child process could be started to try the read; a later attempt may succeed".to_owned(),
         }
     }
 
-    /// Why the processor's own counter cannot be read.
+    /// Returns why the processor's own counter cannot be read.
     pub(crate) fn of_counter(refused: CounterRefused) -> Self {
         match refused {
             CounterRefused::NotReadable => Self::IllegalInstruction,
@@ -305,7 +306,7 @@ impl Unavailable {
         }
     }
 
-    /// What helps, where anything does.
+    /// Returns the fix, if there is one.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
@@ -345,7 +346,7 @@ impl Unavailable {
         }
     }
 
-    /// One word for the kind of reason, stable for programs.
+    /// Returns a word for the kind of reason, stable across versions.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

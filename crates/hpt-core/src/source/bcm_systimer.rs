@@ -1,5 +1,5 @@
-//! The Broadcom System Timer of every Raspberry Pi: a microsecond counter in a page of device registers, which is read and never written.
-//! Maps no memory itself: `sys::mmio` does.
+//! The Broadcom System Timer of every Raspberry Pi: a microsecond counter in a page of device registers, which is read
+//! and never written. Maps no memory itself; `sys::mmio` does.
 
 use std::{
     io,
@@ -23,25 +23,28 @@ use crate::{
 const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
 const LOW_ID: SourceId = SourceId::new("bcm-systimer-low");
 
-/// The free-running counter's lower and higher 32 bits, in bytes from the first register. BCM2835 ARM Peripherals, 12.1.
+/// The offsets of the free-running counter's lower and higher 32 bits, in bytes from the first register. BCM2835 ARM
+/// Peripherals, 12.1.
 const LOW: usize = 0x04;
 const HIGH: usize = 0x08;
 /// The registers that are read, and those before them.
 const LENGTH: usize = 0x0c;
 
-/// The kernel's name for it as a clock source, on the boards where the kernel uses it. Linux, drivers/clocksource/bcm2835_timer.c.
+/// The kernel's name for it as a clocksource, on boards where the kernel uses it. Linux,
+/// drivers/clocksource/bcm2835_timer.c.
 const CLOCK_SOURCE: &str = "timer";
 const MEMORY: &str = "/dev/mem";
 
-/// All 64 bits of the Broadcom System Timer, one tick a microsecond.
+/// All 64 bits of the Broadcom System Timer, at one tick per microsecond.
 ///
-/// The two halves are separate registers without a latch. They are read as high, low, high, and again when the high half moved in
-/// between, so that no reading mixes a low half from after a carry with a high half from before it.
+/// The two halves are separate registers without a latch. They are read as high, low, high, and again if the high half
+/// changed in between, so that no reading combines a low half from after a carry with a high half from before it.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may move all of it. [`ticks_start`](TimeSource::ticks_start)
-/// first waits for all that stands earlier, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may move all of it.
+/// [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions,
+/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
 /// # References
 ///
@@ -49,12 +52,12 @@ const MEMORY: &str = "/dev/mem";
 #[derive(Debug)]
 pub struct BcmSystimer(Counter<Window>);
 
-/// The low 32 bits of the Broadcom System Timer: one load, the cheapest read there is of it. It wraps every 71.6 minutes;
+/// The low 32 bits of the Broadcom System Timer: a single load, its cheapest read. It wraps every 71.6 minutes;
 /// [`Widened`](super::Widened) makes a clock of it.
 ///
 /// # Ordering
 ///
-/// As [`BcmSystimer`].
+/// Like [`BcmSystimer`].
 ///
 /// # References
 ///
@@ -62,7 +65,7 @@ pub struct BcmSystimer(Counter<Window>);
 #[derive(Debug)]
 pub struct BcmSystimerLow(Counter<Window>);
 
-/// Either form, over registers that a test may script.
+/// Either variant, with registers that a test may script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -124,12 +127,12 @@ time_source!(BcmSystimer, wide);
 time_source!(BcmSystimerLow, low);
 
 impl BcmSystimer {
-    /// Maps the timer's page, read-only, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds. A UIO window over
-    /// the page is used where there is one that may be opened, else /dev/mem.
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// milliseconds. Uses a UIO window over the page if one can be opened, otherwise /dev/mem.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: another kind of machine, no such device, the right that is missing, a page that does not count like the timer, or a
+    /// Returns [`Unavailable`] on another kind of machine, if there is no such device, if the permission is missing, if the page does not count like the timer, and on a
     /// captured host.
     ///
     /// # Examples
@@ -149,18 +152,19 @@ impl BcmSystimer {
 }
 
 impl BcmSystimerLow {
-    /// As [`BcmSystimer::open`].
+    /// Fails like [`BcmSystimer::open`].
     ///
     /// # Errors
     ///
-    /// As [`BcmSystimer::open`].
+    /// Fails like [`BcmSystimer::open`].
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         let (counter, _) = open(host, LOW_ID)?;
         tested(Self(counter))
     }
 }
 
-/// The timer's place on this machine and what it would be, or why there is none: from files and facts alone.
+/// Returns the location of the timer on this machine and its properties, or why there is none: from files and facts
+/// only.
 fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
     let have = host.facts().architecture;
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
@@ -211,7 +215,7 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
     Ok((Counter { registers, barrier, info }, path))
 }
 
-/// The registers and the file they are mapped from: a UIO window where one may be opened, else /dev/mem.
+/// The registers and the file from which they are mapped: a UIO window if one can be opened, otherwise /dev/mem.
 fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let page = process::page_size();
     let length = usize::try_from(region.length).expect("a few bytes");
@@ -219,7 +223,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let mut refused = None;
     if let Some(window) = host.uio_window(region) {
         let path = Path::new("/dev").join(&window.device);
-        // uio-howto: map N begins N pages into the file, whatever the device's address.
+        // uio-howto: map N starts N pages into the file, whatever the device's address.
         let mapped = within(region.address - window.region.address)
             .and_then(|start| Window::map(&path, page * u64::from(window.map), start, length));
         match mapped {
@@ -233,7 +237,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         .and_then(|start| Window::map(&path, page_address, start, length))
         .map(|window| (window, path))
         .map_err(|error| match refused {
-            // The window was made so that this would work: its own refusal is the one to cure.
+            // The window was created for this purpose, so its error is the one to fix.
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }
@@ -241,7 +245,8 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         })
 }
 
-/// Which right is missing, by what the kernel checks in its order: the file's mode, the capability, lockdown, the page itself.
+/// Returns the missing permission, in the order of the kernel's checks: the file's mode, the capability, lockdown, the
+/// page itself.
 ///
 /// # References
 ///
@@ -260,7 +265,7 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
     }
 }
 
-/// The device tree rounds. pigpio's documentation has the divider; no board was at hand to measure it.
+/// The device tree rounds. The divider is from pigpio's documentation; it was not measured on a board.
 const TRUE_RATE: &str = "rate: 1 MHz by the device tree; on a Pi 1 to 3 others found 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz, which hpt has not verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
@@ -297,7 +302,8 @@ fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
     }
 }
 
-/// A kernel that does not offer the timer as a clock source has no driver for it, or a better counter: that is no word against it.
+/// A kernel that does not offer the timer as a clocksource has no driver for it, or a better counter. That says nothing
+/// against the timer.
 fn verdict(host: &Host, here: bool) -> KernelVerdict {
     if !here {
         return KernelVerdict::Unknown("not a counter of this machine".to_owned());
@@ -356,7 +362,7 @@ mod tests {
         units::Frequency,
     };
 
-    /// Answers as scripted, and insists on the order.
+    /// Returns scripted values, and requires the order.
     #[derive(Debug)]
     struct Scripted(RefCell<VecDeque<(usize, u32)>>);
 
@@ -368,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Device registers that move by true time, which every read takes some of.
+    /// Device registers that advance with simulated time, some of which each read takes.
     #[derive(Debug)]
     struct Moving<'a> {
         now_ns: &'a AtomicU64,
@@ -406,10 +412,10 @@ mod tests {
 
     #[test]
     fn a_carry_between_the_words_is_read_again() {
-        // The low word wrapped after the high one was read: together they would be 71 minutes late.
+        // The low word wrapped after the high one was read: combined they would be 71 minutes late.
         let late = scripted(&[(HIGH, 6), (LOW, 3), (HIGH, 7), (LOW, 4), (HIGH, 7)]);
         assert_eq!(late.wide(), 7 << 32 | 4);
-        // The high word moved after the low one was read: with the second high word it would be 71 minutes early.
+        // The high word changed after the low one was read: with the second high word it would be 71 minutes early.
         let early = scripted(&[(HIGH, 6), (LOW, u32::MAX), (HIGH, 7), (LOW, 0), (HIGH, 7)]);
         assert_eq!(early.wide(), 7 << 32);
         let quiet = scripted(&[(HIGH, 6), (LOW, u32::MAX), (HIGH, 6)]);

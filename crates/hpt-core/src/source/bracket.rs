@@ -1,5 +1,4 @@
-//! One reading of a source between two readings of a reference.
-//! Draws no conclusion: `self_test` and `calibrate` do.
+//! One reading of a source between two readings of a reference. Draws no conclusion; `self_test` and `calibrate` do.
 
 use super::TimeSource;
 use crate::{
@@ -7,7 +6,7 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// A bracketed reading: the source showed `ticks` at some moment between `before_ns` and `after_ns` of the reference.
+/// A bracketed reading: the source returned `ticks` at some time between `before_ns` and `after_ns` of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// The reference before the reading, in nanoseconds.
@@ -19,14 +18,14 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// The width of the bracket, in nanoseconds.
+    /// Returns the width of the bracket, in nanoseconds.
     #[must_use]
     pub const fn width_ns(&self) -> u64 {
         self.after_ns.wrapping_sub(self.before_ns)
     }
 }
 
-/// A reference whose readings are nanoseconds that do not wrap, as long as it is read more often than it wraps.
+/// A reference with readings in nanoseconds that do not wrap, as long as it is read more often than it wraps.
 #[derive(Debug)]
 pub(crate) struct Reference<'a, R: ?Sized> {
     source: &'a R,
@@ -38,7 +37,7 @@ pub(crate) struct Reference<'a, R: ?Sized> {
 }
 
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
-    /// Begins with what `source` shows now. Its ticks count as nanoseconds where no rate is stated of it.
+    /// Starts at the current reading of `source`. Ticks without a nominal frequency count as nanoseconds.
     pub(crate) fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -46,8 +45,8 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         Self { source, scale, width: info.width, last_raw: now, widened: now, unchanged: 0 }
     }
 
-    /// Reads reference, `source`, reference, each ordered after the one before. The source's read needs no fence behind it, because the
-    /// reference's second read waits for it.
+    /// Reads reference, `source`, reference, each ordered after the previous one. The read of the source needs no fence
+    /// after it, because the second read of the reference waits for it.
     #[inline]
     pub(crate) fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
         let before = self.source.ticks_end();
@@ -57,7 +56,7 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         Pair { before_ns: self.nanoseconds(before), ticks, after_ns: self.nanoseconds(after) }
     }
 
-    /// The reference now, in nanoseconds.
+    /// Returns the reference now, in nanoseconds.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = self.source.ticks_end();
         self.nanoseconds(now)

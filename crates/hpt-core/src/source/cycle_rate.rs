@@ -1,26 +1,28 @@
-//! How fast a core's cycles are counted now, beside what the core is said to be clocked at.
-//! No clock is made of it: the rate changes from one moment to the next.
+//! The current cycle rate of a core, compared with its stated frequency. Makes no clock of it: the rate changes from
+//! moment to moment.
 
 use std::time::Duration;
 
 use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, Unavailable, info::FASTEST_CORE, self_test};
 use crate::{host::Host, units::Frequency};
 
-/// No core that runs Linux is clocked slower. Set to count every 64th cycle, a counter of a core of up to 3 GHz stays below it. Arm ARM (DDI 0487),
-/// D24.5, PMCR_EL0.D.
+/// No core that runs Linux is slower. A counter set to every 64th cycle stays below it on a core of up to 3 GHz. Arm
+/// ARM (DDI 0487), D24.5, PMCR_EL0.D.
 const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not zero");
 
-/// How long the core is kept busy for one look, in nanoseconds, and how many looks are taken. The fastest counts: who was interrupted looks slower.
+/// How long the core is kept busy per measurement, in nanoseconds, and the number of measurements. The fastest counts,
+/// because an interrupted one looks slower.
 const BUSY_NS: u64 = 200_000;
 const LOOKS: u32 = 5;
-/// The first guess at how many steps of work take so long.
+/// The first guess at the number of work steps in that time.
 const FIRST_STEPS: u32 = 10_000;
 
-/// How fast the source counts while its core is busy.
+/// The rate at which the source counts while its core is busy.
 ///
 /// # Errors
 ///
-/// [`SelfTestFailure::StandsStill`] when it counts nothing, [`SelfTestFailure::NoCoresRate`] when it counts faster than any core is clocked.
+/// Returns [`SelfTestFailure::StandsStill`] if it counts nothing, and [`SelfTestFailure::NoCoresRate`] if it counts
+/// faster than any core.
 pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, Unavailable> {
     let still = SelfTestFailure::StandsStill {
         at_ticks: source.ticks(),
@@ -33,8 +35,8 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, U
     }
 }
 
-/// How fast a source of cycles counts now, in nothing but work in user mode: what the core is clocked at while it is busy. `None` when the source stood
-/// still. Takes some milliseconds.
+/// Returns the current rate of a source of cycles during pure work in user mode: the core's frequency while it is busy.
+/// `None` if the source did not advance. Takes some milliseconds.
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     let mut steps = FIRST_STEPS;
@@ -50,7 +52,7 @@ pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     looks.into_iter().flatten().max()
 }
 
-/// Nanoseconds and cycles that so many steps of work take.
+/// Returns the nanoseconds and cycles that this many steps of work take.
 fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (u64, u64) {
     let (begun_ns, begun) = (clock.ticks_end(), source.ticks_end());
     let mut work = 1_u32;
@@ -62,18 +64,18 @@ fn look<S: TimeSource + ?Sized>(source: &S, clock: &PosixClock, steps: u32) -> (
     (ended_ns.wrapping_sub(begun_ns), source.info().width.difference(begun, ended))
 }
 
-/// Time per read, in nanoseconds.
+/// Returns the time per read, in nanoseconds.
 pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).ok()?;
     self_test(source, &clock).ok().map(|test| test.read_cost_ns)
 }
 
-/// That a core can be clocked at such a rate.
+/// Checks that a core can have this rate.
 pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
     if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
 }
 
-/// What was counted, and what the kernel says of the CPU it was counted on.
+/// What was counted, and the kernel's statement about the CPU it was counted on.
 pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> String {
     let counted = rate.map_or_else(
         || "no cycles counted".to_owned(),
@@ -108,7 +110,7 @@ mod tests {
         for rate in [100_000_000, 600_000_000, 1_000_000_000, 5_700_000_000] {
             assert_eq!(plausible(hertz(rate)), Ok(()), "{rate}");
         }
-        // The System Timer, the generic timer of a Pi, every 64th cycle of a Pi 5, and nonsense.
+        // The System Timer, the generic timer of a Pi, every 64th cycle of a Pi 5, and an implausible value.
         for rate in [1_000_000, 19_200_000, 2_400_000_000 / 64, 40_000_000_000] {
             assert!(matches!(plausible(hertz(rate)), Err(SelfTestFailure::NoCoresRate { .. })), "{rate}");
         }
@@ -118,7 +120,7 @@ mod tests {
     fn what_counts_nothing_or_too_much_counts_no_cycles() {
         let still = counted(&ManualSource::nanoseconds("still"));
         assert!(matches!(still, Err(Unavailable::SelfTest(SelfTestFailure::StandsStill { .. }))), "{still:?}");
-        // A counter that an emulator does not have, and a kernel that believes in its overflows.
+        // A counter that an emulator does not have, and a kernel that accounts for its overflows anyway.
         let jumps = counted(&ManualSource::nanoseconds("jumps").stepping_by((1 << 31) - 1));
         assert!(matches!(jumps, Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { .. }))), "{jumps:?}");
     }

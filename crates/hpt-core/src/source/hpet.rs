@@ -1,5 +1,5 @@
-//! The High Precision Event Timer of PCs: a counter of 10 MHz and more in a page of device registers, which is read and never written.
-//! Maps no memory itself: `sys::mmio` does.
+//! The High Precision Event Timer of PCs: a counter of 10 MHz and more in a page of device registers, which is read and
+//! never written. Maps no memory itself; `sys::mmio` does.
 
 use std::{
     io,
@@ -28,11 +28,11 @@ const WIDE_DESCRIPTION: &str = "High Precision Event Timer, all bits of its coun
 const LOW_DESCRIPTION: &str = "High Precision Event Timer, low word (32 bits)";
 
 const DEVICE: &str = "/dev/hpet";
-/// The kernel's name for it as a clock source. Linux, arch/x86/kernel/hpet.c.
+/// The kernel's name for it as a clocksource. Linux, arch/x86/kernel/hpet.c.
 const CLOCK_SOURCE: &str = "hpet";
 
-/// The capability register's two words, the configuration register, and the main counter's two words, in bytes from the first register. IA-PC HPET
-/// Specification 1.0a, 2.3.4, 2.3.5, 2.3.7.
+/// The offsets of the capability register's two words, the configuration register, and the main counter's two words, in
+/// bytes from the first register. IA-PC HPET Specification 1.0a, 2.3.4, 2.3.5, 2.3.7.
 const CAPABILITY: usize = 0x000;
 const PERIOD: usize = 0x004;
 const CONFIGURATION: usize = 0x010;
@@ -46,25 +46,26 @@ const REVISION: u32 = 0xff;
 const COUNTER_IS_WIDE: u32 = 1 << 13;
 /// Configuration bit 0: the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
 const RUNS: u32 = 1 << 0;
-/// Femtoseconds a tick: no longer than the first (IA-PC HPET Specification 1.0a, 2.3.4), and no counter is faster than the second says (Linux,
+/// Femtoseconds per tick: at most the first (IA-PC HPET Specification 1.0a, 2.3.4), and at least the second (Linux,
 /// drivers/char/hpet.c and arch/x86/kernel/hpet.c, `HPET_MIN_PERIOD`).
 const LONGEST_PERIOD_FS: u32 = 100_000_000;
 const SHORTEST_PERIOD_FS: u32 = 100_000;
 
-/// Times that a map, which another thread of this process is just giving back, is waited for.
+/// The number of attempts while another thread of this process releases the map.
 const PATIENCE: u32 = 1_000;
 
 /// All bits of the HPET's main counter: 64 on most machines, 32 on some.
 ///
-/// Of 64 bits the two words are read as high, low, high, and again when the high one moved in between: three loads. A load of 64 bits would do on most
-/// chipsets, and is taken apart by some emulators.
+/// With 64 bits the two words are read as high, low, high, and again if the high one changed in between: three loads. A
+/// single load of 64 bits would do on most chipsets, but some emulators split it.
 ///
-/// The kernel gives out /dev/hpet as often as the HPET has timers to spare, often once: this process maps it once for all its sources.
+/// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often one: this process maps it once for
+/// all its sources.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may be taken early. [`ticks_start`](TimeSource::ticks_start) first waits for all that stands earlier,
-/// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
+/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
 /// # References
 ///
@@ -72,20 +73,20 @@ const PATIENCE: u32 = 1_000;
 #[derive(Debug)]
 pub struct Hpet(Counter<Arc<Window>>);
 
-/// The low 32 bits of the HPET's main counter: one load, the cheapest read there is of it. It wraps within minutes; [`Widened`](super::Widened) makes a clock
-/// of it.
+/// The low 32 bits of the HPET's main counter: a single load, its cheapest read. It wraps within minutes;
+/// [`Widened`](super::Widened) makes a clock of it.
 ///
 /// # Ordering
 ///
-/// As [`Hpet`].
+/// Like [`Hpet`].
 ///
 /// # References
 ///
-/// As [`Hpet`].
+/// Like [`Hpet`].
 #[derive(Debug)]
 pub struct HpetLow(Counter<Arc<Window>>);
 
-/// Either form, over registers that a test may script.
+/// Either variant, with registers that a test may script.
 #[derive(Debug)]
 struct Counter<R> {
     registers: R,
@@ -96,7 +97,7 @@ struct Counter<R> {
 }
 
 impl<R: Registers> Counter<R> {
-    /// The counter in the form called `id`, if these registers are those of an HPET.
+    /// Returns the counter in the variant `id`, if these registers are those of an HPET.
     fn over(registers: R, id: SourceId) -> Result<Self, String> {
         let Shape { frequency, wide } = shape(&registers)?;
         let both = wide && id == WIDE_ID;
@@ -155,12 +156,13 @@ time_source!(Hpet);
 time_source!(HpetLow);
 
 impl Hpet {
-    /// Maps the timer's page, read-only, and tests what it shows against `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds.
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: another kind of machine, no such device, the right that is missing, a kernel that does not map it, somebody else who has it, a page
-    /// that is none of an HPET, or a captured host.
+    /// Returns [`Unavailable`] on another kind of machine, if there is no such device, if the permission is missing, if the kernel does not map it, if another process uses it, if the page
+    /// is not that of an HPET, and on a captured host.
     ///
     /// # Examples
     ///
@@ -178,24 +180,24 @@ impl Hpet {
 }
 
 impl HpetLow {
-    /// As [`Hpet::open`].
+    /// Fails like [`Hpet::open`].
     ///
     /// # Errors
     ///
-    /// As [`Hpet::open`].
+    /// Fails like [`Hpet::open`].
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         tested(Self(open(host, LOW_ID)?))
     }
 }
 
-/// What the page says of the counter.
+/// The properties of the counter, from its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     frequency: Frequency,
     wide: bool,
 }
 
-/// The counter's rate and width, or what shows that these are no registers of an HPET.
+/// The rate and width of the counter, or the evidence that these are not registers of an HPET.
 fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
     let (capability, period_fs) = (registers.read_u32(CAPABILITY), registers.read_u32(PERIOD));
     if capability & REVISION == 0 {
@@ -208,17 +210,17 @@ fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
     Ok(Shape { frequency, wide: capability & COUNTER_IS_WIDE != 0 })
 }
 
-/// The rate of a tick of so many femtoseconds, to the nearest microhertz.
+/// Returns the rate of a tick of this many femtoseconds, to the nearest microhertz.
 fn rate(period_fs: u32) -> Option<Frequency> {
     const FEMTOSECONDS_TIMES_MICROHERTZ: u64 = 1_000_000_000_000_000;
-    // 10^15 fs a second and 10^6 µHz a hertz, in two steps of 64 bits each would lose digits.
+    // 10^15 fs per second and 10^6 µHz per hertz; two steps of 64 bits each would lose digits.
     let exact = u128::from(FEMTOSECONDS_TIMES_MICROHERTZ) * 1_000_000;
     let period = u128::from(period_fs);
     let microhertz = (exact + period / 2).checked_div(period)?;
     u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
 }
 
-/// What is known of it before its page is seen.
+/// What is known of it before its page is read.
 fn info(id: SourceId) -> SourceInfo {
     let mut info = SourceInfo::new(id);
     info.width = if info.id == LOW_ID { Width::BITS_32 } else { Width::BITS_64 };
@@ -239,14 +241,14 @@ fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> 
     Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }
 
-/// What was asked for when the kernel refused.
+/// What was requested when the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Opening,
     Mapping,
 }
 
-/// The page, mapped once for all of this process: each open file takes one of the timers, of which there may be one.
+/// The page, mapped once for the whole process: each open file takes one of the timers, of which there may be only one.
 fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     static SHARED: Mutex<Weak<Window>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +259,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     let mut attempts = 0;
     let file = loop {
         match mmio::open(Path::new(DEVICE)) {
-            // The last user in this process is just giving it back.
+            // The last user in this process is releasing it.
             Err(error) if was_ours && error.raw_os_error() == Some(libc::EBUSY) && attempts < PATIENCE => {
                 attempts += 1;
                 thread::yield_now();
@@ -271,7 +273,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     Ok(window)
 }
 
-/// What the kernel's answer means, and so what helps.
+/// The meaning of the kernel's error, and the fix that follows.
 ///
 /// # References
 ///
@@ -287,7 +289,7 @@ fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
         (Step::Opening, Some(libc::EACCES | libc::EPERM)) => {
             Unavailable::NoRight { path: DEVICE.to_owned(), right: MissingRight::FileMode }
         }
-        // The kernel says EBUSY also where it found no HPET, so that there is no timer to give.
+        // The kernel also returns EBUSY if it found no HPET, and therefore has no timer to offer.
         (Step::Opening, Some(libc::EBUSY)) if host.clock_sources().offers(CLOCK_SOURCE) == Some(false) => no_device(
             "/dev/hpet answers EBUSY, and the kernel has no HPET among its clock sources: there is none, the firmware hides it, or hpet=disable",
         ),
@@ -360,7 +362,7 @@ impl Backend for HpetBackend {
         vec![report(host, WIDE_ID, WIDE_DESCRIPTION), report(host, LOW_ID, LOW_DESCRIPTION)]
     }
 
-    /// The device is for one at a time: it is not taken only to say what it is.
+    /// The device allows one user at a time, so it is not opened just to describe it.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
         let availability = |id| {
@@ -413,10 +415,10 @@ mod tests {
         units::Frequency,
     };
 
-    /// What Intel's chipsets have: 14.318 18 MHz, three timers, 64 bits.
+    /// The HPET of Intel's chipsets: 14.318 18 MHz, three timers, 64 bits.
     const INTEL: (u32, u32) = (0x8086_a201, 69_841_279);
 
-    /// A page whose counter moves by true time, which every read takes some of.
+    /// A page whose counter advances with simulated time, some of which each read takes.
     #[derive(Debug)]
     struct Moving<'a> {
         now_ns: &'a AtomicU64,
@@ -476,7 +478,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_reading_is_torn_or_goes_back(carry in 1..1_000_u64, before_ns in 0..40_000_u64, read_ns in 1..3_000_u64) {
-            // A tick a nanosecond: the carry of the low word comes after `before_ns`.
+            // One tick per nanosecond: the carry of the low word comes after `before_ns`.
             let now_ns = AtomicU64::new((carry << 32) - before_ns);
             let page = Moving { ticks_per_ms: 1_000_000, read_ns, ..intel(&now_ns) };
             let hpet = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
@@ -539,7 +541,7 @@ mod tests {
         let page = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
         let narrow = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
         self_test(&narrow, &WorldClock::of(&now_ns)).expect("as fast as it states");
-        // What it counts in five minutes, at its stated rate, is more than it can show.
+        // At its nominal rate it counts more in five minutes than it has bits for.
         assert!(narrow.ticks() < 1 << 24, "it has wrapped");
         let wide = Widened::by(narrow, WorldClock::of(&now_ns)).expect("a steady counter");
         let first = wide.ticks();
@@ -567,7 +569,7 @@ mod tests {
         assert!(not_mapped.remedy().is_some_and(|remedy| remedy.contains("hpet_mmap=1")), "{not_mapped}");
         assert!(answer(Step::Mapping, libc::ENOSYS).remedy().is_some_and(|remedy| remedy.contains("CONFIG_HPET_MMAP")));
         assert!(matches!(answer(Step::Mapping, libc::EIO), Unavailable::Refused { .. }));
-        // The same answer on a machine whose HPET is off.
+        // The same error on a machine whose HPET is off.
         fs::write(sources.join("available_clocksource"), "tsc acpi_pm \n").expect("writable");
         assert!(matches!(answer(Step::Opening, libc::EBUSY), Unavailable::NoDevice { .. }));
     }

@@ -1,5 +1,4 @@
-//! What a source says of itself.
-//! Plain values: reads nothing.
+//! The properties of a source. Plain values; reads nothing.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -14,13 +13,13 @@ use crate::{
 pub struct SourceId(Cow<'static, str>);
 
 impl SourceId {
-    /// A name known when the program is compiled.
+    /// Creates a name known at compile time.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -49,18 +48,18 @@ pub enum ReadPath {
     Mmio,
     /// An instruction that reads an I/O port.
     Port,
-    /// Code of the kernel in the process's own memory.
+    /// Code of the kernel, mapped into the process.
     Vdso,
     /// A system call.
     SystemCall,
-    /// The kernel, by vDSO or system call: which of them only a live machine shows.
+    /// The kernel, with vDSO or system call: only a live machine shows which.
     Kernel,
-    /// Memory: a source made for tests.
+    /// Memory: a source for tests.
     Memory,
 }
 
 impl ReadPath {
-    /// Its name in tables and in JSON.
+    /// Returns its name in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,12 +74,12 @@ impl ReadPath {
     }
 }
 
-/// Whose time a source counts.
+/// The scope of a source's count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One count for the whole machine.
     System,
-    /// One count for each core.
+    /// One count per core.
     Core,
     /// CPU time of the process.
     Process,
@@ -89,7 +88,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Its name in tables and in JSON.
+    /// Returns its name in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,20 +100,21 @@ impl Scope {
     }
 }
 
-/// Who states a nominal frequency.
+/// The origin of a nominal frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum StatedBy {
-    /// It follows from what the source is: a clock that reads in nanoseconds ticks a billion times a second.
+    /// It follows from the definition of the source: a clock that reads in nanoseconds ticks a billion times per
+    /// second.
     Definition,
-    /// The processor: CPUID leaf 0x15, or 0x16 beside it.
+    /// The processor: CPUID leaf 0x15, or 0x16.
     Cpuid,
     /// The hypervisor's CPUID leaf.
     Hypervisor,
     /// The kernel's `BogoMIPS`, with a granularity of 5 kHz.
     BogoMips,
-    /// The kernel, by what it counts time by itself.
+    /// The kernel, from the counter that it uses itself.
     Kernel,
     /// The device tree's `clock-frequency`.
     DeviceTree,
@@ -127,7 +127,7 @@ pub enum StatedBy {
 }
 
 impl StatedBy {
-    /// Its name in tables and in JSON.
+    /// Returns its name in tables and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -144,43 +144,43 @@ impl StatedBy {
     }
 }
 
-/// A rate that somebody states; not a measurement.
+/// A nominal frequency, stated and not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nominal {
-    /// The rate.
+    /// The frequency.
     pub frequency: Frequency,
-    /// Who states it.
+    /// Its origin.
     pub stated_by: StatedBy,
 }
 
-/// What a source is: the properties that decide what it can be used for.
+/// The properties of a source, which determine what it can be used for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SourceInfo {
     /// Its name.
     pub id: SourceId,
-    /// The bits it has before it wraps.
+    /// Its width in bits, after which it wraps.
     pub width: Width,
-    /// The rate that somebody states, if anybody does.
+    /// Its nominal frequency, if one is stated.
     pub nominal: Option<Nominal>,
-    /// The resolution claimed by the system (`clock_getres`), in nanoseconds; `None` where a tick is the claim.
+    /// The resolution stated by the system (`clock_getres`), in nanoseconds; `None` if one tick is the resolution.
     pub claimed_resolution_ns: Option<u64>,
     /// What a read passes through.
     pub read_path: ReadPath,
-    /// Whose time it counts.
+    /// The scope of its count.
     pub scope: Scope,
-    /// Its rate is constant and nobody steps it.
+    /// Whether its rate is constant and it is never stepped.
     pub steady: bool,
-    /// A time daemon bends its rate (at most by 500 ppm on Linux) to keep it right.
+    /// Whether a time daemon slews it (by at most 500 ppm on Linux).
     pub steered: bool,
-    /// It counts while the machine is suspended; `None` when that is not known.
+    /// Whether it counts while the machine is suspended; `None` if that is not known.
     pub counts_in_suspend: Option<bool>,
-    /// Something outside this process can take the right to read it away while it is open.
+    /// Whether access to it can be revoked from outside this process while it is open.
     pub revocable: bool,
 }
 
-/// How long a counter takes to wrap, where that is less than ten years: it is then no clock until it is widened.
+/// The time until the counter wraps, if that is less than ten years: it must then be widened to be a clock.
 pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration> {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
     let micros = u128::from(width.mask()) * 1_000_000_000_000 / u128::from(frequency.microhertz());
@@ -191,14 +191,15 @@ pub(crate) fn wraps_soon(width: Width, frequency: Frequency) -> Option<Duration>
 pub(crate) const FASTEST_CORE: Frequency = Frequency::from_hertz(10_000_000_000).expect("not zero");
 
 impl SourceInfo {
-    /// The longest stretch over which it surely wrapped at most once, so that a difference can be believed: by the stated rate, and where nobody states
-    /// one, by that of the fastest core. `None` where it takes years.
+    /// Returns the longest time over which it certainly wrapped at most once, so that a difference is valid: at the
+    /// nominal frequency, or without one, at that of the fastest core. `None` if it takes years.
     #[must_use]
     pub fn longest_difference(&self) -> Option<Duration> {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
     }
 
-    /// A source of which nothing is known but its name: 64 bits, no stated rate, neither steady nor steered.
+    /// Returns a source of which only the name is known: 64 bits, no nominal frequency, neither constant-rate nor
+    /// slewed.
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
         Self {
@@ -215,7 +216,7 @@ impl SourceInfo {
         }
     }
 
-    /// The smallest change that the reading can show, in nanoseconds: what the system claims, else one nominal tick.
+    /// Returns its resolution, in nanoseconds: the one stated by the system, otherwise one nominal tick.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics and printing")]
     pub fn resolution_ns(&self) -> Option<f64> {
@@ -224,7 +225,7 @@ impl SourceInfo {
             .or_else(|| self.nominal.map(|nominal| nominal.frequency.tick_ns_f64()))
     }
 
-    /// The claimed resolution in ticks of the stated rate, rounded down; 0 where nothing is claimed.
+    /// Returns the stated resolution in ticks of the nominal frequency, rounded down; 0 if none is stated.
     pub(crate) fn claimed_resolution_ticks(&self) -> u64 {
         let claimed = self.claimed_resolution_ns.zip(self.nominal).map_or(0, |(claimed_ns, nominal)| {
             u128::from(claimed_ns) * u128::from(nominal.frequency.hertz()) / 1_000_000_000
@@ -232,17 +233,19 @@ impl SourceInfo {
         u64::try_from(claimed).unwrap_or(u64::MAX)
     }
 
-    /// Whether it claims to change only every so many ticks: the kernel's tick moves it, and lets it lag as far as the tick is late.
+    /// Returns whether its stated resolution is several ticks: it advances with the kernel's tick, and lags by as much
+    /// as the tick is late.
     pub(crate) fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
     }
 
-    /// How long it takes to wrap at the stated rate; `None` when that is not stated, or longer than anybody will wait.
+    /// Returns the time until it wraps at the nominal frequency; `None` if there is none, or if the time is
+    /// impractically long.
     pub(crate) fn wraps_soon(&self) -> Option<Duration> {
         self.nominal.and_then(|nominal| wraps_soon(self.width, nominal.frequency))
     }
 
-    /// The scale of the stated rate.
+    /// Returns the scale of the nominal frequency.
     #[must_use]
     pub fn nominal_scale(&self) -> Option<Scale> {
         self.nominal.map(|nominal| Scale::of(nominal.frequency))

@@ -1,14 +1,14 @@
-//! Which names lead to one and the same counter.
-//! Goes by names, and by the device tree where a name is that of several: opens no source.
+//! Which source names refer to the same counter. Uses names, and the device tree if a name is ambiguous. Opens no
+//! source.
 
 use super::{PosixId, Scope, SourceInfo};
 use crate::host::{Host, SYSTEM_TIMER};
 
-/// Names of one and the same reading.
+/// Names that refer to the same reading.
 const ONE_READING: [(&str, &str); 3] =
     [("hpet", "hpet-low"), ("bcm-systimer", "bcm-systimer-low"), ("realtime", "gettimeofday")];
 
-/// Whether two names lead to one and the same reading: beside each other these sources show nothing.
+/// Returns whether two names refer to the same reading: comparing these sources shows nothing.
 ///
 /// # Examples
 ///
@@ -22,9 +22,10 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
     one == other || ONE_READING.contains(&(one, other)) || ONE_READING.contains(&(other, one))
 }
 
-/// Returns the source that reads the counter behind this clock source of the kernel, or `None` where hpt has none.
+/// Returns the source that reads the counter of this clocksource of the kernel, or `None` if hpt has none.
 ///
-/// The kernel calls the System Timer of the BCM283x `timer`, as the drivers of other boards call theirs: the device tree of `host` tells them apart.
+/// The kernel calls the System Timer of the BCM283x `timer`, which is also the name used by drivers of other boards.
+/// The device tree of `host` distinguishes them.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {
@@ -38,7 +39,8 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
 }
 
 impl SourceInfo {
-    /// Whether it is a clock that the kernel makes out of its clock source: one of `clock_gettime`'s or `gettimeofday`, of the whole machine.
+    /// Returns whether it is a clock that the kernel derives from its clocksource: a system-wide clock of
+    /// `clock_gettime` or gettimeofday.
     #[must_use]
     pub fn is_made_of_the_clock_source(&self) -> bool {
         let is_its = |id: PosixId| id.source_id() == self.id;
@@ -93,7 +95,7 @@ mod tests {
         let others = ["ptp0", "rtc0", "hpet", "tsc", "perf-time", "thread-cpu"];
         assert!(others.iter().all(|id| !made(id, Scope::System)));
         assert!(!made("process-cpu", Scope::Process));
-        // As this machine has them.
+        // As on this machine.
         for report in crate::source::outline(&Host::live()) {
             let Ok(info) = report.availability else { continue };
             if matches!(info.id.as_str(), "monotonic" | "realtime" | "boottime") {

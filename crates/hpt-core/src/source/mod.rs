@@ -1,5 +1,5 @@
-//! Time sources: what one is, which there are, how to open one by name.
-//! Converts nothing to time and measures no quality beyond the self-test.
+//! Time sources: their definition, the list of all, and opening one by name. Does not convert to time, and measures no
+//! quality beyond the self-test.
 
 mod acpi_pm;
 mod arm_counter;
@@ -63,7 +63,7 @@ pub use self::{
 };
 use crate::host::Host;
 
-/// Every kind of source, in the order in which they are listed. A new one stands here and in the modules above.
+/// Every kind of source, in the order of the list. A new one is added here and in the modules above.
 pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &tsc::TscBackend,
     &arm_counter::ArmCounterBackend,
@@ -79,25 +79,25 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &ptp::PtpBackend,
 ];
 
-/// Asks every backend about every source it knows, on this host. Nothing is measured.
+/// Asks every backend about each of its sources on this host. Measures nothing.
 ///
-/// On a captured host the answers come from its files and facts alone.
+/// On a captured host the reports come from its files and facts only.
 #[must_use]
 pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
 }
 
-/// The same for whoever looks for a clock: of what counts cycles and no time it says what that is, and does not look whether it is to be had.
+/// The same for a search for a clock: sources that count cycles are described, but their availability is not checked.
 #[must_use]
 pub fn outline(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
 }
 
-/// Opens the source called `name`.
+/// Opens the source named `name`.
 ///
 /// # Errors
 ///
-/// [`Unavailable::Unknown`] with the nearest names, or the reason why this machine cannot offer the source.
+/// Returns [`Unavailable::Unknown`] with similar names, or the reason why this machine does not have the source.
 pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
     let id = SourceId::from(name.to_owned());
     match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
@@ -106,23 +106,23 @@ pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
     }
 }
 
-/// The names of all sources on this host, in the order in which they are listed: those of [`names`], and more where it has several devices of a kind.
+/// Returns the names of all sources on this host, in the order of the list: those of [`names`], and more if it has
+/// several devices of a kind.
 #[must_use]
 pub fn names_on(host: &Host) -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids_on(host)).collect()
 }
 
-/// The names of the sources that are listed on every machine, in that order.
+/// Returns the names of the sources that are listed on every machine, in that order.
 #[must_use]
 pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
 }
 
-/// Up to three names that differ from `name` by the fewest letters.
-/// Names that are further from what was typed are no typing errors.
+/// Returns up to three names that differ from `name` by the fewest letters. More distant names are not typing errors.
 const MOST_EDITS: usize = 2;
 
-/// The names that are nearest to what was typed.
+/// Returns the names most similar to the typed one.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
     let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();
@@ -131,8 +131,8 @@ fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     scored.into_iter().take_while(|(distance, _)| Some(*distance) == nearest).take(3).map(|(_, id)| id).collect()
 }
 
-/// Letters to insert, delete, replace or exchange with the next one to get from `a` to `b`. These lines save the library a dependency: see
-/// docs/design.md.
+/// Returns the number of letters to insert, delete, replace or swap with the next one to get from `a` to `b`. These
+/// lines save the library a dependency: see docs/design.md.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,16 +1,17 @@
-//! The processor's own counter as the token by which it is read, whatever the machine calls it.
-//! Describes no source: `tsc` and `arm_counter` do.
+//! The processor's own counter as the token that reads it, whatever the machine calls it. Does not describe the source;
+//! `tsc` and `arm_counter` do.
 
 use crate::{
     host::CounterPermission,
     sys::{arch::CounterRefused, native::Native},
 };
 
-/// The processor's own counter, if this thread may read it. Allocates nothing, because it may be asked in a signal handler.
+/// Returns the processor's own counter, if this thread may read it. Does not allocate, because it may run in a signal
+/// handler.
 ///
 /// # Errors
 ///
-/// Whether the answer is no, or no answer could be had.
+/// Whether access is denied, or could not be determined.
 pub(crate) fn permitted_native() -> Result<Native, CounterRefused> {
     let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
     #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,4 @@
-//! Clocks of a kind that are devices, told apart by a number: rtc0, ptp0, ptp1.
-//! Opens none.
+//! Kinds of clocks that are devices with a number: rtc0, ptp0, ptp1. Opens none.
 
 use std::{
     io,
@@ -9,15 +8,15 @@ use std::{
 use super::{KernelVerdict, MissingRight, ProbeReport, SourceId, SourceInfo, Unavailable};
 use crate::host::Host;
 
-/// What clocks of a kind have in common.
+/// What the clocks of a kind have in common.
 #[derive(Debug)]
 pub(super) struct Numbered {
-    /// As their devices and their class are called, without a number.
+    /// The name of their devices and of their class, without a number.
     pub(super) kind: &'static str,
     pub(super) description: &'static str,
-    /// Why the kernel says nothing of them.
+    /// Why the kernel makes no statement about them.
     pub(super) unknown: &'static str,
-    /// What it may be that one is not there.
+    /// Possible reasons why one does not exist.
     pub(super) missing: &'static str,
 }
 
@@ -26,7 +25,7 @@ impl Numbered {
         SourceId::from(format!("{}{number}", self.kind))
     }
 
-    /// The names of those that the kernel has, by their numbers, and the first in any case.
+    /// Returns the names of the existing ones, ordered by number, and the first one in any case.
     pub(super) fn all(&self, host: &Host) -> Vec<SourceId> {
         let names = host.devices_of_class(self.kind);
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(self.kind, name)).chain([0]).collect();
@@ -35,12 +34,12 @@ impl Numbered {
         numbers.into_iter().map(|number| self.id(number)).collect()
     }
 
-    /// A file of the kernel's about this one.
+    /// A file of the kernel about this one.
     pub(super) fn attribute(&self, id: &SourceId, name: &str) -> String {
         format!("/sys/class/{}/{id}/{name}", self.kind)
     }
 
-    /// What the kernel's answer to opening its device means, and so what helps.
+    /// The meaning of the kernel's error when its device is opened, and the fix that follows.
     pub(super) fn refusal(&self, id: &SourceId, error: &io::Error) -> Unavailable {
         let path = device(id).display().to_string();
         match error.raw_os_error() {
@@ -62,7 +61,7 @@ impl Numbered {
         ProbeReport { id, description: self.description, kernel, evidence, availability }
     }
 
-    /// None of them is steady, and none is opened to say that: what each is, where `is_there` says so.
+    /// None of them has a constant rate, and none is opened to find that out: what each is, if `is_there` says so.
     pub(super) fn outline(
         &self,
         host: &Host,
@@ -85,7 +84,7 @@ pub(super) fn device(id: &SourceId) -> PathBuf {
     Path::new("/dev").join(id.as_str())
 }
 
-/// The number in a device's name, if it is one of this kind as the kernel writes it.
+/// The number in a device's name, if it belongs to this kind and is written as the kernel does.
 fn number(kind: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(kind)?;
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)

@@ -1,5 +1,5 @@
-//! Keeps the calling thread on the CPU it is on: what was found out about one CPU is not true of the next.
-//! Chooses no CPU: `realtime` does.
+//! Pins the calling thread to its current CPU, because facts about one CPU do not hold for another. Chooses no CPU;
+//! `realtime` does.
 
 use std::{cell::Cell, io, marker::PhantomData};
 
@@ -9,7 +9,7 @@ thread_local! {
     static HELD: Cell<Option<Held>> = const { Cell::new(None) };
 }
 
-/// How many guards of this thread live, where they keep it, and where it was allowed before the first of them.
+/// The number of guards of this thread, the CPU that they pin it to, and its affinity before the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     guards: usize,
@@ -17,7 +17,8 @@ struct Held {
     before: CpuSet,
 }
 
-/// The calling thread stays where it is for as long as this lives; with the last of a thread's guards the CPUs from before are allowed again.
+/// Pins the calling thread to its current CPU for as long as this lives. The last guard of a thread restores the
+/// previous affinity.
 #[derive(Debug)]
 pub(super) struct OnItsCpu {
     cpu: usize,
@@ -25,12 +26,12 @@ pub(super) struct OnItsCpu {
 }
 
 impl OnItsCpu {
-    /// Keeps the thread on this CPU.
+    /// Pins the thread to its current CPU.
     ///
     /// # Errors
     ///
-    /// What the kernel answers; [`io::ErrorKind::Unsupported`] where it does not tell the CPU, and [`io::ErrorKind::ResourceBusy`] where the thread was
-    /// moved under a guard that it has already.
+    /// Returns the kernel's error; [`io::ErrorKind::Unsupported`] if it does not report the CPU, and
+    /// [`io::ErrorKind::ResourceBusy`] if the thread was moved despite an existing guard.
     pub(super) fn here() -> io::Result<Self> {
         let here = current_cpu().ok_or(io::ErrorKind::Unsupported)?;
         let held = match HELD.get() {
@@ -46,7 +47,7 @@ impl OnItsCpu {
         Ok(Self { cpu: held.cpu, bound_to_its_thread: PhantomData })
     }
 
-    /// The CPU.
+    /// Returns the CPU.
     pub(super) const fn cpu(&self) -> usize {
         self.cpu
     }
@@ -54,14 +55,14 @@ impl OnItsCpu {
 
 impl Drop for OnItsCpu {
     fn drop(&mut self) {
-        // In a thread that ends, what it was allowed is of no interest any more.
+        // In a thread that ends, the previous affinity does not matter any more.
         let Ok(Some(held)) = HELD.try_with(Cell::get) else { return };
         if held.guards > 1 {
             HELD.set(Some(Held { guards: held.guards - 1, ..held }));
             return;
         }
         HELD.set(None);
-        // Nothing can be done about a refusal here: what was allowed before is allowed still, unless a CPU went offline.
+        // An error cannot be handled here: what was allowed before is still allowed, unless a CPU went offline.
         let _ = held.before.apply();
     }
 }
@@ -87,7 +88,8 @@ mod tests {
         assert_eq!(allowed(), before);
     }
 
-    /// As a change of the thread's cpuset does, or its CPU when it goes offline: the kernel moves the thread, and no guard is told.
+    /// As after a change of the thread's cpuset, or when its CPU goes offline: the kernel moves the thread without
+    /// notice to the guard.
     #[test]
     fn a_thread_that_is_moved_from_outside_is_not_held() {
         let before = allowed();

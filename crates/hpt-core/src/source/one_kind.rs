@@ -1,13 +1,12 @@
-//! Keeps the two ways to a core's cycles apart in this process: a perf event takes the counter from those who read it without one, and the next of
-//! their reads would end the process.
-//! Knows nothing of other processes.
+//! Keeps the two ways of reading a core's cycles apart in this process: a perf event revokes the counter from readers
+//! without one, and their next read would end the process. Does not cover other processes.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// Open sources of one kind: perf events count up, bare counters down.
+/// The number of open sources of one kind: perf events count up, bare counters down.
 static OPEN: AtomicIsize = AtomicIsize::new(0);
 
-/// How a core's cycles are come by.
+/// The way of reading a core's cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     PerfEvent,
@@ -23,7 +22,7 @@ impl Kind {
     }
 }
 
-/// Says, for as long as it lives, that a source of this kind is open.
+/// Marks a source of this kind as open for as long as it lives.
 #[derive(Debug)]
 pub(super) struct OneKind(Kind);
 
@@ -55,7 +54,7 @@ mod tests {
 
     #[test]
     fn one_kind_at_a_time_and_as_many_as_wanted() {
-        // Other tests open and close the same kinds meanwhile: only what this one holds is sure.
+        // Other tests open and close the same kinds at the same time: only the one held here is certain.
         if let Some(first) = OneKind::begin(Kind::PerfEvent) {
             let second = OneKind::begin(Kind::PerfEvent);
             assert!(second.is_some() && OneKind::begin(Kind::BareCounter).is_none());

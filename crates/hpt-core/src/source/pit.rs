@@ -1,13 +1,13 @@
-//! The programmable interval timer of PCs, which is listed and not read: that would take a write.
-//! Touches no port.
+//! The programmable interval timer of PCs, which is listed but not read, because a read requires a write. Accesses no
+//! port.
 
 use super::{Backend, KernelVerdict, Opened, ProbeReport, SourceId, Unavailable, backend::Sealed};
 use crate::host::{Architecture, Host};
 
 const ID: SourceId = SourceId::new("pit");
 
-/// A count of the i8254 is latched by a command that is written to port 0x43, for whoever reads next; the kernel's own reads and a program's would take each
-/// other's. Intel 8254 Programmable Interval Timer (231164-005), Read Operations.
+/// A count of the i8254 is latched by a command written to port 0x43, for the next reader. The kernel and a program
+/// would take each other's counts. Intel 8254 Programmable Interval Timer (231164-005), Read Operations.
 fn refusal(host: &Host) -> Unavailable {
     match host.facts().architecture {
         Architecture::X86_64 => Unavailable::NeedsWrite {

@@ -1,5 +1,5 @@
-//! The clocks every Linux kernel offers: the `clock_gettime` family and gettimeofday, each a source of its own.
-//! Does not make the calls itself: `sys::clock` does.
+//! The clocks of every Linux kernel: the `clock_gettime` family and gettimeofday, each a source of its own. Does not
+//! make the calls itself; `sys::clock` does.
 
 use std::marker::PhantomData;
 
@@ -13,31 +13,31 @@ use crate::{
     units::Frequency,
 };
 
-/// One of the kernel's clocks that the whole system, or the whole process, shares.
+/// A clock of the kernel that is shared by the whole system, or the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PosixId {
-    /// `CLOCK_REALTIME`: wall time, stepped and steered.
+    /// `CLOCK_REALTIME`: wall clock, stepped and slewed.
     Realtime,
-    /// `CLOCK_MONOTONIC`: time since boot without suspend, steered, never stepped.
+    /// `CLOCK_MONOTONIC`: time since boot without suspend, slewed, never stepped.
     Monotonic,
-    /// `CLOCK_MONOTONIC_RAW`: as the hardware counts, neither stepped nor steered.
+    /// `CLOCK_MONOTONIC_RAW`: the hardware's count, neither stepped nor slewed.
     MonotonicRaw,
-    /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` with suspend.
+    /// `CLOCK_BOOTTIME`: `CLOCK_MONOTONIC` including suspend.
     Boottime,
-    /// `CLOCK_TAI`: wall time without leap seconds.
+    /// `CLOCK_TAI`: wall clock without leap seconds.
     Tai,
-    /// `CLOCK_REALTIME_COARSE`: wall time as of the last kernel tick.
+    /// `CLOCK_REALTIME_COARSE`: wall clock at the last kernel tick.
     RealtimeCoarse,
-    /// `CLOCK_MONOTONIC_COARSE`: `CLOCK_MONOTONIC` as of the last kernel tick.
+    /// `CLOCK_MONOTONIC_COARSE`: `CLOCK_MONOTONIC` at the last kernel tick.
     MonotonicCoarse,
     /// `CLOCK_PROCESS_CPUTIME_ID`: CPU time of the process.
     ProcessCpu,
-    /// gettimeofday: wall time in microseconds.
+    /// gettimeofday: wall clock in microseconds.
     Gettimeofday,
 }
 
-/// All clocks in the order in which they are listed; `None` is the thread's CPU time, which has a type of its own.
+/// All clocks in the order of the list; `None` is the thread's CPU time, which has a type of its own.
 const ORDER: [Option<PosixId>; 10] = [
     Some(PosixId::Realtime),
     Some(PosixId::Monotonic),
@@ -60,7 +60,7 @@ impl PosixId {
         ORDER.into_iter().flatten()
     }
 
-    /// The source's name.
+    /// Returns the name of the source.
     #[must_use]
     pub const fn source_id(self) -> SourceId {
         SourceId::new(match self {
@@ -90,7 +90,7 @@ impl PosixId {
         }
     }
 
-    /// The clock id of the kernel; gettimeofday has none.
+    /// The kernel's clock ID; gettimeofday has none.
     const fn clock_id(self) -> Option<ClockId> {
         match self {
             Self::Realtime => Some(ClockId::Realtime),
@@ -105,7 +105,7 @@ impl PosixId {
         }
     }
 
-    /// What does not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
+    /// Properties that do not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
     fn properties(self, host: &Host) -> SourceInfo {
         let mut info = SourceInfo::new(self.source_id());
         info.nominal = Some(match self {
@@ -131,11 +131,12 @@ fn claimed_resolution_ns(host: &Host, clock: ClockId) -> Option<u64> {
     host.facts().clock_resolutions_ns.get(clock.kernel_name()).copied()
 }
 
-/// A clock of the kernel, read by the C library (and so by the vDSO where there is one), or by system call.
+/// A clock of the kernel, read through the C library (and its vDSO, if there is one), or with a system call.
 ///
 /// # Ordering
 ///
-/// Reads are ordered by the kernel's code: the vDSO fences the counter before it reads it, and a system call serialises.
+/// Reads are ordered by the kernel's code: the vDSO fences the counter before it reads it, and a system call
+/// serializes.
 ///
 /// # References
 ///
@@ -171,11 +172,12 @@ impl Reader {
 }
 
 impl PosixClock {
-    /// Opens the clock, by the vDSO where that is served, and by system call where prctl shut the counter the vDSO reads.
+    /// Opens the clock, through the vDSO if that supports it, and with a system call if prctl closed the counter that
+    /// the vDSO reads.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] when a sandbox refuses the call, and on a captured host.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, and on a captured host.
     ///
     /// # Examples
     ///
@@ -192,7 +194,8 @@ impl PosixClock {
         }
         let mut info = id.properties(host);
         let by_call = Reader::open(id, Route::SystemCall)?;
-        // With PR_TSC_SIGSEGV in force the vDSO itself dies of SIGSEGV: the system call does not read the counter in user mode.
+        // With PR_TSC_SIGSEGV in effect, the vDSO itself is killed by SIGSEGV. The system call does not read the
+        // counter in user mode.
         if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
             info.read_path = ReadPath::SystemCall;
             return Ok(Self { reader: by_call, info });
@@ -202,11 +205,11 @@ impl PosixClock {
         Ok(Self { reader: by_library, info })
     }
 
-    /// Opens the clock by system call, past the vDSO.
+    /// Opens the clock with a system call, bypassing the vDSO.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails like [`open`](Self::open).
     pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
@@ -229,7 +232,7 @@ impl TimeSource for PosixClock {
     }
 }
 
-/// CPU time of the thread that reads: bound to the thread that opened it, because another thread would read its own.
+/// CPU time of the reading thread. Bound to the thread that opened it, because another thread would read its own.
 ///
 /// # References
 ///
@@ -246,12 +249,12 @@ impl ThreadCpuClock {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] when a sandbox refuses the call, and on a captured host.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, and on a captured host.
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
         }
-        // No vDSO serves this clock: both routes end in the same system call.
+        // The vDSO does not support this clock: both routes end in the same system call.
         let clock = Clock::open(ClockId::ThreadCpu, Route::SystemCall)
             .map_err(|error| Unavailable::Refused { reason: error.to_string() })?;
         Ok(Self { clock, info: thread_cpu_properties(host), bound_to_its_thread: PhantomData })
@@ -279,16 +282,17 @@ impl TimeSource for ThreadCpuClock {
     }
 }
 
-/// How many reads a timing has.
+/// The number of reads per timing.
 const READS: u32 = 16;
-/// The minimum times are settled after this many rounds in a row that lowered neither of them by an eighth.
+/// The minimum times are final after this many consecutive rounds that lowered neither of them by an eighth.
 const SETTLED_AFTER: u32 = 5;
-/// The minimum time to measure before a read is judged to be a system call: an emulator that still translates slows down both reads.
+/// The minimum measurement time before a read is considered a system call: an emulator that is still translating slows
+/// down both reads.
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 
-/// Whether the C library's read is served without entering the kernel, found by comparing its cost with the system call's: no list of
-/// clock sources that vDSOs support is complete on all kernels.
+/// Whether the C library reads the clock without entering the kernel, found by comparing its cost with that of the
+/// system call: no list of clocksources that vDSOs support is complete on all kernels.
 fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
     let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
         return ReadPath::SystemCall;
@@ -303,7 +307,7 @@ fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPa
     settled_path(|| (time(&library), time(&system_call)))
 }
 
-/// The path, by rounds that time the C library's reads and the system call's.
+/// Returns the path, from rounds that time the reads through the C library and with the system call.
 fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     let (mut by_library, mut by_call) = round();
     let (mut alike, mut watched_ns) = (0, 0_u64);
@@ -321,7 +325,7 @@ fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     path_of_costs(by_library, by_call)
 }
 
-/// A read that costs less than two thirds of the system call did not make it.
+/// A read that costs less than two thirds of the system call did not make one.
 fn path_of_costs(library_ns: u64, system_call_ns: u64) -> ReadPath {
     if library_ns < system_call_ns / 3 * 2 { ReadPath::Vdso } else { ReadPath::SystemCall }
 }
@@ -388,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_vdso_is_found_behind_an_emulator_that_still_translates() {
-        // As seen under QEMU: both reads are slow alike for a while, the first one a little more.
+        // As seen under QEMU: both reads are equally slow for a while, the first one a little more.
         for cold in [0_u32, 1, 7, 40] {
             let mut rounds = 0;
             let path = settled_path(|| {

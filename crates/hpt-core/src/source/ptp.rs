@@ -1,5 +1,5 @@
-//! PTP hardware clocks, of network cards and of hypervisors, and how far they are from the system's clock.
-//! Makes no call to a driver itself: `sys::ptp` does.
+//! PTP hardware clocks of network cards and hypervisors, and their offset from the system's clock. Makes no call to a
+//! driver itself; `sys::ptp` does.
 
 use std::io;
 
@@ -25,9 +25,10 @@ const CLOCKS: Numbered = Numbered {
     missing: "no card with such a clock, no driver for it (ptp_kvm in a guest), or a container without the device",
 };
 
-/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI where a daemon keeps it, any other where nobody does.
+/// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI if a daemon disciplines it, otherwise any.
 ///
-/// A daemon may set and steer it, so it is not steady. Reading it asks the device, over a bus, and is a system call.
+/// A daemon may set and slew it, so its rate is not constant. Reading it is a system call that queries the device over
+/// a bus.
 ///
 /// # Ordering
 ///
@@ -43,20 +44,21 @@ pub struct PtpClock {
     device: Ptp,
 }
 
-/// How the distance of a PTP clock from the system's was found, the best way first.
+/// How the offset of a PTP clock from the system's was determined, the best way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PtpOffsetMethod {
-    /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, took both at one moment.
+    /// `PTP_SYS_OFFSET_PRECISE`: hardware, or a hypervisor, captured both at the same time.
     Precise,
-    /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system's clock right before and after the device's register.
+    /// `PTP_SYS_OFFSET_EXTENDED`: the driver read the system's clock immediately before and after the device's
+    /// register.
     Extended,
     /// `PTP_SYS_OFFSET`: the kernel read the system's clock before and after it called the driver.
     Plain,
 }
 
 impl PtpOffsetMethod {
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,27 +69,27 @@ impl PtpOffsetMethod {
     }
 }
 
-/// How far a PTP clock is from `CLOCK_REALTIME`.
+/// The offset of a PTP clock from `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PtpOffset {
     /// The PTP clock minus `CLOCK_REALTIME`, in nanoseconds.
     pub offset_ns: i64,
-    /// It is no further off than this, in nanoseconds: a bound, by readings of the system's clock before and after that of the device. `None` where both were
-    /// taken at one moment and no such readings are to be had beside it.
+    /// Its worst-case error, in nanoseconds, from readings of the system's clock before and after that of the device.
+    /// `None` if both were captured at the same time and no such readings are available.
     pub bound_ns: Option<u64>,
-    /// How it was found.
+    /// How it was determined.
     pub method: PtpOffsetMethod,
-    /// Readings that were looked at.
+    /// The number of readings.
     pub readings: usize,
 }
 
 impl PtpClock {
-    /// Opens the clock with this number, for reading, and tests its rate against `CLOCK_MONOTONIC_RAW`.
+    /// Opens the clock with this number for reading, and compares its rate with `CLOCK_MONOTONIC_RAW`.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: no such clock, the right that is missing, a clock that stands still or runs at another rate than a clock, or a captured host.
+    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock does not advance or has an implausible rate, and on a captured host.
     ///
     /// # Examples
     ///
@@ -103,11 +105,11 @@ impl PtpClock {
         tested_as_steady(open(host, &CLOCKS.id(number))?)
     }
 
-    /// How far the clock is from `CLOCK_REALTIME` now, by the best way that its driver offers.
+    /// Returns the offset of the clock from `CLOCK_REALTIME` now, determined in the best way that its driver supports.
     ///
     /// # Errors
     ///
-    /// What the kernel answers; [`io::ErrorKind::InvalidData`] for readings that are in no order.
+    /// Returns the error of the kernel; [`io::ErrorKind::InvalidData`] for readings out of order.
     pub fn offset(&self) -> io::Result<PtpOffset> {
         let precise = self.device.at_one_moment().ok();
         conclude(precise, self.device.beside_system())
@@ -125,8 +127,9 @@ impl TimeSource for PtpClock {
     }
 }
 
-/// The distance that the readings leave: between two readings of the system's clock the device's moment lies anywhere, so that each leaves an interval; the
-/// narrowest counts, because the two clocks drift apart between the readings. What was taken at one moment counts more, if no interval contradicts it.
+/// The offset according to the readings. The device's reading lies anywhere between two readings of the system's clock,
+/// so that each yields an interval. The narrowest counts, because the two clocks drift apart between the readings. A
+/// simultaneous capture takes precedence, unless an interval contradicts it.
 fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
     let precise = precise
         .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))
@@ -151,8 +154,8 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
     })
 }
 
-/// The least and the greatest distance of the clock from the system's that a reading allows; `None` for one whose system's clock was set back meanwhile, or
-/// that no clock shows.
+/// The smallest and the largest offset that a reading allows; `None` if the system's clock was set back in between, and
+/// for values that no clock returns.
 fn interval(reading: &Between) -> Option<(i64, i64)> {
     let (before, device, after) =
         (reading.before.nanoseconds()?, reading.device.nanoseconds()?, reading.after.nanoseconds()?);
@@ -177,7 +180,8 @@ fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
-/// Whose clock it is: its driver, or what a clock without a device calls itself. Not what a card's calls itself, which is the card's address.
+/// The owner of the clock: its driver, or the name of a clock without a device. The name of a card's clock is not used,
+/// because it is the card's address.
 fn named(host: &Host, id: &SourceId) -> Option<String> {
     let of_device = host.text(&CLOCKS.attribute(id, "device/uevent"));
     let driver = of_device.as_deref().and_then(|lines| lines.lines().find_map(|line| line.strip_prefix("DRIVER=")));
@@ -288,7 +292,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a clock that is `offset` ahead shows between two readings of the other, the offset is within the bound.
+        /// For any reading of a clock with a lead of `offset` between two readings of the other, the offset is within
+        /// the bound.
         #[test]
         fn the_true_distance_is_within_the_bound(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,

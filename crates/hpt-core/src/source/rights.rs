@@ -1,15 +1,15 @@
-//! Which right is missing where the kernel only says EPERM.
-//! Asks for no right.
+//! The missing permission if the kernel only returns EPERM. Requests none.
 
 use super::MissingRight;
 use crate::host::Host;
 
-/// The only file of /proc and /sys that says whether the kernel is locked down.
+/// The only file of /proc and /sys that shows whether the kernel is locked down.
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
 const CAP_SYS_RAWIO: u64 = 1 << 17;
 
-/// What keeps this process from devices, by what the kernel checks in its order: the capability CAP_SYS_RAWIO, lockdown. `None` where neither is seen to.
+/// Why this process has no access to devices, in the order of the kernel's checks: the capability CAP_SYS_RAWIO,
+/// lockdown. `None` if neither is visible.
 ///
 /// # References
 ///
@@ -25,7 +25,7 @@ fn told(status: Option<&str>, lockdown: Option<&str>) -> Option<MissingRight> {
     if effective.is_some_and(|set| set & CAP_SYS_RAWIO == 0) {
         return Some(MissingRight::Capability);
     }
-    // The mode in force stands in brackets: "none [integrity] confidentiality".
+    // The active mode is in brackets: "none [integrity] confidentiality".
     lockdown.filter(|modes| !modes.contains("[none]")).map(|_| MissingRight::Lockdown)
 }
 

@@ -1,5 +1,5 @@
-//! Real-time clocks, which keep the date while the machine is off, in whole seconds.
-//! Makes no call to a driver itself: `sys::rtc` does.
+//! Real-time clocks, which keep the date while the machine is off, in whole seconds. Makes no call to a driver itself;
+//! `sys::rtc` does.
 
 use std::{
     fs::File,
@@ -32,11 +32,11 @@ const CLOCKS: Numbered = Numbered {
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A real-time clock of the machine, in seconds since 1970 as it shows them: some are set to local time. It is set by whoever keeps the date, so it is not
-/// steady, and changes once a second, so that it is no clock to measure with.
+/// A real-time clock of the machine, in seconds since 1970 as it shows them; some are set to local time. It may be set,
+/// so its rate is not constant, and it changes once per second, so it is not suitable for measurements.
 ///
-/// It is read by its device, which is for one at a time, or, where that may not be opened, by the file `since_epoch` that the kernel shows to everybody. A
-/// reading that the chip refuses is the last one once more.
+/// It is read through its device, which allows one user at a time, or, if that cannot be opened, from the file
+/// `since_epoch`, which is readable by all users. If the chip refuses a reading, the previous one is returned.
 ///
 /// # Ordering
 ///
@@ -78,7 +78,7 @@ impl RealTimeClock {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: no such clock, the right that is missing, a clock that shows no date, or a captured host.
+    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock has no valid date, and on a captured host.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl RealTimeClock {
 
 impl TimeSource for RealTimeClock {
     fn ticks(&self) -> u64 {
-        // Relaxed: nothing else is told by it.
+        // Relaxed: no other data depends on it.
         match self.reader.seconds() {
             Ok(seconds) => {
                 self.last.store(seconds, Ordering::Relaxed);
@@ -135,7 +135,7 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
 }
 
-/// What the kernel's answer to opening the device means, where the file beside it is not to be had either.
+/// The meaning of the kernel's error when the device is opened, if the file is not available either.
 fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
     if error.raw_os_error() == Some(libc::EBUSY) {
         let path = device(id).display().to_string();
@@ -144,7 +144,7 @@ fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
     CLOCKS.refusal(id, error)
 }
 
-/// A date and time of day as seconds since 1970, modulo 2^64; `None` for what no calendar has.
+/// Converts a date and time of day to seconds since 1970, modulo 2^64; `None` for dates that do not exist.
 fn seconds(time: RtcTime) -> Option<u64> {
     let RtcTime { second, minute, hour, day, month, year, .. } = time;
     // A leap second may be shown as such. No chip counts years from before 1900, or for more than a few centuries.
@@ -156,7 +156,8 @@ fn seconds(time: RtcTime) -> Option<u64> {
     if !(1..=days_in_month(year, month)?).contains(&day) {
         return None;
     }
-    // Years that begin in March, so that a leap day ends one: before 1 January 1970 there were 719 468 days from 1 March of the year 0 on.
+    // Years that start in March, so that a leap day is the last one: from 1 March of the year 0 to 1 January 1970 there
+    // are 719 468 days.
     let (years, months) = if month < 2 { (year - 1, i64::from(month) + 10) } else { (year, i64::from(month) - 2) };
     let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
     let days = years * 365 + leap_days + (153 * months + 2) / 5 + i64::from(day) - 1 - 719_468;
@@ -171,7 +172,7 @@ fn days_in_month(year: i64, month: i32) -> Option<i32> {
     Some(days + i32::from(is_leap && month == 1))
 }
 
-/// A whole number in decimal digits and the end of a line, modulo 2^64 where it is negative.
+/// Parses a whole decimal number and a newline, modulo 2^64 if it is negative.
 fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.trim_end().parse::<i64>().ok().map(i64::cast_unsigned)
 }
@@ -189,7 +190,7 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
             format!("read by {}, because {} does not open", CLOCKS.attribute(id, "since_epoch"), device(id).display())
         }
     });
-    // By system call: the vDSO may read a counter that this thread must not.
+    // With a system call: the vDSO may read a counter that this thread must not read.
     if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
         let ahead_s = clock.ticks().wrapping_sub(system.nanoseconds() / SECOND_NS).cast_signed();
         lines.push(format!("it shows {} s since 1970, {ahead_s:+} s beside CLOCK_REALTIME", clock.ticks()));

@@ -1,5 +1,5 @@
-//! Which source to use, and why not the others.
-//! `select` is pure: it takes candidates that were examined before. `choose` examines them and opens the best.
+//! Which source to use, and why not another one. `select` is pure: it takes candidates that were examined before.
+//! `choose` examines them and opens the best.
 
 use std::{fmt, time::Duration};
 
@@ -9,36 +9,37 @@ use super::{
 };
 use crate::host::Host;
 
-/// A source that shows no change within this time is too coarse to be chosen, in nanoseconds. The Broadcom System Timer (1 µs) is fine
-/// enough, a clock of the kernel's tick (1 to 10 ms) is not.
+/// A source that does not change within this time is too coarse to be chosen, in nanoseconds. The Broadcom System Timer
+/// (1 µs) is fine enough, a clock of the kernel's tick (1 to 10 ms) is not.
 pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
-/// A counter of so many bits takes years to wrap at any rate that counters have: the fewest of the ARM generic timer.
+/// A counter of this many bits takes years to wrap at any rate that counters have: the minimum of the ARM generic
+/// timer.
 const SURELY_WIDE_BITS: u8 = 56;
 
-/// Costs that differ by less than this factor are equal, as far as a short run can tell: the first listed wins, so that the choice does not
-/// change from run to run.
+/// Costs that differ by less than this factor are considered equal, given the accuracy of a short run: the first in the
+/// list wins, so that the choice does not change from run to run.
 const AS_FAST: f64 = 1.25;
 
-/// A source with all that the choice depends on.
+/// A source with everything that the choice depends on.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What its backend says.
+    /// The report of its backend.
     pub report: ProbeReport,
-    /// What the self-test says; `None` when it was not tested, because it cannot be chosen for what it is.
+    /// The result of the self-test; `None` if it was not tested, because its kind cannot be chosen.
     pub self_test: Option<Result<SelfTest, SelfTestFailure>>,
 }
 
-/// Whether a source may be chosen.
+/// Whether a source can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fitness {
-    /// It is the fastest of those that are fit.
+    /// It is the fastest of the suitable ones.
     Chosen {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
     },
-    /// Fit, and not faster than the chosen one.
+    /// Suitable, but not faster than the chosen one.
     Slower {
         /// Time per read, in nanoseconds.
         read_cost_ns: f64,
@@ -47,26 +48,26 @@ pub enum Fitness {
     Unavailable(Unavailable),
     /// It can be stepped, or its rate is not constant.
     NotSteady,
-    /// It counts CPU time, or events, of this scope, not time.
+    /// It counts CPU time or events of this scope, not time.
     NotSystemWide(Scope),
-    /// The right to read it can be taken away.
+    /// Access to it can be revoked.
     Revocable,
     /// It changes only every so many nanoseconds.
     TooCoarse(f64),
-    /// It wraps this often, and is no clock until it is widened.
+    /// It wraps this often, and must be widened to be a clock.
     Wraps(Duration),
-    /// The kernel does not vouch for it.
+    /// The kernel does not trust it.
     NotTrusted(KernelVerdict),
     /// It failed the self-test.
     Failed(SelfTestFailure),
 }
 
-/// Nanoseconds, in the unit that suits.
+/// Nanoseconds in a suitable unit.
 struct Cost(f64);
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // By what is printed: 999.96 ns is 1 µs.
+        // According to the printed digits: 999.96 ns is 1 µs.
         if self.0 < 999.95 { write!(f, "{:.1} ns", self.0) } else { write!(f, "{:.1} µs", self.0 / 1e3) }
     }
 }
@@ -97,19 +98,19 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The chosen source; `None` when none is fit.
+    /// The chosen source; `None` if none is suitable.
     #[must_use]
     pub fn chosen(&self) -> Option<&SourceId> {
         self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })).map(|(id, _)| id)
     }
 
-    /// Every source with its reason, in the order in which they are listed.
+    /// Every source with its reason, in the order of the list.
     #[must_use]
     pub fn verdicts(&self) -> &[(SourceId, Fitness)] {
         &self.verdicts
     }
 
-    /// Why the chosen source was chosen, in one sentence.
+    /// Returns why the chosen source was chosen, in one sentence.
     #[must_use]
     pub fn reason(&self) -> String {
         match self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })) {
@@ -122,7 +123,7 @@ impl Selection {
 }
 
 impl Candidate {
-    /// Opens and tests the source, unless what it is rules it out already.
+    /// Opens and tests the source, unless its kind rules it out.
     pub fn examine<R: TimeSource + ?Sized>(host: &Host, report: ProbeReport, reference: &R) -> Self {
         if ruled_out(&report).is_some() {
             return Self { report, self_test: None };
@@ -134,8 +135,8 @@ impl Candidate {
     }
 }
 
-/// The choice among `candidates`: the fastest source that is steady, system-wide, not revocable, fine enough, and trusted by the kernel and
-/// the self-test.
+/// Chooses among `candidates`: the fastest source that is constant-rate, system-wide, not revocable, fine enough, and
+/// trusted by the kernel and the self-test.
 #[must_use]
 pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     let mut verdicts: Vec<(SourceId, Fitness)> = candidates
@@ -163,7 +164,7 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     Selection { verdicts }
 }
 
-/// Why a source cannot be chosen for what it is, whatever a test of it would show.
+/// Why a source cannot be chosen because of its kind, whatever a test would show.
 fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     let info = match &report.availability {
         Ok(info) => info,
@@ -194,14 +195,14 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     }
 }
 
-/// Opens the source that [`select`] chooses on this host, and says why.
+/// Opens the source that [`select`] chooses on this host, and returns the reason.
 ///
-/// Sources that cannot win for what they are (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so this takes a few
-/// milliseconds. Where nothing else is fit, `CLOCK_MONOTONIC` is.
+/// Sources that cannot win because of their kind (stepped clocks, CPU-time clocks, coarse clocks) are not tested, so
+/// this takes a few milliseconds. `CLOCK_MONOTONIC` is the fallback.
 ///
 /// # Errors
 ///
-/// When not even `CLOCK_MONOTONIC` can be opened, or the host is a captured one.
+/// Fails if not even `CLOCK_MONOTONIC` can be opened, and on a captured host.
 ///
 /// # Examples
 ///
@@ -248,7 +249,7 @@ mod tests {
         Candidate { report, self_test: Some(Ok(SelfTest { read_cost_ns, steps: Steps::default(), rate })) }
     }
 
-    /// A faster source with one thing wrong never wins, and the reason names that thing.
+    /// A faster source with a single disqualifying property never wins, and the reason names that property.
     fn loses(spoil: impl FnOnce(&mut Candidate)) -> Fitness {
         let mut spoilt = fit("spoilt", 1.0);
         spoil(&mut spoilt);

@@ -1,51 +1,51 @@
-//! Whether an opened source behaves like a counter: moves, runs forwards, at the rate that is stated.
-//! Judges no quality: a slow or coarse source passes.
+//! Whether an opened source behaves like a counter: advances, runs forwards, at its nominal rate. Does not judge
+//! quality: a slow or coarse source passes.
 
 use std::time::Duration;
 
 use super::{Pair, Reference, Scope, SourceInfo, TimeSource};
 use crate::{scale::Scale, stats::Steps, units::Frequency};
 
-/// How many reads a timing has, and how many timings are made; the quickest counts.
+/// The number of reads per timing, and the number of timings; the fastest counts.
 const READS: u32 = 64;
 const ROUNDS: usize = 20;
 const EMPTY_ROUNDS: usize = 5;
-/// A read that takes so long is timed fewer times: it is of a device, and the time for a million of them is not there.
+/// A read that takes this long is timed fewer times: it is a device read, and a million of them would take too long.
 const SLOW_READ_NS: u64 = 10_000;
 const SLOW_READS: u32 = 4;
 const SLOW_ROUNDS: usize = 3;
-/// The shortest time over which the rate is looked at, in nanoseconds.
+/// The shortest time over which the rate is determined, in nanoseconds.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000;
-/// The longest for a source that moves.
+/// The longest time for a source that advances.
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
-/// A source that has not moved twice after this stands still.
+/// A source that has not advanced twice after this has stopped.
 const PATIENCE_NS: u64 = 250_000_000;
-/// The same for one that the kernel's tick moves. On a busy host ticks are late by tens of milliseconds, and those of a virtual machine, whose timers and
-/// processors are stopped separately, by seconds.
+/// The same for one that advances with the kernel's tick. On a busy host ticks are late by tens of milliseconds; in a
+/// virtual machine, whose timers and processors are stopped separately, by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
-/// Looks that a source is given, however long they take: a thread that loses its CPU has not watched meanwhile.
+/// The number of checks of a source, however long they take: a thread that loses its CPU is not watching.
 const FEWEST_LOOKS: u32 = 16;
 const FEWEST_STEPS: u64 = 2;
-/// Looks at the reference, with many reads between, that see no progress before it is given up.
+/// The number of reads of the reference without progress, with many reads in between, after which it counts as stopped.
 const REFERENCE_STANDS_STILL: u32 = 50_000;
-/// How many times its claimed resolution a source is watched, so that a coarse one moves at least twice.
+/// The number of stated resolutions for which a source is watched, so that a coarse one advances at least twice.
 const RESOLUTIONS_TO_WATCH: u64 = 3;
-/// A rate further than this from the stated one is another counter, or none: a twentieth, either way.
+/// A rate further than this from the nominal one belongs to another counter, or none: a twentieth, in either direction.
 const RATE_TOLERANCE: f64 = 0.05;
 
-/// What the self-test saw of a source that passed it.
+/// The results of a self-test that a source passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SelfTest {
-    /// Time per read, in nanoseconds: the quickest of a few short runs.
+    /// Time per read, in nanoseconds: the fastest of a few short runs.
     pub read_cost_ns: f64,
-    /// The steps between successive readings, in ticks.
+    /// The steps between consecutive readings, in ticks.
     pub steps: Steps,
-    /// The rate lies between these two, by the reference.
+    /// The limits of the rate, measured against the reference.
     pub rate: (Frequency, Frequency),
 }
 
-/// What made the self-test refuse a source.
+/// Why a source failed the self-test.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestFailure {
@@ -57,37 +57,37 @@ pub enum SelfTestFailure {
         /// How long it was watched.
         watched: Duration,
     },
-    /// The clock to test against does not move.
+    /// The reference for the test does not advance.
     #[error("the clock to test it against stands still")]
     ReferenceStandsStill,
-    /// A later reading was smaller.
+    /// A later reading was lower.
     #[error("it stepped back from {from_ticks} to {to_ticks}")]
     RunsBackwards {
         /// The earlier, larger reading.
         from_ticks: u64,
-        /// The later, smaller one.
+        /// The later, lower reading.
         to_ticks: u64,
     },
-    /// It moves, but at another rate than stated.
+    /// It advances, but not at its nominal rate.
     #[error("it ticks at {slowest:.3} to {fastest:.3}, stated is {stated:.3}")]
     WrongRate {
-        /// The rate that somebody states.
+        /// The nominal rate.
         stated: Frequency,
-        /// It ticks at least this fast.
+        /// The lowest possible rate.
         slowest: Frequency,
-        /// It ticks at most this fast.
+        /// The highest possible rate.
         fastest: Frequency,
     },
-    /// It is said to count the cycles of a core, and moves at a rate that no core has.
+    /// It should count the cycles of a core, but has a rate that no core has.
     #[error("it ticks at {rate:.3}, which is no core's rate")]
     NoCoresRate {
-        /// How fast it ticks.
+        /// Its rate.
         rate: Frequency,
     },
 }
 
 impl SelfTestFailure {
-    /// What helps, where anything does.
+    /// Returns the fix, if there is one.
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -103,13 +103,14 @@ impl SelfTestFailure {
     }
 }
 
-/// Tests `source` against `reference`, whose ticks must be at its stated rate. Takes a millisecond, or three claimed resolutions, at most 50 ms. What claims
-/// to change more rarely than that (a clock of whole seconds) may stand still for so long, and must not run backwards or too fast.
-/// A clock that the kernel's tick moves is watched for up to ten seconds before it is refused: until then its tick may be late.
+/// Tests `source` against `reference`, whose ticks must advance at its nominal rate. Takes a millisecond, or three
+/// stated resolutions, at most 50 ms. A source with a coarser resolution (a clock of whole seconds) may stay unchanged
+/// for that time, but must not run backwards or too fast. A clock that advances with the kernel's tick is watched for
+/// up to ten seconds before it fails, because its tick may be late.
 ///
 /// # Errors
 ///
-/// What the source did that a counter does not do.
+/// Returns the behavior that a counter must not show.
 pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestFailure>
 where
     S: TimeSource + ?Sized,
@@ -131,13 +132,14 @@ where
     let mut looks = 0_u32;
     let patience_ns = if info.is_moved_by_the_tick() { PATIENCE_WITH_TICKS_NS } else { PATIENCE_NS };
     let rate = loop {
-        // Only what surely lay between the two readings: a stop of this thread within a bracket is not time in which the source was watched.
+        // Only what certainly lay between the two readings: while this thread is stopped within a bracket, it does not
+        // watch the source.
         let watched_ns = last.before_ns.saturating_sub(first.after_ns);
         let is_patient = watched_ns < patience_ns || looks < FEWEST_LOOKS;
         let has_moved = steps.count() >= FEWEST_STEPS || !must_move(info);
         if (watched_ns >= window_ns && has_moved) || !is_patient {
             match judge(info, &first, &last, &steps) {
-                // A tick that is late just now makes the clock slow until it comes.
+                // A tick that is late now makes the clock appear slow until it arrives.
                 Err(_) if is_patient && info.is_moved_by_the_tick() => {}
                 verdict => break verdict?,
             }
@@ -145,7 +147,7 @@ where
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
             return Err(SelfTestFailure::ReferenceStandsStill);
         }
-        // Read first and judged afterwards: on 32-bit processors the judging takes longer than a read.
+        // Read first and evaluated afterwards: on 32-bit processors the evaluation takes longer than a read.
         read[..reads].fill_with(|| source.ticks_end());
         let mut previous = last.ticks;
         for &ticks in &read[..reads] {
@@ -153,14 +155,15 @@ where
             previous = ticks;
         }
         last = reference.pair(source);
-        // The pair's reading comes after the last one above: a clock that the kernel's tick moves may have moved just there, after a stop of this thread.
+        // The pair's reading comes after the last one above: a clock that advances with the kernel's tick may have
+        // advanced just there, after a stop of this thread.
         record(info, previous, last.ticks, &mut steps)?;
         looks += 1;
     };
     Ok(SelfTest { read_cost_ns, steps, rate })
 }
 
-/// Records the step between two readings in a row.
+/// Records the step between two consecutive readings.
 fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestFailure> {
     // A clock that may be stepped may be stepped back; a counter may not.
     if info.steady && info.width.signed_difference(from_ticks, to_ticks) < 0 {
@@ -183,7 +186,8 @@ where
         reference_scale.nanoseconds(reference.info().width.difference(start, reference.ticks_end()))
     };
     let quickest_ns = |rounds, reads| (0..rounds).map(|_| time(reads)).min().unwrap_or(0);
-    // The two readings of the reference are no part of it: those of a clock of the kernel may take longer than many reads of a counter.
+    // The two readings of the reference are not part of it: those of a kernel clock may take longer than many reads of
+    // a counter.
     let empty_ns = quickest_ns(EMPTY_ROUNDS, 0);
     let quickest = |rounds, reads| {
         let taken_ns = quickest_ns(rounds, reads).saturating_sub(empty_ns);
@@ -197,12 +201,12 @@ fn is_slow(read_ns: f64) -> bool {
     read_ns > SLOW_READ_NS as f64
 }
 
-/// Whether it claims to change often enough that it is seen to.
+/// Whether its stated resolution is fine enough that changes are expected.
 fn must_move(info: &SourceInfo) -> bool {
     info.claimed_resolution_ns.is_none_or(|claimed_ns| claimed_ns <= LONGEST_WINDOW_NS)
 }
 
-/// The rate's limits between two pairs, or what is wrong with it.
+/// Returns the limits of the rate between two pairs, or what is wrong with it.
 fn judge(
     info: &SourceInfo,
     first: &Pair,
@@ -219,11 +223,12 @@ fn judge(
         None if must_move(info) => return Err(still),
         None => info.claimed_resolution_ticks().max(1),
     };
-    // Each end may be late by a step and anywhere in its bracket: these limits cannot be passed by a sound counter, however
-    // often the host took the CPU away.
+    // Each end may be late by a step and anywhere in its bracket: a correct counter cannot exceed these limits, however
+    // often the host takes the CPU away.
     let shortest_ns = last.before_ns.saturating_sub(first.after_ns).max(1);
     let longest_ns = last.after_ns.wrapping_sub(first.before_ns).max(1);
-    // What the kernel's tick moves lags as far as the tick is late, and the one that is due at the end may be as late as the latest that was seen.
+    // A source that advances with the kernel's tick lags by as much as the tick is late, and the one due at the end may
+    // be as late as the latest one seen.
     let step = if info.is_moved_by_the_tick() {
         steps.largest_ticks().max(info.claimed_resolution_ticks()).saturating_mul(2)
     } else {
@@ -238,7 +243,7 @@ fn judge(
         return Err(still);
     };
     match info.nominal {
-        // CPU-time clocks run at the rate of the threads that run, and a clock that may be stepped may be stepped now.
+        // CPU-time clocks run at the rate of the running threads, and a clock that may be stepped may be stepped now.
         Some(nominal) if info.scope == Scope::System && info.steady => {
             let stated = nominal.frequency;
             let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);
@@ -325,7 +330,8 @@ mod tests {
         assert!(verdict.is_ok(), "{verdict:?}");
     }
 
-    /// A clock that a tick of 4 ms moves. Right before the window is over, the thread and the ticks are stopped for 300 ms, and the ticks for 50 ms more.
+    /// A clock that advances with a tick of 4 ms. Just before the window ends, the thread and the ticks are stopped for
+    /// 300 ms, and the ticks for 50 ms more.
     #[derive(Debug)]
     struct LateTicks<'a> {
         clock: &'a ManualSource,
@@ -381,7 +387,7 @@ mod tests {
         assert!(matches!(races, Err(SelfTestFailure::WrongRate { .. })), "{races:?}");
     }
 
-    /// One time line, read as two clocks: each read takes 5 µs, and the read of number `stop_at` begins 300 ms late.
+    /// One timeline, read as two clocks: each read takes 5 µs, and the read with number `stop_at` starts 300 ms late.
     #[derive(Debug)]
     struct Stopped<'a> {
         reads: &'a AtomicU64,
@@ -402,7 +408,7 @@ mod tests {
         }
     }
 
-    /// One time line, read as two clocks of which each has its own cost.
+    /// One timeline, read as two clocks with a cost each.
     #[derive(Debug)]
     struct Costly<'a> {
         now_ns: &'a AtomicU64,
@@ -432,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_passes_wherever_its_reader_is_stopped() {
-        // From before the first pair, after 1341 reads that time a read, until well behind it.
+        // From before the first pair, after 1341 reads that time a read, until well after it.
         for stop_at in 1_300..1_500 {
             let reads = AtomicU64::new(0);
             let clock = |step_ns| {

@@ -1,20 +1,19 @@
-//! A world for the tests of device counters: true time, which passes while it is read.
-//! Knows no device.
+//! Simulated time for the tests of device counters, which advances when it is read. Independent of a device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{SourceInfo, TimeSource};
 use crate::testing::ManualSource;
 
-/// Nanoseconds that a reading of the world's clock takes.
+/// The nanoseconds that a reading of the simulated clock takes.
 const CLOCK_READ_NS: u64 = 50;
 
-/// Returns the ticks of a counter at true time, and lets the time of a reading pass.
+/// Returns the ticks of a counter at the simulated time, and advances it by the time of a reading.
 pub(super) fn ticks_after(now_ns: &AtomicU64, read_ns: u64, ticks_per_ms: u64) -> u128 {
     u128::from(now_ns.fetch_add(read_ns, Ordering::Relaxed)) * u128::from(ticks_per_ms) / 1_000_000
 }
 
-/// The clock of the world.
+/// The simulated clock.
 #[derive(Debug)]
 pub(super) struct WorldClock<'a> {
     now_ns: &'a AtomicU64,

@@ -1,18 +1,17 @@
-//! A source of time: what everything that reads one asks of it.
-//! Knows none of them.
+//! The trait of a time source, for all code that reads one. Independent of particular sources.
 
 use std::{fmt::Debug, sync::Arc};
 
 use super::SourceInfo;
 
-/// Something that counts at a steady or unsteady rate and can be read.
+/// A counter that can be read, at a constant or varying rate.
 ///
-/// Implement it for a counter of your own: everything in this crate that takes a source takes yours.
+/// Implement it for a counter of your own: everything in this crate that takes a source accepts yours.
 ///
 /// # Contract
 ///
-/// An implementation MUST return readings below 2^[`width`](crate::Width), MUST NOT fail, block or allocate in a
-/// read, and MUST make [`ticks_start`](Self::ticks_start) and [`ticks_end`](Self::ticks_end) ordered as they say where the
+/// An implementation MUST return readings below 2^[`width`](crate::Width), MUST NOT fail, block or allocate in a read,
+/// and MUST make [`ticks_start`](Self::ticks_start) and [`ticks_end`](Self::ticks_end) ordered as documented if the
 /// machine can reorder the plain read.
 ///
 /// # Examples
@@ -27,36 +26,36 @@ use super::SourceInfo;
 /// # Ok::<(), hpt_core::Unavailable>(())
 /// ```
 pub trait TimeSource: Debug {
-    /// The reading, in ticks, at the lowest cost.
+    /// Returns the reading in ticks, at the lowest cost.
     ///
     /// # Ordering
     ///
-    /// None: the processor may take it earlier or later than it stands in the program.
+    /// None: the processor may take the reading earlier or later than its place in the program.
     fn ticks(&self) -> u64;
 
-    /// The reading before a piece of work.
+    /// Returns the reading before a piece of work.
     ///
     /// # Ordering
     ///
-    /// Not before anything that stands earlier in the program has completed.
+    /// Not before all preceding instructions have completed.
     fn ticks_start(&self) -> u64 {
         self.ticks()
     }
 
-    /// The reading after a piece of work.
+    /// Returns the reading after a piece of work.
     ///
     /// # Ordering
     ///
-    /// Not before the work has completed, and before anything that stands later begins.
+    /// Not before the work has completed, and before any following instruction begins.
     fn ticks_end(&self) -> u64 {
         self.ticks()
     }
 
-    /// What this source is.
+    /// Returns the properties of this source.
     fn info(&self) -> &SourceInfo;
 
-    /// Reads `reads` times back to back and returns the last reading: what a benchmark calls, so that through `dyn` too it
-    /// times the read and not the dispatch. Zero reads return 0.
+    /// Reads `reads` times back to back and returns the last reading. Benchmarks call this, so that even with `dyn`
+    /// they time the read and not the dispatch. Zero reads return 0.
     fn ticks_repeated(&self, reads: u32) -> u64 {
         let mut last = 0;
         for _ in 0..reads {

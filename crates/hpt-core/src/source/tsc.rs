@@ -1,5 +1,4 @@
-//! The time stamp counter of x86-64 processors.
-//! Does not execute the instruction itself: `sys::arch` does.
+//! The timestamp counter of x86-64 processors. Does not execute the instruction itself; `sys::arch` does.
 
 use std::io;
 
@@ -14,13 +13,13 @@ use crate::{
 
 const ID: SourceId = SourceId::new("tsc");
 
-/// The x86-64 time stamp counter, read by RDTSC.
+/// The x86-64 timestamp counter, read with RDTSC.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) is a bare RDTSC, which the processor may execute early or late: handed between two CPUs its readings can
-/// appear to go back by some hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is LFENCE;RDTSC,
-/// [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
+/// [`ticks`](TimeSource::ticks) is a plain RDTSC, which the processor may execute early or late: passed between two
+/// CPUs, its readings can appear to go back by some hundred nanoseconds. [`ticks_start`](TimeSource::ticks_start) is
+/// LFENCE;RDTSC, [`ticks_end`](TimeSource::ticks_end) LFENCE;RDTSC;LFENCE.
 ///
 /// # References
 ///
@@ -34,12 +33,12 @@ pub struct Tsc {
 impl Tsc {
     /// Opens the counter for the calling thread and those it starts.
     ///
-    /// The right to read it is a property of the thread: a thread that itself calls `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`) afterwards is killed
-    /// by its next read. Nobody else can take the right away.
+    /// The permission to read it belongs to the thread: a thread that calls `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`)
+    /// afterwards is killed by its next read. No other process can revoke it.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] on other processors, when prctl forbids reading, and on a captured host.
+    /// Returns [`Unavailable`] on other processors, if prctl forbids reading, and on a captured host.
     ///
     /// # Examples
     ///
@@ -88,7 +87,7 @@ impl TimeSource for Tsc {
 const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "CPUID leaf 1 has EDX bit 4 clear" };
 const EDX_TSC: u32 = 1 << 4;
 
-/// What the TSC would be on this host, or why there is none: from files and facts alone.
+/// Returns the properties of the TSC on this host, or why there is none: from files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let facts = host.facts();
     if facts.architecture != Architecture::X86_64 {
@@ -117,7 +116,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Whether the kernel vouches for the TSC. One that it found unstable *disappears* from the list of clock sources.
+/// Whether the kernel trusts the TSC. A TSC that it found unstable *disappears* from the list of clocksources.
 fn kernel_verdict(host: &Host) -> KernelVerdict {
     let sources = host.clock_sources();
     match KernelVerdict::of_clock_source(&sources, "tsc") {
@@ -182,14 +181,14 @@ fn evidence(host: &Host) -> Vec<String> {
     lines
 }
 
-/// Lets the calling thread, and the threads and programs it starts, read the counter again after `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`).
-/// Returns whether it was forbidden before.
+/// Allows the calling thread, and the threads and programs it starts, to read the counter again after
+/// `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`). Returns whether it was forbidden before.
 ///
-/// Until then every read of the vDSO's clocks in this thread raises SIGSEGV too, in the standard library as well.
+/// Until then, every read of the vDSO's clocks in this thread raises SIGSEGV too, even in the standard library.
 ///
 /// # Errors
 ///
-/// What prctl answered.
+/// Returns the error of prctl.
 pub fn permit_counter() -> io::Result<bool> {
     let forbidden = process::tsc_permission() == process::TscPermission::Forbidden;
     if forbidden {

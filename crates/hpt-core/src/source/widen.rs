@@ -1,5 +1,5 @@
-//! A narrow counter as one of 64 bits: the system's clock tells how often it wrapped.
-//! For steady counters only; one that stops or changes its rate cannot be followed this way.
+//! A narrow counter extended to 64 bits: the system's clock determines how often it wrapped. Only for constant-rate
+//! counters; one that stops or changes its rate cannot be followed this way.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
@@ -13,29 +13,30 @@ use crate::{
     units::{Frequency, Width},
 };
 
-/// How far the counter and the system's clock may drift apart: each nanosecond counts for one in this many. The kernel bends its clock
-/// by 500 ppm at most, and a quartz that is off by as much again is broken.
+/// The largest drift between the counter and the system's clock: one part in this many. The kernel slews its clock by
+/// at most 500 ppm, and a quartz that is off by as much again is broken.
 const ONE_IN: u64 = 1_000;
-/// How late a clock that the kernel's tick moves may be: ten times what was seen on a loaded machine.
+/// The largest lateness of a clock that advances with the kernel's tick: ten times what was seen on a loaded machine.
 const TICK_LATENESS: Duration = Duration::from_millis(250);
-/// Below this half of a wrap, a clock that the kernel's tick moves would leave too little room.
+/// If half a wrap is shorter than this, a clock that advances with the kernel's tick would leave too little room.
 const COARSE_FROM: Duration = Duration::from_secs(10);
 
-/// A steady narrow counter with 64 bits, for instance [`BcmSystimerLow`](super::BcmSystimerLow) or a 24-bit ACPI timer.
+/// A narrow constant-rate counter extended to 64 bits, for example [`BcmSystimerLow`](super::BcmSystimerLow) or a
+/// 24-bit ACPI timer.
 ///
-/// A reading takes one of the counter between two of a clock of the system. The clock says which wrap it is, and may be wrong by almost half
-/// a wrap in doing so; the counter says the rest, so that readings are as fine as the counter's own. Where the thread was stopped between
-/// them for long, all are taken again.
+/// A reading takes one reading of the counter between two of a clock of the system. The clock determines the number of
+/// wraps, and may be off by almost half a wrap. The counter provides the rest, so that readings are as fine as those of
+/// the counter. If the thread was stopped for long in between, all are taken again.
 ///
 /// # Error
 ///
-/// None, as long as it is read once in a [`horizon`](Self::horizon), for which the two may drift apart by one part in a thousand: more than a
-/// hundred wraps. After that the number of wraps is the clock's best guess; readings go on from there, still forwards, and
-/// [`guesses`](Self::guesses) counts it.
+/// None, as long as it is read once per [`horizon`](Self::horizon), during which the two may drift apart by one part in
+/// a thousand: more than a hundred wraps. After that the number of wraps is the clock's best estimate; readings
+/// continue from there, still forwards, and [`guesses`](Self::guesses) counts it.
 ///
 /// # Ordering
 ///
-/// Those of the counter.
+/// As for the counter.
 ///
 /// # Examples
 ///
@@ -57,12 +58,12 @@ pub struct Widened<S, R = PosixClock> {
     reference: R,
     info: SourceInfo,
     narrow: Width,
-    /// Ticks of the counter for each nanosecond of the reference.
+    /// Ticks of the counter per nanosecond of the reference.
     ticks_per_ns: Scale,
     ns_per_reference_tick: Scale,
-    /// Since its anchor, the wraps can be told for this long.
+    /// The time since its anchor for which wraps can be counted.
     horizon_ns: u64,
-    /// A reading that took longer is taken again.
+    /// A reading that took longer is repeated.
     patience_ns: u64,
     anchors: Anchors,
     guesses: AtomicU64,
@@ -72,18 +73,18 @@ pub struct Widened<S, R = PosixClock> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WidenError {
-    /// Its rate changes, so that the time that passed does not tell its wraps.
+    /// Its rate changes, so that the elapsed time does not determine its wraps.
     #[error("{0} is not steady: the time that passed does not tell how often it wrapped")]
     NotSteady(SourceId),
-    /// Nobody states its rate, or one below 56 kHz.
+    /// It has no nominal frequency, or one below 56 kHz.
     #[error("nobody states a rate of {0} that its wraps could be told by")]
     NoRate(SourceId),
-    /// It wraps within the lateness of the clock that should tell its wraps.
+    /// It wraps within the possible lateness of the clock that should count its wraps.
     #[error("{source_id} wraps every {wraps_after:?}: no clock of the system is sure to tell its wraps")]
     TooNarrow {
         /// The counter.
         source_id: SourceId,
-        /// How long it takes to wrap.
+        /// The time until it wraps.
         wraps_after: Duration,
     },
     /// The system's clock cannot be read.
@@ -92,8 +93,8 @@ pub enum WidenError {
 }
 
 impl<S: TimeSource> Widened<S> {
-    /// Widens `source` by a clock of the system: `CLOCK_BOOTTIME` where the counter runs in suspend, else `CLOCK_MONOTONIC_COARSE`, the cheapest,
-    /// or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
+    /// Widens `source` with a clock of the system: `CLOCK_BOOTTIME` if the counter runs during suspend, otherwise
+    /// `CLOCK_MONOTONIC_COARSE`, the cheapest, or `CLOCK_MONOTONIC` for a counter that wraps within seconds.
     ///
     /// # Errors
     ///
@@ -111,7 +112,8 @@ impl<S: TimeSource> Widened<S> {
 }
 
 impl<S: TimeSource, R: TimeSource> Widened<S, R> {
-    /// Widens `source` by any clock that does not wrap, has a stated rate (else its ticks are nanoseconds) and counts whenever the source does.
+    /// Widens `source` with any clock that does not wrap, has a nominal frequency (otherwise its ticks are nanoseconds)
+    /// and counts whenever the source does.
     ///
     /// # Errors
     ///
@@ -131,7 +133,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             narrow,
             ticks_per_ns: ticks_per_ns(source.info())?,
             ns_per_reference_tick: reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ)),
-            // One half of the room for a thread that is stopped, the other for what the two drift apart.
+            // Half of the room is for a thread that is stopped, the other half for the drift between the two.
             patience_ns: room_ns / 2,
             horizon_ns: (room_ns / 2).saturating_mul(ONE_IN),
             anchors: Anchors::default(),
@@ -140,7 +142,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
             reference,
             info,
         };
-        // A reference that takes longer to read than the room there is would be read for ever.
+        // A reference that takes longer to read than the available room would be read forever.
         if widened.quickest_bracket_ns() > widened.patience_ns {
             let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
             return Err(WidenError::TooNarrow { source_id: widened.source.info().id.clone(), wraps_after });
@@ -149,12 +151,12 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         Ok(widened)
     }
 
-    /// How often it was not read for so long that the number of wraps had to be guessed.
+    /// Returns how often it was not read for so long that the number of wraps had to be estimated.
     pub fn guesses(&self) -> u64 {
         self.guesses.load(Ordering::Relaxed)
     }
 
-    /// Since its last reading, the wraps can be told for this long at least.
+    /// Returns the time since its last reading for which wraps can be counted at least.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }
@@ -191,13 +193,13 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         let anchor = self.anchors.current();
         let elapsed_ns = reference_ns.wrapping_sub(anchor.reference_ns).cast_signed();
         let elapsed_ticks = self.ticks_per_ns.nanoseconds(elapsed_ns.unsigned_abs());
-        // Before the anchor, when another thread moved it after this one took its readings.
+        // Before the anchor, if another thread moved it after this one took its readings.
         let expected = if elapsed_ns < 0 {
             anchor.ticks.wrapping_sub(elapsed_ticks)
         } else {
             anchor.ticks.wrapping_add(elapsed_ticks)
         };
-        // Of all the readings that end in these bits, the one nearest to what is expected.
+        // Of all readings that end in these bits, the one nearest to the expected value.
         let ticks = expected.wrapping_add_signed(self.narrow.signed_difference(expected, narrow_ticks));
         if elapsed_ns.unsigned_abs() > self.horizon_ns / 2 {
             self.go_on_from(Anchor { ticks, reference_ns }, anchor);
@@ -247,9 +249,10 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
     Ok(scale.nanoseconds(info.width.mask() / 2))
 }
 
-/// A scale turns ticks of a rate into nanoseconds; one of the inverse rate turns nanoseconds into ticks.
+/// A scale converts ticks of a rate to nanoseconds; one of the inverse rate converts nanoseconds to ticks.
 fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
-    // Microhertz and nanoseconds a tick: their product is 10^15, so the inverse of f is 10^30 / f, which fits from 55.5 kHz on.
+    // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits from
+    // 55.5 kHz on.
     const SQUARE: u128 = 1_000_000_000_000_000_000_000_000_000_000;
     let inverse = info.nominal.map(|nominal| SQUARE / u128::from(nominal.frequency.microhertz()));
     inverse
@@ -259,22 +262,23 @@ fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
         .ok_or_else(|| WidenError::NoRate(info.id.clone()))
 }
 
-/// A reading, and the reference at that moment.
+/// A reading, and the reference at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
     ticks: u64,
     reference_ns: u64,
 }
 
-/// The anchor in force, which any thread may read or replace without waiting.
+/// The active anchor, which any thread may read or replace without waiting.
 ///
-/// Two slots and a generation, whose last bit says which slot is in force. A replacement fills the other slot and then moves the generation on,
-/// so a reader is disturbed only when two replacements happen during its reading, which the generation shows.
+/// Two slots and a generation, whose last bit says which slot is active. A replacement fills the other slot and then
+/// increments the generation, so a reader is disturbed only if two replacements happen during its reading, which the
+/// generation shows.
 #[derive(Debug, Default)]
 struct Anchors {
     generation: AtomicU32,
     slots: [Slot; 2],
-    /// By which process: in a forked child, one of another number is a thread that does not exist there.
+    /// The process that does it: in a forked child, another number belongs to a thread that does not exist there.
     being_replaced_by: AtomicU32,
 }
 
@@ -294,7 +298,7 @@ impl Anchors {
                 ticks: slot.ticks.load(Ordering::Relaxed),
                 reference_ns: slot.reference_ns.load(Ordering::Relaxed),
             };
-            // Pairs with the fence in `replace`: who saw a later slot sees the later generation.
+            // Pairs with the fence in `replace`: a thread that saw a later slot sees the later generation.
             fence(Ordering::Acquire);
             if self.generation.load(Ordering::Relaxed) == generation {
                 return anchor;
@@ -302,7 +306,8 @@ impl Anchors {
         }
     }
 
-    /// Whether `next` is in force now; not when another thread is replacing it at this moment, or put a later one there.
+    /// Returns whether `next` is active now. It is not if another thread is replacing it at this moment, or has set a
+    /// later one.
     fn replace(&self, next: Anchor) -> bool {
         let me = std::process::id();
         let replacing = self.being_replaced_by.load(Ordering::Relaxed);
@@ -341,7 +346,7 @@ mod tests {
         units::{Frequency, Width, saturating_nanos},
     };
 
-    /// True time in nanoseconds, seen as a counter of any width and rate.
+    /// Simulated time in nanoseconds, seen as a counter of any width and rate.
     #[derive(Debug)]
     struct Seen<'a> {
         now_ns: &'a AtomicU64,
@@ -375,7 +380,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the width and rate, a few hundred ppm off, and however long it is not read within its horizon: the reading is the true one.
+        /// For any width and rate, a few hundred ppm off, and any pause within its horizon: the reading is the true
+        /// one.
         #[test]
         fn no_wrap_is_lost(
             start_ns in 0..1_u64 << 40,
@@ -397,7 +403,7 @@ mod tests {
             prop_assert_eq!(widened.guesses(), 0);
         }
 
-        /// Never backwards, whatever happens, when time is not.
+        /// Never backwards, whatever happens, if time does not go back.
         #[test]
         fn readings_go_forwards_also_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
             let now_ns = AtomicU64::new(0);
@@ -459,7 +465,8 @@ mod tests {
                 scope.spawn(|| {
                     let mut last = 0;
                     for _ in 0..100_000 {
-                        // 400 ms in all: the anchor moves every 8 ms, and a thread that is stopped for long reads again.
+                        // 400 ms in total: the anchor moves every 8 ms, and a thread that is stopped for long reads
+                        // again.
                         now_ns.fetch_add(1_000, Ordering::Relaxed);
                         let now = widened.ticks();
                         assert!(now >= last, "{last} then {now}");

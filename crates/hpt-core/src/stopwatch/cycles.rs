@@ -1,5 +1,5 @@
-//! How many cycles a piece of work took, with the cycles that finding out took beside it.
-//! Turns nothing into time: a core's cycles have no constant length.
+//! The number of cycles of a piece of work, with the overhead of the measurement. Does not convert to time: the length
+//! of a core's cycles is not constant.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use crate::{
     stats::median,
 };
 
-/// Times pieces of work in the ticks of its source, which are cycles where that is [`PerfCycles`](crate::PerfCycles) or
+/// Measures pieces of work in the ticks of its source, which are cycles for [`PerfCycles`](crate::PerfCycles) and
 /// [`ArmCycles`](crate::ArmCycles).
 ///
-/// What an empty lap shows is measured when the stopwatch is made, and stands beside every lap. A lap over which a narrow counter may have wrapped more
-/// than once is refused: of its length nothing is known. The system's clock is read for that, outside the lap.
+/// The overhead of an empty lap is measured when the stopwatch is created, and reported with every lap. A lap during
+/// which a narrow counter may have wrapped more than once is refused, because its length is unknown. The system's clock
+/// is read for that, outside the lap.
 ///
 /// # Examples
 ///
@@ -32,14 +33,14 @@ use crate::{
 pub struct CycleStopwatch<S> {
     source: S,
     own_cost: u64,
-    /// `None` where no lap can be too long.
+    /// `None` if no lap can be too long.
     limit: Option<Limit>,
 }
 
-/// What a lap of a counter is held against that may wrap twice within years.
+/// The reference for laps of a counter that may wrap twice within years.
 #[derive(Clone, Debug)]
 struct Limit {
-    /// The system's clock. Where a sandbox refuses it, nobody can tell how long a lap was, and each is refused.
+    /// The system's clock. If a sandbox refuses it, the length of a lap cannot be determined, and each lap is refused.
     clock: Option<PosixClock>,
     longest: Duration,
 }
@@ -55,7 +56,7 @@ impl Limit {
     }
 
     fn took_since(&self, begun_ns: u64) -> Duration {
-        // A clock that was refused to the process later on shows zero.
+        // A clock that was refused to the process later on returns zero.
         match self.now_ns() {
             0 => Duration::MAX,
             now_ns => Duration::from_nanos(now_ns.wrapping_sub(begun_ns)),
@@ -63,7 +64,7 @@ impl Limit {
     }
 }
 
-/// The beginning of a lap in cycles.
+/// The start of a lap in cycles.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a lap ends with CycleStopwatch::stop"]
 pub struct CyclesStarted {
@@ -80,25 +81,26 @@ pub enum LapRefused {
         "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; laps up to {longest:?} are counted"
     )]
     TooLong {
-        /// How long it took, by the system's clock; [`Duration::MAX`] where that does not answer.
+        /// Its length on the system's clock; [`Duration::MAX`] if that is not available.
         took: Duration,
-        /// How long it may take.
+        /// The longest possible lap.
         longest: Duration,
-        /// The bits that the counter has.
+        /// The width of the counter.
         bits: u8,
     },
-    /// A counter that wraps in no lifetime showed less at the end than at the beginning: it was set anew, or taken away.
+    /// A counter that never wraps in practice was lower at the end than at the start: it was reset, or its access was
+    /// revoked.
     #[error("the counter went back, from {from} to {to}: it was set anew, or taken away")]
     WentBack {
-        /// What it showed at the beginning, in ticks.
+        /// The reading at the start, in ticks.
         from: u64,
-        /// What it showed at the end.
+        /// The reading at the end.
         to: u64,
     },
 }
 
 impl<S: TimeSource> CycleStopwatch<S> {
-    /// A stopwatch that measures its own cost now, in a fraction of a millisecond.
+    /// Creates a stopwatch and measures its overhead, in a fraction of a millisecond.
     #[must_use]
     pub fn new(source: S) -> Self {
         let limit = Limit::of(source.info());
@@ -114,11 +116,11 @@ impl<S: TimeSource> CycleStopwatch<S> {
         (result, self.source.info().width.difference(start, self.source.ticks_end()))
     }
 
-    /// Begins a lap.
+    /// Starts a lap.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_start`].
+    /// As for [`TimeSource::ticks_start`].
     #[inline(always)]
     pub fn start(&self) -> CyclesStarted {
         let clock_ns = self.limit.as_ref().map_or(0, Limit::now_ns);
@@ -129,11 +131,11 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// [`LapRefused`] for a lap over which the counter may have wrapped more than once, or went back.
+    /// Returns [`LapRefused`] for a lap during which the counter may have wrapped more than once, or went back.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_end`].
+    /// As for [`TimeSource::ticks_end`].
     #[inline(always)]
     pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapRefused> {
         let ticks = self.source.ticks_end();
@@ -156,7 +158,7 @@ impl<S: TimeSource> CycleStopwatch<S> {
         (result, self.stop(started))
     }
 
-    /// The source.
+    /// Returns the source.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -167,7 +169,7 @@ const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapRe
     if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapRefused::TooLong { took, longest, bits }) }
 }
 
-/// What one lap showed.
+/// The result of one lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CycleLap {
     cycles: u64,
@@ -175,19 +177,19 @@ pub struct CycleLap {
 }
 
 impl CycleLap {
-    /// Cycles from start to stop, the read's own included.
+    /// Cycles from start to stop, including the read overhead.
     #[must_use]
     pub const fn cycles(&self) -> u64 {
         self.cycles
     }
 
-    /// What an empty lap shows, in cycles: the median of a thousand.
+    /// The overhead: cycles of an empty lap, the median of a thousand.
     #[must_use]
     pub const fn own_cost(&self) -> u64 {
         self.own_cost
     }
 
-    /// Cycles from start to stop less what an empty lap shows, at least zero.
+    /// Returns the cycles from start to stop minus the overhead, at least zero.
     #[must_use]
     pub const fn without_own_cost(&self) -> u64 {
         self.cycles.saturating_sub(self.own_cost)
@@ -223,7 +225,7 @@ mod tests {
         let source = narrow();
         source.set(u64::from(u32::MAX) - 100);
         let stopwatch = CycleStopwatch::new(&source);
-        // Whoever is stopped in the middle for as long as a wrap takes is refused.
+        // A thread that is stopped in the middle for as long as a wrap is refused.
         let mut laps = (0..20).map(|_| {
             source.set(u64::from(u32::MAX) - 100);
             stopwatch.time(|| source.advance(500)).1

@@ -1,5 +1,5 @@
-//! How long a piece of work took, with the cost of finding out beside it.
-//! Subtracts nothing unless asked, and repeats nothing: `measure` does.
+//! How long a piece of work took, with the overhead of the measurement. Subtracts nothing unless requested, and repeats
+//! nothing; `measure` does.
 
 mod cycles;
 
@@ -16,17 +16,17 @@ use crate::{
     units::Frequency,
 };
 
-/// Empty laps whose median is a stopwatch's own cost.
+/// The number of empty laps whose median is the overhead.
 const EMPTY_LAPS: usize = 1001;
-/// For how long a source of unknown rate is calibrated.
+/// How long a source of unknown rate is calibrated.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
 /// A result of fewer granules than this is mostly granularity.
 const FEWEST_GRANULES: u64 = 10;
 
 /// Times pieces of work: `ticks_start`, the work, `ticks_end`.
 ///
-/// A measured interval is the work plus the read's own cost (t2 - t1 = tP + tR). That cost, and the granularity, are measured when the stopwatch is
-/// made, on the CPU it is made on, and stand beside every result.
+/// A measured interval is the work plus the read overhead (t2 - t1 = tP + tR). That overhead and the granularity are
+/// measured when the stopwatch is created, on the current CPU, and reported with every result.
 ///
 /// # Examples
 ///
@@ -51,19 +51,19 @@ pub struct Stopwatch<S> {
     cpu: Option<usize>,
 }
 
-/// Why a stopwatch cannot be made.
+/// Why a stopwatch cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopwatchError {
     /// The clock to calibrate against cannot be read.
     #[error("no clock to calibrate against")]
     NoReference(#[source] Unavailable),
-    /// The source's rate could not be found.
+    /// The rate of the source could not be determined.
     #[error("the source could not be calibrated")]
     NotCalibrated(#[source] CalibrateError),
 }
 
-/// The beginning of a lap.
+/// The start of a lap.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a lap ends with Stopwatch::stop"]
 pub struct Started {
@@ -71,7 +71,8 @@ pub struct Started {
 }
 
 impl<S: TimeSource> Stopwatch<S> {
-    /// A stopwatch of a source whose rate is known. Measures its own cost and granularity, in a fraction of a millisecond.
+    /// Creates a stopwatch from a source with a known rate. Measures its overhead and granularity, in a fraction of a
+    /// millisecond.
     #[must_use]
     pub fn new(source: S, frequency: Frequency) -> Self {
         let width = source.info().width;
@@ -94,11 +95,12 @@ impl<S: TimeSource> Stopwatch<S> {
         }
     }
 
-    /// A stopwatch of a source whose rate follows from what it is, or is measured now against `CLOCK_MONOTONIC_RAW` for 10 ms.
+    /// Creates a stopwatch from a source whose rate follows from its definition, or is measured now against
+    /// `CLOCK_MONOTONIC_RAW` for 10 ms.
     ///
     /// # Errors
     ///
-    /// [`StopwatchError`] when the rate cannot be found.
+    /// Returns [`StopwatchError`] if the rate cannot be determined.
     pub fn calibrated(host: &Host, source: S) -> Result<Self, StopwatchError> {
         let frequency = match source.info().nominal {
             Some(nominal) if nominal.stated_by == StatedBy::Definition => nominal.frequency,
@@ -110,11 +112,11 @@ impl<S: TimeSource> Stopwatch<S> {
         Ok(Self::new(source, frequency))
     }
 
-    /// Begins a lap.
+    /// Starts a lap.
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_start`].
+    /// As for [`TimeSource::ticks_start`].
     #[inline(always)]
     pub fn start(&self) -> Started {
         Started { ticks: self.source.ticks_start() }
@@ -124,7 +126,7 @@ impl<S: TimeSource> Stopwatch<S> {
     ///
     /// # Ordering
     ///
-    /// That of [`TimeSource::ticks_end`].
+    /// As for [`TimeSource::ticks_end`].
     #[inline(always)]
     pub fn stop(&self, started: Started) -> Lap {
         let ticks = self.source.ticks_end();
@@ -144,20 +146,20 @@ impl<S: TimeSource> Stopwatch<S> {
         (result, self.stop(started))
     }
 
-    /// The CPU on which the own cost was measured; `None` where the kernel does not tell.
+    /// Returns the CPU on which the overhead was measured; `None` if the kernel does not report it.
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
         self.cpu
     }
 
-    /// The source.
+    /// Returns the source.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
     }
 }
 
-/// What one lap showed.
+/// The result of one lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lap {
     ticks: u64,
@@ -167,31 +169,31 @@ pub struct Lap {
 }
 
 impl Lap {
-    /// Ticks from start to stop, the read's own cost included.
+    /// Ticks from start to stop, including the read overhead.
     #[must_use]
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// Nanoseconds from start to stop, the read's own cost included.
+    /// Nanoseconds from start to stop, including the read overhead.
     #[must_use]
     pub const fn nanoseconds(&self) -> u64 {
         self.scale.nanoseconds(self.ticks)
     }
 
-    /// Time from start to stop, the read's own cost included.
+    /// Returns the time from start to stop, including the read overhead.
     #[must_use]
     pub const fn duration(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds())
     }
 
-    /// What an empty lap shows, in nanoseconds: the median of a thousand.
+    /// The overhead: nanoseconds of an empty lap, the median of a thousand.
     #[must_use]
     pub const fn own_cost_ns(&self) -> u64 {
         self.scale.nanoseconds(self.own_cost_ticks)
     }
 
-    /// Time from start to stop less what an empty lap shows, at least zero.
+    /// Returns the time from start to stop minus the overhead, at least zero.
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
@@ -203,7 +205,7 @@ impl Lap {
         self.scale.nanoseconds(self.granularity_ticks).max(1)
     }
 
-    /// Whether the lap is shorter than ten granules, so that it says little: repeat the work within the lap.
+    /// Returns whether the lap is shorter than ten granules and therefore inaccurate: repeat the work within the lap.
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)
@@ -211,7 +213,7 @@ impl Lap {
 }
 
 impl std::fmt::Display for Lap {
-    /// `1234 ns (own cost 18 ns, granularity 10 ns)`, and a word when it is too short.
+    /// Formats as `1234 ns (own cost 18 ns, granularity 10 ns)`, with a hint if it is too short.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_lap_is_the_work_and_the_reading_and_says_both() {
-        // Every read moves the counter by 7 ns: an empty lap shows 7.
+        // Every read advances the counter by 7 ns: an empty lap takes 7.
         let source = ManualSource::nanoseconds("by hand").stepping_by(7);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(1_000));

@@ -1,9 +1,8 @@
-//! adjtimex(2) without a wish: what the kernel has in force.
-//! Interprets nothing: `clock` does.
+//! adjtimex(2) without a request: the kernel's active clock parameters. Interprets nothing; `clock` does.
 
 use std::io;
 
-/// What adjtimex tells, in the kernel's units.
+/// The result of adjtimex, in the kernel's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Timex {
@@ -15,17 +14,18 @@ pub(crate) struct Timex {
     pub(crate) estimated_error_us: i64,
 }
 
-/// What changes the rate of the kernel's clocks for a time: an offset that it is asked to take back, and a tick of another length than usual.
+/// What changes the rate of the kernel's clocks temporarily: an offset to be slewed, and a tick of another length than
+/// the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slew {
-    /// What is left of the offset.
+    /// The rest of the offset.
     pub(crate) offset_ns: i64,
     pub(crate) time_constant: i64,
     pub(crate) tick_us: i64,
     pub(crate) usual_tick_us: i64,
 }
 
-/// Asks the kernel for what it is slewing, and changes nothing.
+/// Queries what the kernel is slewing; changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read_slew() -> io::Result<Slew> {
     /// The offset is in nanoseconds. Linux, include/uapi/linux/timex.h.
@@ -39,7 +39,7 @@ fn slew_of(offset: i64, is_nano: bool, time_constant: i64, tick_us: i64) -> Slew
     Slew { offset_ns, time_constant, tick_us, usual_tick_us: usual_tick_us() }
 }
 
-/// Asks the kernel, and changes nothing.
+/// Queries the kernel; changes nothing.
 #[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn read() -> io::Result<Timex> {
     let timex = ask()?;
@@ -66,7 +66,7 @@ fn ask() -> io::Result<libc::timex> {
 
 #[allow(clippy::useless_conversion, reason = "as above")]
 fn usual_tick_us() -> i64 {
-    // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
+    // SAFETY: takes a number that is supported on all systems. sysconf(3).
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000 / i64::from(ticks_a_second).max(1)
 }

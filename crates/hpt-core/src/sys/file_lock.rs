@@ -1,5 +1,4 @@
-//! A lock on a file that ends with the process that holds it, however that ends: flock(2).
-//! Never waits for another holder.
+//! A file lock that ends with the process that holds it, however that ends: flock(2). Never waits for another holder.
 
 use std::{
     fs::File,
@@ -13,17 +12,17 @@ use rustix::{
     io::Errno,
 };
 
-/// An open file that this process alone has locked. Dropping it unlocks the file.
+/// An open file that this process has locked exclusively. Dropping it unlocks the file.
 ///
-/// Closing the file is not enough: the lock belongs to the open file description, and a child between `fork` and `exec` holds a copy of it. The next process would
-/// find the file locked by a holder that has let go already.
+/// Closing the file is not enough: the lock belongs to the open file description, and a child between `fork` and `exec`
+/// holds a copy of it. The next process would find the file still locked.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,
     holder: u32,
 }
 
-/// Locks `file`, or returns `None` where another open file description has the lock.
+/// Locks `file`, or returns `None` if another open file description has the lock.
 pub(crate) fn try_lock(file: File) -> io::Result<Option<FileLock>> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(FileLock { file, holder: process::id() })),
@@ -38,7 +37,7 @@ impl Drop for FileLock {
         if self.holder != process::id() {
             return;
         }
-        // A failure leaves the lock to the close that follows.
+        // If this fails, the close that follows releases the lock.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -66,7 +65,7 @@ mod tests {
         let path = tempfile::NamedTempFile::new().expect("a temporary file");
         let open = || path.reopen().expect("the file is there");
         let held = try_lock(open()).expect("a file can be locked").expect("nothing else locks it");
-        // What a forked child has.
+        // The handle of a forked child.
         let copy = held.try_clone().expect("a file has two handles");
         assert!(try_lock(open()).expect("a file can be locked").is_none(), "it is locked");
         drop(held);

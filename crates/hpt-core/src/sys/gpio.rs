@@ -1,5 +1,5 @@
-//! The GPIO character device: what its chips and lines are, lines that are requested, their levels and edges.
-//! Decides nothing: which lines are touched, and what is put back, is for `gpio`.
+//! The GPIO character device: its chips and lines, requested lines, their levels and edges. Decides nothing; `gpio`
+//! chooses the lines and restores them.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use gpiocdev_uapi::{
 };
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-// The crate's own flags are a type whose layout it does not promise.
+// The crate's own flags are a type without a guaranteed layout.
 const _: () = assert!(size_of::<LineConfig>() == 0x110, "as the kernel lays it out");
 const _: () = assert!(size_of::<LineRequest>() == 0x250, "as the kernel lays it out");
 const _: () = assert!(size_of::<LineInfo>() == 0x100, "as the kernel lays it out");
@@ -28,7 +28,7 @@ const _: () = assert!(std::mem::offset_of!(LineInfo, flags) == 0x48, "as the ker
 /// The number of words of an event.
 const WORDS: usize = size_of::<LineEdgeEvent>() / size_of::<u64>();
 
-/// The kernel's answer as an error of the standard library.
+/// The kernel's error as an error of the standard library.
 fn answer(error: Error) -> io::Error {
     match error {
         Error::Os(number) => io::Error::from_raw_os_error(number.0),
@@ -36,16 +36,16 @@ fn answer(error: Error) -> io::Error {
     }
 }
 
-/// What a line is to be.
+/// The requested configuration of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// What it is already.
+    /// Unchanged.
     AsItIs,
     /// An output of this level.
     Output(bool),
     /// An input.
     Input,
-    /// An input both of whose edges are told.
+    /// An input that reports both edges.
     Edges,
 }
 
@@ -65,13 +65,13 @@ impl Use {
     }
 }
 
-/// An edge as the kernel tells it.
+/// An edge as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When its interrupt's handler ran, in nanoseconds of CLOCK_MONOTONIC.
+    /// When its interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) rising: bool,
-    /// Events of this line are counted; what is missing between two was dropped.
+    /// The sequence number on its line; missing numbers were dropped.
     pub(crate) number: u32,
 }
 
@@ -82,40 +82,40 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens it. That touches no line.
+    /// Opens it, which changes no line.
     ///
     /// # Errors
     ///
-    /// What opening it answers.
+    /// Returns the error of opening it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Not to wait for whoever writes to what is a pipe and no chip.
+        // Must not block on a pipe that is not a chip.
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
         Ok(Self { file })
     }
 
-    /// What the chip calls itself, and how many lines it has.
+    /// Returns the names of the chip, and the number of its lines.
     ///
     /// # Errors
     ///
-    /// ENOTTY of a file of another kind, ENODEV of a chip that was taken away.
+    /// Returns ENOTTY for a file of another kind, ENODEV for a chip that was removed.
     pub(crate) fn info(&self) -> io::Result<ChipInfo> {
         get_chip_info(&self.file).map_err(answer)
     }
 
-    /// What a line is and who has it. That does not touch it.
+    /// Returns the state of a line and its user, without changing it.
     ///
     /// # Errors
     ///
-    /// EINVAL of a line that is not there, and of a kernel without this call.
+    /// Returns EINVAL for a line that does not exist, and on a kernel without this call.
     pub(crate) fn line(&self, offset: u32) -> io::Result<LineInfo> {
         get_line_info(&self.file, offset).map_err(answer)
     }
 
-    /// Requests a line under a name, for as long as the answer lives.
+    /// Requests a line under a name, for as long as the result lives.
     ///
     /// # Errors
     ///
-    /// EBUSY of a line that somebody has, ENXIO or ENODEV of edges that nobody tells.
+    /// Returns EBUSY for a line that is in use, ENXIO or ENODEV if edges are not supported.
     pub(crate) fn request(&self, offset: u32, consumer: &str, what: Use) -> io::Result<Line> {
         let request = LineRequest {
             offsets: Offsets::from_slice(&[offset]),
@@ -130,7 +130,7 @@ impl Device {
     }
 }
 
-/// A line that is requested: nobody else has it.
+/// A line that is requested exclusively.
 #[derive(Debug)]
 pub(crate) struct Line {
     file: File,
@@ -141,20 +141,20 @@ impl Line {
         Ok(fcntl_setfl(&self.file, fcntl_getfl(&self.file)? | OFlags::NONBLOCK)?)
     }
 
-    /// Makes something else of the line.
+    /// Changes the configuration of the line.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Returns the error of the driver.
     pub(crate) fn change(&self, what: Use) -> io::Result<()> {
         set_line_config(&self.file, what.config()).map_err(answer)
     }
 
-    /// The line's level.
+    /// Returns the line's level.
     ///
     /// # Errors
     ///
-    /// What the driver answers.
+    /// Returns the error of the driver.
     pub(crate) fn level(&self) -> io::Result<bool> {
         let mut values = LineValues { bits: 0, mask: 1 };
         get_line_values(&self.file, &mut values).map_err(answer)?;
@@ -165,17 +165,18 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// EPERM where it is no output; what the driver answers.
+    /// Returns EPERM if it is not an output, or the error of the driver.
     #[inline]
     pub(crate) fn set(&self, level: bool) -> io::Result<()> {
         set_line_values(&self.file, &LineValues { bits: level.into(), mask: 1 }).map_err(answer)
     }
 
-    /// Waits in the kernel until an edge is there to be read, for whole milliseconds at most. A signal may end it earlier.
+    /// Blocks in the kernel until there is an edge to read, for at most this number of whole milliseconds. A signal may
+    /// end the wait earlier.
     ///
     /// # Errors
     ///
-    /// What poll(2) answers; ENODEV of a chip that was taken away.
+    /// Returns the error of poll(2); ENODEV for a chip that was removed.
     #[inline]
     pub(crate) fn wait(&self, at_most: Duration) -> io::Result<()> {
         let mut one = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -192,11 +193,11 @@ impl Line {
         Ok(())
     }
 
-    /// The next edge, if one is there.
+    /// Returns the next edge, if there is one.
     ///
     /// # Errors
     ///
-    /// What read(2) answers, but that there is none.
+    /// Returns the error of read(2), except that there is none.
     #[inline]
     pub(crate) fn event(&self) -> io::Result<Option<Event>> {
         let mut words = [0; WORDS];
@@ -235,7 +236,7 @@ mod tests {
             no_chip.request(0, "hpt", Use::AsItIs).map(|_| ()),
         ];
         for answer in answers {
-            // An emulator does not know these calls, and says that.
+            // An emulator may not support these calls, and reports that.
             let error = answer.expect_err("no chip").raw_os_error();
             assert!(matches!(error, Some(libc::ENOTTY | libc::ENOSYS)), "{error:?}");
         }
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_event_is_read_from_its_words() {
-        // Two fields to a word: kind and offset, number of the request and of the line.
+        // Two fields per word: kind and offset, number of the request and of the line.
         let two = |first: u32, second: u32| {
             let (first, second) = (first.to_ne_bytes(), second.to_ne_bytes());
             u64::from_ne_bytes(std::array::from_fn(|at| if at < 4 { first[at] } else { second[at - 4] }))

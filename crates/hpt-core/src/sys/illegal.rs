@@ -1,5 +1,5 @@
-//! The last words of a process whose read of the cycle counter is refused: a handler for SIGILL that writes one line.
-//! Saves no process: SIGILL ends it, as it would without the handler.
+//! A last message of a process whose read of the cycle counter is refused: a handler for SIGILL that writes one line.
+//! Does not rescue the process: SIGILL ends it, as it would without the handler.
 
 use std::{
     io, ptr,
@@ -9,15 +9,16 @@ use std::{
     },
 };
 
-/// What the handler writes.
+/// The text that the handler writes.
 static WORDS: OnceLock<&'static str> = OnceLock::new();
-/// A thread has begun to end the process.
+/// Whether a thread has begun to end the process.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From here on a read of the cycle counter that raises SIGILL writes `words` to standard error before it ends the process. SIGILL for any other reason ends the
-/// process without a word. Where the program has a handler for SIGILL already, or ignores it, that stays, and nothing is written.
+/// From here on, a read of the cycle counter that raises SIGILL writes `words` to standard error before it ends the
+/// process. SIGILL for any other reason ends the process without the message. If the program already handles or ignores
+/// SIGILL, that stays, and nothing is written.
 ///
-/// The words of the first call count.
+/// The text of the first call counts.
 pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -32,25 +33,28 @@ pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     let _ = WORDS.set(words);
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_illegal_instruction;
     action.sa_sigaction = handler as usize;
-    // On the stack for signals where the thread has one, as the standard library's own handlers.
+    // On the alternate signal stack if the thread has one, like the standard library's own handlers.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: the structure is live, its mask is empty, and the handler calls only what is async-signal-safe. sigaction(2), signal-safety(7).
     let answer = unsafe { libc::sigaction(libc::SIGILL, &raw const action, ptr::null_mut()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Calls only what is async-signal-safe: atomic loads, write(2), signal(2), raise(3) and pause(2).
+/// Calls only async-signal-safe functions: atomic loads, write(2), signal(2), raise(3) and pause(2).
 extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // The first thread ends the process. Another that is refused meanwhile must not end it before the words are written.
+    // The first thread ends the process. Another thread that is refused at the same time must not end it before the
+    // text is written.
     if IS_ENDING.swap(true, Ordering::Relaxed) {
         loop {
             // SAFETY: waits for a signal and touches nothing. pause(2).
             let _ = unsafe { libc::pause() };
         }
     }
-    // SAFETY: a handler that was installed with SA_SIGINFO gets a siginfo_t that lives until it returns. sigaction(2).
+    // SAFETY: a handler that was installed with SA_SIGINFO receives a siginfo_t that lives until it returns.
+    // sigaction(2).
     let info = unsafe { &*info };
-    // Positive codes are the kernel's own. What a process sends (kill, tgkill, sigqueue) has none, and has no address either.
+    // Positive codes come from the kernel. A signal from a process (kill, tgkill, sigqueue) has none, and has no
+    // address either.
     if info.si_code > 0 {
         // SAFETY: for SIGILL from the kernel the field is the address of the instruction. sigaction(2).
         let address = unsafe { info.si_addr() };
@@ -66,8 +70,9 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
 
 /// Whether the instruction at this address, which the processor has just refused to execute, reads the cycle counter.
 fn is_cycle_read(address: *const u8) -> bool {
-    // SAFETY: the processor has fetched four bytes of an instruction from there (on ARM in A32 and A64 every instruction has four; a T32 instruction of two is followed by
-    // others of its function), and Linux maps code readable unless asked otherwise, which hpt does not.
+    // SAFETY: the processor has fetched four bytes of an instruction from there (on ARM in A32 and A64 every
+    // instruction has four; a T32 instruction of two is followed by others of its function), and Linux maps code as
+    // readable unless requested otherwise, which hpt does not do.
     let word = unsafe { address.cast::<u32>().read_unaligned() };
     reads_cycles(word)
 }
@@ -78,8 +83,8 @@ const fn reads_cycles(word: u32) -> bool {
     word & !0x1f == 0xd53b_9d00
 }
 
-/// `mrc p15, 0, Rt, c9, c13, 0`, and `mrc p15, 0, Rt, c15, c12, 1` of the ARM1176, in A32; and the former in T32, which has the two halves in turn. Arm ARM for
-/// ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
+/// `mrc p15, 0, Rt, c9, c13, 0`, and `mrc p15, 0, Rt, c15, c12, 1` of the ARM1176, in A32; and the former in T32, which
+/// stores the two halves in turn. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
 #[cfg(target_arch = "arm")]
 const fn reads_cycles(word: u32) -> bool {
     const ANY_REGISTER: u32 = !0xf000;
@@ -125,7 +130,7 @@ mod tests {
         assert!(!others.into_iter().any(reads_cycles));
     }
 
-    /// Runs one test of this program that ends it, and returns the signal that did and what it wrote last.
+    /// Runs one test of this program that ends it, and returns the signal and the last output.
     fn ends(test: &str) -> (Option<i32>, String) {
         let (runner, program) = own_program();
         let mut words = runner.into_iter().map(Into::into).chain([program.into_os_string()]);
@@ -150,7 +155,7 @@ mod tests {
     #[ignore = "a part of another test: it ends the process"]
     fn by_a_refused_read() {
         explain_refused_cycles(WORDS).expect("every process may have a handler");
-        // The register behind a perf event is the same, and nobody opened it.
+        // The register behind a perf event is the same, and was not opened.
         let _ = counter(32);
     }
 

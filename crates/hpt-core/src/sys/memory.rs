@@ -1,33 +1,33 @@
-//! What stays in memory: mlockall(2), and how far the calling thread's stack reaches.
-//! Counts nobody who needs it: `realtime` does.
+//! Resident memory: mlockall(2), and the extent of the calling thread's stack. Does not count users; `realtime` does.
 
 use std::{io, mem::MaybeUninit};
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-/// Keeps all pages of the process in memory, those it has and those it will have.
+/// Keeps all pages of the process in memory, current and future ones.
 pub(crate) fn lock_all() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// Lets them go again.
+/// Releases them again.
 pub(crate) fn unlock_all() -> io::Result<()> {
     Ok(munlockall()?)
 }
 
-/// The lowest address that the calling thread's stack may grow to; `None` where the C library does not tell.
+/// Returns the lowest address that the calling thread's stack may grow to; `None` if the C library does not report it.
 pub(crate) fn end_of_stack() -> Option<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: takes no argument. pthread_self(3).
     let this_thread = unsafe { libc::pthread_self() };
-    // SAFETY: `attributes` is live and not yet initialised, as the call wants it; the thread is the one that asks. pthread_getattr_np(3).
+    // SAFETY: `attributes` is live and not yet initialized, as the call requires; the thread is the calling one.
+    // pthread_getattr_np(3).
     if unsafe { libc::pthread_getattr_np(this_thread, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: `attributes` was initialised by the call before; the two results are live. pthread_attr_getstack(3).
+    // SAFETY: `attributes` was initialized by the call before; the two results are live. pthread_attr_getstack(3).
     let answer = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) };
-    // SAFETY: initialised above, and not used after this. pthread_attr_destroy(3).
+    // SAFETY: initialized above, and not used after this. pthread_attr_destroy(3).
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     (answer == 0 && !lowest.is_null()).then(|| lowest.addr())
 }

@@ -1,17 +1,17 @@
-//! A device's registers, mapped read-only.
-//! Knows no device: where its registers are and what they mean is for `source`.
+//! A device's registers, mapped read-only. Independent of the device: `source` knows where its registers are and what
+//! they mean.
 
 use std::{fs::File, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Registers of 32 bits that can be read; so that a test can script them.
+/// Readable registers of 32 bits, as a trait so that a test can script them.
 pub(crate) trait Registers {
-    /// The register `offset` bytes after the first.
+    /// Returns the register `offset` bytes after the first.
     ///
     /// # Panics
     ///
-    /// When `offset` is not that of a register: a mistake in the program.
+    /// Panics if `offset` is not that of a register, which is a bug in the program.
     fn read_u32(&self, offset: usize) -> u32;
 }
 
@@ -22,41 +22,43 @@ impl<R: Registers> Registers for Arc<R> {
     }
 }
 
-/// Opens a device's file for reading.
+/// Opens a device file for reading.
 ///
 /// # Errors
 ///
-/// What opening it answers.
+/// Returns the error of opening it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // O_SYNC: the memory of a device is mapped uncached anyway; this asks for it where a kernel would not. Linux, drivers/char/mem.c.
+    // O_SYNC: device memory is mapped uncached anyway; this requests it from kernels that would not. Linux,
+    // drivers/char/mem.c.
     File::options().read(true).custom_flags(libc::O_SYNC | libc::O_CLOEXEC).open(path)
 }
 
-/// A device's registers in this process's memory. There is no way to write to them.
+/// A device's registers in this process's memory. Writing to them is not possible.
 #[derive(Debug)]
 pub(crate) struct Window {
     map: MmapRaw,
-    /// Where the registers begin in the map, and how many bytes they have.
+    /// The offset of the registers in the map, and their size in bytes.
     start: usize,
     length: usize,
 }
 
 impl Window {
-    /// Maps what `path` offers from `offset` on, which must be a multiple of the page size, and shows `length` bytes that begin
+    /// Maps `path` from `offset` on, which must be a multiple of the page size, and exposes `length` bytes that begin
     /// `start` bytes after it.
     ///
     /// # Errors
     ///
-    /// What opening or mapping answers; [`io::ErrorKind::InvalidInput`] for a `start` that is not that of a register.
+    /// Returns the error of opening or mapping it; [`io::ErrorKind::InvalidInput`] for a `start` that is not that of a
+    /// register.
     pub(crate) fn map(path: &Path, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         Self::of(&open(path)?, offset, start, length)
     }
 
-    /// The same of an open file, which need not stay open.
+    /// The same for an open file, which need not stay open.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// Fails like [`map`](Self::map).
     pub(crate) fn of(file: &File, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
         let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(file)?;
@@ -74,8 +76,9 @@ impl Registers for Window {
         let first = self.map.as_ptr();
         // SAFETY: `start + length` bytes are mapped, and the assertion keeps the whole register within them. pointer::add.
         let register = unsafe { first.add(self.start + offset) };
-        // SAFETY: the address is mapped for as long as `self.map` lives, readable, and aligned to four bytes: the map begins at a page, `start`
-        // and `offset` are multiples of four. No reference to it is ever made; volatile, because a device moves it. ptr::read_volatile.
+        // SAFETY: the address is mapped for as long as `self.map` lives, readable, and aligned to four bytes: the map
+        // begins at a page, `start` and `offset` are multiples of four. No reference to it is ever made; volatile,
+        // because a device changes it. ptr::read_volatile.
         unsafe { register.cast::<u32>().read_volatile() }
     }
 }

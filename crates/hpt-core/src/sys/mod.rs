@@ -1,5 +1,5 @@
-//! The room for `unsafe`: instructions and system calls, each behind a safe function or a token.
-//! Decides nothing: whether and when a counter may be read is for `source`.
+//! The only module with `unsafe` code: instructions and system calls, each behind a safe function or a token. Decides
+//! nothing: `source` decides whether and when a counter may be read.
 #![expect(unsafe_code, reason = "this is the one room where it lives; see docs/safety.md")]
 
 pub(crate) mod adjtime;

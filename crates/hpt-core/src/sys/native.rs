@@ -1,5 +1,5 @@
-//! The counter that this program reads by an instruction of its own, once it is known that it may, and the words beside it that tell the time by it.
-//! Does not decide whether that counter is fit: `clock::system` does.
+//! The counter that this program reads with an instruction, once it is known that it may, and the words with which it
+//! computes the time. Does not decide whether that counter is suitable; `clock::system` does.
 
 use std::{
     ptr,
@@ -13,37 +13,38 @@ pub(crate) use super::arch::CounterToken as Native;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use super::arch::TscToken as Native;
 
-/// Words that all threads share. Zero is where each begins.
+/// Words shared by all threads, initially zero.
 pub(crate) type Words = [AtomicU64; 64];
 
-/// What `install` was given, as one pointer: to the words, with the token's own bit in the pointer's lowest.
+/// The argument of `install` as one pointer: to the words, with the token's own bit in the lowest bit of the pointer.
 static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
 /// The token and the words that were installed last, unless they were removed.
 #[inline(always)]
 pub(crate) fn installed() -> Option<(Native, &'static Words)> {
-    // Acquire: who sees the pointer sees what was written to the words before it was installed.
+    // Acquire: a thread that sees the pointer sees what was written to the words before it was installed.
     let packed = INSTALLED.load(Ordering::Acquire);
     if packed.is_null() {
         return None;
     }
-    // Only where a token has a bit of its own is there one to clear.
+    // Only a token with a bit of its own has one to clear.
     let words = if cfg!(target_arch = "aarch64") { packed.map_addr(|address| address & !1) } else { packed };
-    // SAFETY: a pointer that is not null was made in `install`, of a reference to words that live for ever; only its lowest bit was set, which the
-    // alignment leaves free, and it is cleared again here. pointer, "Pointer to reference conversion".
+    // SAFETY: a non-null pointer was created in `install` from a reference to words that live forever; only its lowest
+    // bit was set, which the alignment leaves free, and it is cleared again here. pointer, "Pointer to reference
+    // conversion".
     let words = unsafe { &*words };
-    // The pointer is there, so a token was installed: a copy of it may be used like the token itself.
+    // The pointer exists, so a token was installed: a copy of it may be used like the token itself.
     Some((Native::installed(packed.addr() & 1 == 1), words))
 }
 
-/// A reading, and its low half, which may be there sooner.
+/// A reading, and its low half, which may be available sooner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     pub(crate) whole: u64,
     pub(crate) low: u32,
 }
 
-/// The counter, if a token is installed, and the words: at whatever moment the processor finds convenient.
+/// Returns the counter, if a token is installed, and the words, without ordering.
 #[inline(always)]
 pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
     let (native, words) = installed()?;
@@ -54,10 +55,10 @@ pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
     Some((Ticks { whole, low }, words))
 }
 
-/// As `read`, but not before all earlier instructions have completed.
+/// Like `read`, but not before all preceding instructions have completed.
 #[inline(always)]
 pub(crate) fn read_start() -> Option<(Ticks, &'static Words)> {
-    // The barrier first: behind the question whether there is a token it would wait for the answer as well.
+    // The barrier first: after the check for a token it would wait for the result as well.
     #[cfg(target_arch = "x86_64")]
     {
         super::arch::wait_for_earlier();
@@ -85,13 +86,13 @@ pub(crate) fn install(native: Native, words: &'static Words) {
     INSTALLED.store(packed, Ordering::Release);
 }
 
-/// From now on no thread finds anything; one that found it already goes on with it.
+/// From now on no thread finds anything; one that already did continues with it.
 pub(crate) fn remove() {
     INSTALLED.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// The words of this process, and whether a forked child finds them zero again: in a page of their own where the kernel can do that, else in the
-/// program's memory.
+/// Returns the words of this process, and whether a forked child finds them zeroed: in a page of their own if the
+/// kernel supports that, otherwise in the program's memory.
 pub(crate) fn words() -> (&'static Words, bool) {
     static IN_THE_PROGRAM: Words = [const { AtomicU64::new(0) }; 64];
     static PAGE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
@@ -99,18 +100,20 @@ pub(crate) fn words() -> (&'static Words, bool) {
     if page.is_null() {
         let made = words_wiped_on_fork().unwrap_or(&IN_THE_PROGRAM);
         let made = ptr::from_ref(made).cast_mut();
-        // Who comes second uses the first one's page and leaves its own unused.
+        // A thread that comes second uses the first one's page and leaves its own unused.
         page = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
             Err(first) => first,
         };
     }
-    // SAFETY: `PAGE` only ever holds null, which was excluded, or a reference to words that live for ever. pointer, "Pointer to reference conversion".
+    // SAFETY: `PAGE` only ever holds null, which was excluded, or a reference to words that live forever. pointer,
+    // "Pointer to reference conversion".
     let words = unsafe { &*page };
     (words, !ptr::eq(words, &raw const IN_THE_PROGRAM))
 }
 
-/// Words in a page of their own, which are zero again in a forked child; `None` where the kernel cannot do that (before 4.14).
+/// Returns words in a page of their own, which are zero again in a forked child; `None` if the kernel does not support
+/// that (before 4.14).
 pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
     // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program. mmap(2).
@@ -127,15 +130,16 @@ pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the whole range was mapped just now and nobody else knows of it; private and anonymous, as MADV_WIPEONFORK asks. madvise(2).
+    // SAFETY: the whole range was mapped just now and is not known elsewhere; private and anonymous, as MADV_WIPEONFORK
+    // requires. madvise(2).
     let advised = unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) };
     if advised != 0 {
-        // SAFETY: the range was mapped just now and is used by nobody. munmap(2).
+        // SAFETY: the range was mapped just now and is not used elsewhere. munmap(2).
         let _ = unsafe { libc::munmap(page, length) };
         return None;
     }
-    // SAFETY: the page is large enough, aligned to more than eight bytes, zero (a value of AtomicU64), never unmapped, and only ever reached through
-    // this reference. mmap(2); pointer, "Pointer to reference conversion".
+    // SAFETY: the page is large enough, aligned to more than eight bytes, zero (a value of AtomicU64), never unmapped,
+    // and only ever accessed through this reference. mmap(2); pointer, "Pointer to reference conversion".
     Some(unsafe { &*page.cast::<Words>() })
 }
 

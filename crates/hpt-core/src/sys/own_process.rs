@@ -1,5 +1,5 @@
-//! Whether this is still the process that made something, or one that was forked from it since.
-//! Asks the kernel only when a mark is made: comparing is one load.
+//! Whether this is still the process that created something, or a child forked from it since. Queries the kernel only
+//! when a mark is created: comparing is one load.
 
 use std::sync::{
     OnceLock,
@@ -8,7 +8,7 @@ use std::sync::{
 
 use super::native::{Words, words_wiped_on_fork};
 
-/// What the process that made it shows, and no child of it.
+/// A value that the creating process sees, and no child of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     shown: &'static AtomicU64,
@@ -16,21 +16,21 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// A mark of this process; `None` where the kernel cannot tell a child (before 4.14).
+    /// A mark of this process; `None` if the kernel cannot distinguish a child (before 4.14).
     pub(super) fn new() -> Option<Self> {
         static WORDS: OnceLock<Option<&'static Words>> = OnceLock::new();
         static LAST: AtomicU64 = AtomicU64::new(0);
-        // Relaxed: nothing else is told by these words.
+        // Relaxed: no other data depends on these words.
         let shown = &(*WORDS.get_or_init(words_wiped_on_fork))?[0];
         if shown.load(Ordering::Relaxed) == 0 {
-            // A child goes on counting where its parent was: no mark of the parent is one of its own.
+            // A child continues to count where its parent was: no mark of the parent is one of its own.
             let own = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             let _ = shown.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
         }
         Some(Self { shown, own: shown.load(Ordering::Relaxed) })
     }
 
-    /// Whether this is the process that made it.
+    /// Returns whether this is the process that created it.
     #[inline(always)]
     pub(super) fn is_of_this_process(self) -> bool {
         self.shown.load(Ordering::Relaxed) == self.own
@@ -53,7 +53,7 @@ mod tests {
                 std::process::abort();
             }
         });
-        // User-mode emulators do not pass MADV_WIPEONFORK on.
+        // User-mode emulators do not pass on MADV_WIPEONFORK.
         if cfg!(target_arch = "x86_64") {
             assert_eq!(child_is_another, trial::Trial::Lived);
         }

@@ -1,5 +1,5 @@
-//! A perf event of this thread: its file, and the page by which the counter behind it, and the kernel's own time, can be read without a system call.
-//! Does not know what the numbers in the page mean together: `source::perf_cycles` and `source::perf_time` do.
+//! A perf event of this thread: its file, and the page through which its counter, and the kernel's own time, can be
+//! read without a system call. Does not interpret the page; `source::perf_cycles` and `source::perf_time` do.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::{arch::event, own_process::Mark, process};
 
-/// `struct perf_event_attr` as far as its first version went, which every kernel takes. Linux, include/uapi/linux/perf_event.h.
+/// `struct perf_event_attr` in its first version, which every kernel accepts. Linux, include/uapi/linux/perf_event.h.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -39,34 +39,35 @@ const CPU_CYCLES: u64 = 0;
 /// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY, which counts nothing and needs no counter. Linux, include/uapi/linux/perf_event.h, since 3.12.
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
-/// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux, include/uapi/linux/perf_event.h.
+/// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux,
+/// include/uapi/linux/perf_event.h.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 /// PERF_FLAG_FD_CLOEXEC. perf_event_open(2).
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// What an event is asked for.
+/// The properties of the requested event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Cycles in the kernel are left out. Not every processor can do that.
+    /// Cycles in the kernel are excluded. Not every processor supports that.
     pub(crate) user_only: bool,
-    /// Programs may read the counter, where the machine must be asked for that.
+    /// Programs may read the counter, on machines where that must be requested.
     pub(crate) by_register: bool,
 }
 
-/// A perf event of the thread that opened it, wherever it runs.
+/// A perf event of the thread that opened it, on any CPU.
 #[derive(Debug)]
 pub(crate) struct Event {
     file: File,
 }
 
 impl Event {
-    /// Opens an event that counts cycles of the calling thread. It counts from here on.
+    /// Opens an event that counts cycles of the calling thread, starting now.
     ///
     /// # Errors
     ///
-    /// What `perf_event_open(2)` answers.
+    /// Returns the error of `perf_event_open(2)`.
     pub(crate) fn open(wanted: Wanted) -> io::Result<Self> {
         Self::with(&Attributes {
             kind: HARDWARE,
@@ -78,11 +79,11 @@ impl Event {
         })
     }
 
-    /// Opens an event of the calling thread that counts nothing, for its page: it takes no counter from anybody.
+    /// Opens an event of the calling thread that counts nothing, for its page. It occupies no counter.
     ///
     /// # Errors
     ///
-    /// What `perf_event_open(2)` answers.
+    /// Returns the error of `perf_event_open(2)`.
     pub(crate) fn that_counts_nothing() -> io::Result<Self> {
         Self::with(&Attributes {
             kind: SOFTWARE,
@@ -95,8 +96,8 @@ impl Event {
 
     fn with(attributes: &Attributes) -> io::Result<Self> {
         let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-        // SAFETY: `attributes` is live, laid out as the kernel's, and says its own size; the kernel only reads it. The other arguments are numbers.
-        // perf_event_open(2).
+        // SAFETY: `attributes` is live, laid out as the kernel's, and states its own size; the kernel only reads it.
+        // The other arguments are numbers. perf_event_open(2).
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -109,16 +110,17 @@ impl Event {
         };
         let descriptor = libc::c_int::try_from(answer).ok().filter(|&descriptor| descriptor >= 0);
         let Some(descriptor) = descriptor else { return Err(io::Error::last_os_error()) };
-        // SAFETY: the kernel made this descriptor just now, and nobody else knows of it. FromRawFd::from_raw_fd.
+        // SAFETY: the kernel created this descriptor just now, and it is not known elsewhere. FromRawFd::from_raw_fd.
         let file = unsafe { File::from_raw_fd(descriptor) };
         Ok(Self { file })
     }
 
-    /// The cycles counted until now, by system call; `None` when the event has lost its counter to others, or a sandbox refuses the call.
+    /// Returns the cycles counted so far, with a system call; `None` if the event has lost its counter to others, or a
+    /// sandbox refuses the call.
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
         let mut count = [0; 8];
-        // read(2) of an event in error state answers the end of the file. perf_event_open(2), "pinned".
+        // read(2) of an event in error state returns the end of the file. perf_event_open(2), "pinned".
         let bytes = (&self.file).read(&mut count).ok()?;
         (bytes == count.len()).then_some(u64::from_ne_bytes(count))
     }
@@ -127,7 +129,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// What mmap answers; [`io::ErrorKind::Unsupported`] where a forked child could not be told from this process.
+    /// Returns the error of mmap; [`io::ErrorKind::Unsupported`] if a forked child could not be distinguished from this
+    /// process.
     pub(crate) fn map(&self) -> io::Result<Page> {
         let mark = Mark::new().ok_or(io::ErrorKind::Unsupported)?;
         let length = usize::try_from(process::page_size()).map_err(|_| io::ErrorKind::Unsupported)?;
@@ -136,15 +139,17 @@ impl Event {
     }
 }
 
-/// The first page of an event, which the kernel moves whenever the event is moved, and the counters behind it; so that a test can script both.
+/// The first page of an event, which the kernel changes whenever the event is moved, and the counters it refers to, as
+/// a trait so that a test can script both.
 pub(crate) trait EventPage {
-    /// The field of 16 bits at `offset` bytes.
+    /// Returns the field of 16 bits at `offset` bytes.
     fn read_u16(&self, offset: usize) -> u16;
-    /// The field of 32 bits at `offset` bytes.
+    /// Returns the field of 32 bits at `offset` bytes.
     fn read_u32(&self, offset: usize) -> u32;
-    /// The field of 64 bits at `offset` bytes.
+    /// Returns the field of 64 bits at `offset` bytes.
     fn read_u64(&self, offset: usize) -> u64;
-    /// The counter to which the page gives the number `index`, which is not zero; `None` where it is not one that is read here.
+    /// Returns the counter with the number `index` in the page, which is not zero; `None` if it is not one that is read
+    /// here.
     fn counter(&self, index: u32) -> Option<u64>;
 }
 
@@ -157,7 +162,7 @@ pub(crate) struct Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // In a forked child these addresses are free, or somebody else's by now.
+        // In a forked child these addresses are free, or used for something else.
         if self.is_of_this_process() {
             // SAFETY: it is dropped once, here, and not used afterwards. ManuallyDrop::drop.
             unsafe { ManuallyDrop::drop(&mut self.map) };
@@ -165,23 +170,25 @@ impl Drop for Page {
     }
 }
 
-/// The fields that are read stand in so many bytes; a page is never smaller. A kernel that does not know one of them leaves it zero.
+/// The fields that are read are within this many bytes; a page is never smaller. A kernel that does not support one of
+/// them leaves it zero.
 const FIELDS: usize = 96;
 
 impl Page {
-    /// Whether the page may be read: a forked child has no such page, and no event behind the counter (mmap of a perf event is not inherited).
+    /// Whether the page may be read: a forked child has no such page, and no event for the counter (mmap of a perf
+    /// event is not inherited).
     #[inline(always)]
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.mark.is_of_this_process()
     }
 
-    /// Returns when all earlier instructions have completed; later ones begin after it.
+    /// Returns when all preceding instructions have completed; following ones begin after it.
     #[inline(always)]
     pub(crate) fn wait(&self) {
         event::wait();
     }
 
-    /// The address of a field.
+    /// Returns the address of a field.
     #[inline(always)]
     fn field<T>(&self, offset: usize) -> *const T {
         assert!(
@@ -213,7 +220,8 @@ impl EventPage for Page {
     #[inline(always)]
     fn read_u64(&self, offset: usize) -> u64 {
         let field = self.field::<u64>(offset);
-        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may be of two states: the page's own count of changes tells.
+        // SAFETY: as `read_u16`. On a 32-bit machine the two halves may be of two states: the page's own count of
+        // changes shows that.
         unsafe { field.read_volatile() }
     }
 

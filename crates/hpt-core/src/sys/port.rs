@@ -1,10 +1,10 @@
-//! A register of 32 bits that is reached by an I/O port.
-//! Knows no device: where its port is and what it means is for `source`.
+//! A register of 32 bits that is accessed through an I/O port. Independent of the device: `source` knows where its port
+//! is and what it means.
 
 pub(crate) use super::arch::OpenPort;
 
-/// What a port shows; so that a test can script it.
+/// The content of a port, as a trait so that a test can script it.
 pub(crate) trait InputPort {
-    /// The register at the port.
+    /// Returns the register at the port.
     fn read_u32(&self) -> u32;
 }

@@ -1,5 +1,5 @@
-//! What the kernel says of, and does for, the calling thread: prctl, affinity, CPU time, names, auxiliary vector.
-//! Keeps nothing to be restored: `realtime` does.
+//! Kernel services for the calling thread: prctl, affinity, CPU time, names, auxiliary vector. Remembers nothing to
+//! restore; `realtime` does.
 
 use std::{
     ffi::CStr,
@@ -21,7 +21,7 @@ use super::signals::{SignalSet, ignore};
 pub(crate) enum TscPermission {
     Enabled,
     Forbidden,
-    /// The kernel does not know the call here: nothing forbids reading.
+    /// The kernel does not support the call here: nothing forbids reading.
     Unknown,
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn tsc_permission() -> TscPermission {
     }
 }
 
-/// Lets this thread, and those it starts, read the TSC again.
+/// Allows this thread, and those it starts, to read the TSC again.
 pub(crate) fn permit_tsc() -> io::Result<()> {
     Ok(set_time_stamp_counter_readability(TimeStampCounterReadability::Readable)?)
 }
 
-/// A set of CPUs as the kernel takes it.
+/// A set of CPUs in the kernel's format.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuSet(rustix::thread::CpuSet);
 
@@ -54,7 +54,7 @@ impl CpuSet {
         Ok(Self(sched_getaffinity(None)?))
     }
 
-    /// One CPU; no other number is in it, and none at all where the kernel's sets do not reach so far.
+    /// A set with one CPU, or an empty one if the kernel's sets do not reach that far.
     pub(crate) fn only(cpu: usize) -> Self {
         let mut set = rustix::thread::CpuSet::new();
         // Beyond the last one `set` panics.
@@ -69,31 +69,32 @@ impl CpuSet {
         Ok(sched_setaffinity(None, &self.0)?)
     }
 
-    /// The numbers of the CPUs in the set.
+    /// Returns the numbers of the CPUs in the set.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
         (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| self.0.is_set(cpu))
     }
 }
 
-/// How the kernel schedules a thread: the policy and what it takes. sched_setattr(2).
+/// How the kernel schedules a thread: the policy and its parameters. sched_setattr(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     pub(crate) policy: libc::c_int,
     pub(crate) flags: u64,
     pub(crate) nice: i32,
     pub(crate) priority: u32,
-    /// In nanoseconds, as the two that follow. Under the ordinary policy the length of a slice, from Linux 6.12 on.
+    /// In nanoseconds, like the following two. Under the ordinary policy the length of a slice, since Linux 6.12.
     pub(crate) runtime: u64,
     pub(crate) deadline: u64,
     pub(crate) period: u64,
 }
 
 impl Scheduling {
-    /// That of this thread.
+    /// Returns those of this thread.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
         // SAFETY: sched_attr consists of integers, for which zero is a value.
         let mut told = unsafe { std::mem::zeroed::<libc::sched_attr>() };
-        // SAFETY: 0 means the calling thread; `told` is live, its size is given, and the call fills no more than that. sched_getattr(2).
+        // SAFETY: 0 means the calling thread; `told` is live, its size is given, and the call fills no more than that.
+        // sched_getattr(2).
         let answer =
             unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut told, size_of::<libc::sched_attr>(), 0) };
         if answer != 0 {
@@ -110,7 +111,7 @@ impl Scheduling {
         })
     }
 
-    /// Makes it that of this thread.
+    /// Applies them to this thread.
     #[expect(clippy::cast_possible_truncation, reason = "a structure of 48 bytes")]
     pub(crate) fn apply(self) -> io::Result<()> {
         let wanted = libc::sched_attr {
@@ -123,7 +124,8 @@ impl Scheduling {
             sched_deadline: self.deadline,
             sched_period: self.period,
         };
-        // SAFETY: 0 means the calling thread; `wanted` is live and tells its size; no flag asks for more. sched_setattr(2).
+        // SAFETY: 0 means the calling thread; `wanted` is live and states its size; no flag requests more.
+        // sched_setattr(2).
         let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -132,19 +134,21 @@ impl Scheduling {
 /// Why no program was started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// The kernel refused the scheduling.
+    /// The kernel refused the scheduling parameters.
     Scheduling(io::Error),
-    /// There is no process to be had, or the program cannot be executed.
+    /// No process can be created, or the program cannot be executed.
     Program(io::Error),
 }
 
-/// Starts a program that is scheduled so from its first instruction on, holds no signal back, and ignores that one beside those that are ignored here.
+/// Starts a program with these scheduling parameters from its first instruction on. It blocks no signal, and ignores
+/// the given one in addition to those that are ignored here.
 pub(crate) fn start(
     command: &mut Command,
     scheduling: Option<Scheduling>,
     ignored: Option<libc::c_int>,
 ) -> Result<Child, NotStarted> {
-    /// Added to the reason that a child gives, which is the kernel's number of an error, and those are below 4096. errno(3).
+    /// Added to the reason that a child returns, which is an error number of the kernel, and those are below 4096.
+    /// errno(3).
     const OF_SCHEDULING: i32 = 1 << 16;
     let none = SignalSet::of([]);
     let prepare = move || {
@@ -157,7 +161,8 @@ pub(crate) fn start(
             .apply()
             .map_err(|error| io::Error::from_raw_os_error(OF_SCHEDULING + error.raw_os_error().unwrap_or(0)))
     };
-    // SAFETY: the child makes system calls of numbers and of structures that it has on its stack: nothing allocates or locks, and an error is a number. fork(2).
+    // SAFETY: the child makes system calls with numbers and with structures on its own stack: nothing allocates or
+    // locks, and an error is a number. fork(2).
     unsafe { command.pre_exec(prepare) };
     command.spawn().map_err(|error| match error.raw_os_error() {
         Some(number) if number >= OF_SCHEDULING => {
@@ -167,14 +172,14 @@ pub(crate) fn start(
     })
 }
 
-/// The CPU this thread runs on at this moment.
+/// Returns the CPU this thread currently runs on.
 pub(crate) fn current_cpu() -> Option<usize> {
-    // SAFETY: takes no argument. sched_getcpu(3); it answers -1 where it is not known.
+    // SAFETY: takes no argument. sched_getcpu(3); it returns -1 if the CPU is not known.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).ok()
 }
 
-/// CPU time this thread has used: in user mode, in the kernel.
+/// Returns the CPU time this thread has used: in user mode, in the kernel.
 pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -183,7 +188,7 @@ pub(crate) fn thread_cpu_time() -> io::Result<(Duration, Duration)> {
     succeeded(answer).map(|()| (duration(usage.ru_utime), duration(usage.ru_stime)))
 }
 
-/// How often this thread gave its CPU up, by waiting for something and by being taken off it, and how often it met a page that had to be read from a disk.
+/// The voluntary and involuntary context switches of this thread, and its major page faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Switches {
     pub(crate) voluntary: u64,
@@ -191,7 +196,7 @@ pub(crate) struct Switches {
     pub(crate) major_faults: u64,
 }
 
-/// Those of this thread since it began.
+/// Returns those of this thread since it started.
 pub(crate) fn thread_switches() -> io::Result<Switches> {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
@@ -210,54 +215,54 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// The kernel's release and version, as `uname -r` and `uname -v` say them.
+/// Returns the kernel's release and version, as `uname -r` and `uname -v` print them.
 pub(crate) fn kernel_names() -> (String, String) {
     let names = rustix::system::uname();
     let text = |name: &CStr| name.to_string_lossy().into_owned();
     (text(names.release()), text(names.version()))
 }
 
-/// Whether the kernel gave this process a vDSO.
+/// Returns whether this process has a vDSO.
 pub(crate) fn has_vdso() -> bool {
-    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
     let address = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     address != 0
 }
 
-/// The auxiliary vector's AT_HWCAP2: what the kernel says of the processor's later features; 0 where it says nothing.
+/// Returns AT_HWCAP2 of the auxiliary vector: later features of the processor; 0 if the kernel does not provide it.
 #[allow(clippy::useless_conversion, reason = "the C library's unsigned long has 32 bits on some machines")]
 pub(crate) fn hwcap2() -> u64 {
-    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
     let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     features.into()
 }
 
-/// The auxiliary vector's AT_PLATFORM: the processor's family, like `x86_64`, `aarch64`, `v6l`, `v7l`.
+/// Returns AT_PLATFORM of the auxiliary vector: the processor's family, for example `x86_64`, `aarch64`, `v6l`, `v7l`.
 pub(crate) fn platform() -> Option<String> {
-    // SAFETY: reads the auxiliary vector; an unknown key is answered with 0. getauxval(3).
+    // SAFETY: reads the auxiliary vector; an unknown key returns 0. getauxval(3).
     let address = unsafe { libc::getauxval(libc::AT_PLATFORM) };
     if address == 0 {
         return None;
     }
-    // SAFETY: the kernel put a string that ends with a zero byte on the initial stack, which lives and stays as it is until the process ends.
-    // getauxval(3), AT_PLATFORM.
+    // SAFETY: the kernel put a zero-terminated string on the initial stack, which stays unchanged until the process
+    // ends. getauxval(3), AT_PLATFORM.
     let platform = unsafe { CStr::from_ptr(address as *const libc::c_char) };
     platform.to_str().ok().map(str::to_owned)
 }
 
-/// Whether AT_PLATFORM is that of an ARMv6 processor: the only thing that tells it from what came later.
+/// Whether AT_PLATFORM is that of an ARMv6 processor, the only way to distinguish it from later versions.
 pub(crate) fn is_armv6(platform: Option<&str>) -> bool {
     platform.is_some_and(|platform| platform.starts_with("v6"))
 }
 
-/// What is to be done with a file.
+/// The intended access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Whether a file's mode lets this process do so; the file is not opened.
+/// Returns whether a file's mode allows this access; the file is not opened.
 pub(crate) fn may_access(path: &str, access: Access) -> bool {
     let mode = match access {
         Access::Read => rustix::fs::Access::READ_OK,
@@ -266,19 +271,19 @@ pub(crate) fn may_access(path: &str, access: Access) -> bool {
     rustix::fs::access(path, mode).is_ok()
 }
 
-/// The user whose rights this process has.
+/// Returns the effective user of this process.
 pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The size of a page of memory, in bytes.
+/// Returns the size of a memory page, in bytes.
 pub(crate) fn page_size() -> u64 {
-    // SAFETY: takes a number; this one is answered everywhere. sysconf(3).
+    // SAFETY: takes a number that is supported on all systems. sysconf(3).
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// The C convention: 0 is success, the reason of anything else is in errno.
+/// The C convention: 0 is success, otherwise the error is in errno.
 fn succeeded(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

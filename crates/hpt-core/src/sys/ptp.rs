@@ -1,5 +1,5 @@
-//! PTP hardware clocks: their time by a clock id of their file, and their readings beside the system's clock.
-//! Judges no reading: `source::ptp` does.
+//! PTP hardware clocks: their time through a clock id of their file, and their readings next to those of the system's
+//! clock. Judges no reading; `source::ptp` does.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub(crate) struct PtpTime {
 }
 
 impl PtpTime {
-    /// Nanoseconds since its epoch; `None` for what no clock shows.
+    /// Nanoseconds since its epoch; `None` for values that no clock returns.
     pub(crate) fn nanoseconds(self) -> Option<i64> {
         self.seconds.checked_mul(1_000_000_000)?.checked_add(self.nanoseconds.into())
     }
@@ -38,8 +38,8 @@ struct SystemOffset {
     times: [PtpTime; 2 * MOST + 1],
 }
 
-/// `struct ptp_sys_offset_extended`: the clock's time between two of the system's. The second field names one of the system's clocks from 6.12 on: 0 is
-/// CLOCK_REALTIME, which it is on all kernels.
+/// `struct ptp_sys_offset_extended`: the clock's time between two of the system's. Since 6.12 the second field selects
+/// one of the system's clocks: 0 is CLOCK_REALTIME, as on all kernels.
 #[repr(C)]
 struct SystemOffsetExtended {
     samples: u32,
@@ -47,7 +47,7 @@ struct SystemOffsetExtended {
     times: [[PtpTime; 3]; MOST],
 }
 
-/// `struct ptp_sys_offset_precise`: both at one moment.
+/// `struct ptp_sys_offset_precise`: both at the same time.
 #[repr(C)]
 #[derive(Default)]
 struct SystemOffsetPrecise {
@@ -57,7 +57,7 @@ struct SystemOffsetPrecise {
     reserved: [u32; 4],
 }
 
-/// Numbers that have the size of the structure in them. Linux, include/uapi/linux/ptp_clock.h.
+/// Numbers that include the size of the structure. Linux, include/uapi/linux/ptp_clock.h.
 const MAGIC: u32 = b'=' as u32;
 const PTP_SYS_OFFSET: libc::Ioctl = libc::_IOW::<SystemOffset>(MAGIC, 5);
 const PTP_SYS_OFFSET_PRECISE: libc::Ioctl = libc::_IOWR::<SystemOffsetPrecise>(MAGIC, 8);
@@ -81,37 +81,37 @@ pub(crate) struct Ptp {
 }
 
 impl Ptp {
-    /// Opens the clock for reading, which cannot set or steer it.
+    /// Opens the clock for reading, which does not permit setting or slewing it.
     ///
     /// # Errors
     ///
-    /// What opening it answers.
+    /// Returns the error of opening it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
     }
 
-    /// The clock as one of the kernel's, for as long as this file is open.
+    /// Returns the clock as one of the kernel's, for as long as this file is open.
     ///
     /// # Errors
     ///
-    /// What a first reading answers.
+    /// Returns the error of a first reading.
     pub(crate) fn clock(&self) -> io::Result<Clock> {
         Clock::of_descriptor(self.file.as_raw_fd())
     }
 
-    /// Readings of the clock, each between two of CLOCK_REALTIME: as the driver takes them around the device's register, or, where it does not, around the
-    /// whole of the driver; and which it was.
+    /// Returns readings of the clock, each between two of CLOCK_REALTIME, taken by the driver around the device's
+    /// register or, if it does not support that, around the whole driver; and which of the two it was.
     ///
     /// # Errors
     ///
-    /// What the second way answers, where neither is to be had.
+    /// Returns the error of the second method, if neither is available.
     pub(crate) fn beside_system(&self) -> io::Result<(Vec<Between>, bool)> {
         let mut extended =
             SystemOffsetExtended { samples: SAMPLES, reserved: [0; 3], times: [[PtpTime::default(); 3]; MOST] };
         let descriptor = self.file.as_raw_fd();
-        // SAFETY: the number has the size of `extended`, of which the kernel reads the first words and fills at most the 25 entries that they ask for. Linux,
-        // drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
+        // SAFETY: the number includes the size of `extended`, of which the kernel reads the first words and fills at
+        // most the 25 entries that they request. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_extended`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET_EXTENDED, &raw mut extended) };
         if answer >= 0 {
             let between = extended.times.map(|[before, device, after]| Between { before, device, after });
@@ -127,14 +127,15 @@ impl Ptp {
         Ok((triples.map(|triple| Between { before: triple[0], device: triple[1], after: triple[2] }).collect(), false))
     }
 
-    /// The clock's time and CLOCK_REALTIME at one moment, as hardware or a hypervisor took them.
+    /// Returns the clock's time and CLOCK_REALTIME at the same time, as captured by hardware or a hypervisor.
     ///
     /// # Errors
     ///
-    /// EOPNOTSUPP where nobody does.
+    /// Returns EOPNOTSUPP if that is not supported.
     pub(crate) fn at_one_moment(&self) -> io::Result<(PtpTime, PtpTime)> {
         let mut precise = SystemOffsetPrecise::default();
-        // SAFETY: the number has the size of `precise`, which the kernel fills. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset_precise`.
+        // SAFETY: the number includes the size of `precise`, which the kernel fills. Linux, drivers/ptp/ptp_chardev.c,
+        // `ptp_sys_offset_precise`.
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), PTP_SYS_OFFSET_PRECISE, &raw mut precise) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok((precise.device, precise.realtime)) }
     }

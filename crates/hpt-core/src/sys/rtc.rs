@@ -1,5 +1,4 @@
-//! RTC_RD_TIME: what a real-time clock shows.
-//! Makes no time of it: `source::rtc` does.
+//! RTC_RD_TIME: the date and time of a real-time clock. Does not convert it; `source::rtc` does.
 
 use std::{
     fs::File,
@@ -16,20 +15,20 @@ pub(crate) struct RtcTime {
     pub(crate) second: libc::c_int,
     pub(crate) minute: libc::c_int,
     pub(crate) hour: libc::c_int,
-    /// From 1 on.
+    /// Starting at 1.
     pub(crate) day: libc::c_int,
-    /// From 0 on.
+    /// Starting at 0.
     pub(crate) month: libc::c_int,
     /// Since 1900.
     pub(crate) year: libc::c_int,
     pub(crate) unused: [libc::c_int; 3],
 }
 
-/// A number that has the size of the structure in it. Linux, include/uapi/linux/rtc.h.
+/// A number that includes the size of the structure. Linux, include/uapi/linux/rtc.h.
 const RTC_RD_TIME: libc::Ioctl = libc::_IOR::<RtcTime>(b'p' as u32, 9);
 const _: () = assert!(size_of::<RtcTime>() == 0x24, "as the kernel lays it out");
 
-/// An open real-time clock. It is for one at a time: the kernel answers EBUSY to the second.
+/// An open real-time clock. It allows one user at a time: for the second the kernel returns EBUSY.
 #[derive(Debug)]
 pub(crate) struct Rtc {
     file: File,
@@ -40,25 +39,27 @@ impl Rtc {
     ///
     /// # Errors
     ///
-    /// What opening it answers.
+    /// Returns the error of opening it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).custom_flags(libc::O_CLOEXEC).open(path)?;
         Ok(Self { file })
     }
 
-    /// What the clock shows.
+    /// Returns what the clock shows.
     ///
     /// # Errors
     ///
-    /// What the driver answers: a clock that has lost its time is refused.
+    /// Returns the error of the driver: a clock that has lost its time is refused.
     pub(crate) fn time(&self) -> io::Result<RtcTime> {
         let mut time = MaybeUninit::<RtcTime>::zeroed();
-        // SAFETY: RTC_RD_TIME fills a structure of the size that is in its number, which `time` has; a file of another kind answers ENOTTY. rtc(4).
+        // SAFETY: RTC_RD_TIME fills a structure of the size that is in its number, which `time` has; a file of another
+        // kind returns ENOTTY. rtc(4).
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), RTC_RD_TIME, time.as_mut_ptr()) };
         if answer < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it consists of integers and was zeroed, so that it has a value whatever the kernel filled in. MaybeUninit::assume_init.
+        // SAFETY: it consists of integers and was zeroed, so that it has a value whatever the kernel filled in.
+        // MaybeUninit::assume_init.
         Ok(unsafe { time.assume_init() })
     }
 }

@@ -1,6 +1,6 @@
-//! Signals of the calling thread, one after another instead of handlers, one that ends what another thread waits for, and what becomes of a child:
-//! sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2).
-//! Passes nothing on: who waits decides.
+//! Signals of the calling thread, received one after another instead of by handlers; interrupting a thread's wait; and
+//! the state of a child: sigprocmask(2), sigwaitinfo(2), tgkill(2), kill(2), waitpid(2). Forwards nothing; the waiting
+//! code decides.
 
 use std::{fs::File, io, ptr};
 
@@ -20,27 +20,28 @@ impl std::fmt::Debug for SignalSet {
     }
 }
 
-/// A signal that came.
+/// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) signal: libc::c_int,
-    /// The process that sent it; `None` where the kernel did, as for a key of the terminal.
+    /// The process that sent it; `None` if the kernel did, for example for a key of the terminal.
     pub(crate) sent_by: Option<libc::pid_t>,
 }
 
-/// What became of a child.
+/// The state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildIs {
     Exited(libc::c_int),
     Killed(libc::c_int),
     Stopped(libc::c_int),
     GoingOn,
-    /// Nothing new.
+    /// No change.
     AsBefore,
 }
 
 impl SignalSet {
-    /// Those that can be waited for: not those that no process can hold back, nor those that tell of its own mistakes, nor the C library's own.
+    /// The signals that can be waited for. Excludes those that cannot be blocked, those caused by the program's own
+    /// errors, and the C library's own.
     pub(crate) fn that_can_be_held() -> Self {
         const MISTAKES: [libc::c_int; 7] =
             [libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGSYS];
@@ -55,14 +56,14 @@ impl SignalSet {
         // SAFETY: `set` is live and filled by the call. sigemptyset(3).
         unsafe { libc::sigemptyset(&raw mut set) };
         for signal in signals {
-            // SAFETY: `set` is live; a number that is no signal is answered with EINVAL. sigaddset(3).
+            // SAFETY: `set` is live; an invalid signal number fails with EINVAL. sigaddset(3).
             unsafe { libc::sigaddset(&raw mut set, signal) };
         }
         Self(set)
     }
 
     pub(crate) fn contains(&self, signal: libc::c_int) -> bool {
-        // SAFETY: reads the set; a number that is no signal is answered with -1. sigismember(3).
+        // SAFETY: reads the set; an invalid signal number returns -1. sigismember(3).
         let answer = unsafe { libc::sigismember(&raw const self.0, signal) };
         answer == 1
     }
@@ -71,12 +72,13 @@ impl SignalSet {
         (1..=libc::SIGRTMAX()).filter(|&signal| self.contains(signal))
     }
 
-    /// Holds these back from the calling thread, beside those that are already, until [`apply`](Self::apply) of what was before.
+    /// Blocks these in the calling thread in addition to those already blocked. [`apply`](Self::apply) of the result
+    /// restores the previous state.
     pub(crate) fn hold_back(&self) -> io::Result<Self> {
         self.change(libc::SIG_BLOCK)
     }
 
-    /// Holds back exactly these.
+    /// Blocks exactly these.
     pub(crate) fn apply(&self) -> io::Result<Self> {
         self.change(libc::SIG_SETMASK)
     }
@@ -88,7 +90,7 @@ impl SignalSet {
         if answer == 0 { Ok(before) } else { Err(io::Error::from_raw_os_error(answer)) }
     }
 
-    /// Those that came and are held back.
+    /// Returns those that are pending.
     pub(crate) fn pending() -> Self {
         let mut set = Self::of([]);
         // SAFETY: the set is live and filled by the call. sigpending(2).
@@ -96,7 +98,7 @@ impl SignalSet {
         set
     }
 
-    /// Waits for one of these, which must be held back.
+    /// Waits for one of these, which must be blocked.
     pub(crate) fn wait(&self) -> Came {
         loop {
             // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
@@ -110,7 +112,7 @@ impl SignalSet {
         }
     }
 
-    /// One of these that has come already.
+    /// Returns one of these that is already pending.
     pub(crate) fn take(&self) -> Option<Came> {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: siginfo_t consists of integers and pointers, for which zero is a value.
@@ -121,14 +123,14 @@ impl SignalSet {
     }
 }
 
-/// Who sent it, if a process did: by kill, tgkill or sigqueue. sigaction(2), `si_code`.
+/// Returns the sender if it was a process: with kill, tgkill or sigqueue. sigaction(2), `si_code`.
 fn sender(info: &libc::siginfo_t) -> Option<libc::pid_t> {
     let by_a_process = [libc::SI_USER, libc::SI_TKILL, libc::SI_QUEUE].contains(&info.si_code);
-    // SAFETY: with these codes the kernel fills the sender's process number. sigaction(2).
+    // SAFETY: with these codes the kernel fills in the sender's process ID. sigaction(2).
     by_a_process.then(|| unsafe { info.si_pid() })
 }
 
-/// Whether the process ignores the signal.
+/// Returns whether the process ignores the signal.
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -137,44 +139,47 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     answer == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Lets the kernel do with the signal what it does by default.
+/// Restores the default action of the signal.
 pub(crate) fn by_default(signal: libc::c_int) {
     // SAFETY: the default action is no handler and touches nothing of the program. signal(2).
     let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Lets the kernel drop the signal.
+/// Makes the kernel discard the signal.
 pub(crate) fn ignore(signal: libc::c_int) {
     // SAFETY: no handler, and nothing of the program is touched; it is async-signal-safe. signal(2).
     let _ = unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Whether this process leads the session that the child is in as well: the kernel tells it alone that their terminal is gone.
+/// Returns whether this process leads the session that the child is in as well: the kernel reports a hang-up of the
+/// terminal to the session leader only.
 pub(crate) fn leads_the_session_of(child: libc::pid_t) -> bool {
-    // Not by rustix: a session that was begun outside of the process's PID namespace is 0 in it, and
-    // the number that rustix returns must not be.
-    // SAFETY: takes a number; a process that is not there is answered with -1. getsid(2).
+    // Not with rustix: a session that was started outside of the process's PID namespace is 0 in it, which the number
+    // that rustix returns must not be. SAFETY: takes a number; a process that does not exist returns -1. getsid(2).
     let session = unsafe { libc::getsid(child) };
     u32::try_from(session) == Ok(std::process::id())
 }
 
-/// Whether the terminal of this process, where it has one, belongs to its process group at the moment, or to the child's: a shell has one of its own.
+/// Returns whether the terminal of this process, if there is one, currently belongs to its process group or to that of
+/// the child: a shell has one of its own.
 pub(crate) fn has_the_terminal_with(child: libc::pid_t) -> bool {
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };
-    // Not by rustix: a group from outside of the PID namespace is 0, as a session is.
-    // SAFETY: takes nothing, and always succeeds. getpgrp(2).
+    // Not with rustix: a group from outside of the PID namespace is 0, like a session. SAFETY: takes nothing, and
+    // always succeeds. getpgrp(2).
     let own = unsafe { libc::getpgrp() };
-    // SAFETY: takes a number; a process that is not there is answered with -1. getpgid(2).
+    // SAFETY: takes a number; a process that does not exist returns -1. getpgid(2).
     let of_the_child = unsafe { libc::getpgid(child) };
     tcgetpgrp(terminal).is_ok_and(|foreground| [own, of_the_child].contains(&foreground.as_raw_pid()))
 }
 
-/// Ends what a thread waits for in the kernel, and does nothing else: who sets no handler for it does not miss it, and who does expects it for no reason. signal(7).
+/// Interrupts a thread's wait in the kernel, and does nothing else: programs without a handler for it do not need it,
+/// and programs with one must expect it at any time. signal(7).
 const ROUSING: libc::c_int = libc::SIGURG;
 
-/// Lets this thread be roused by [`rouse`], until [`SignalSet::apply`] of what was held back before. A handler that the program has is left in place.
+/// Allows [`rouse`] to interrupt this thread, until [`SignalSet::apply`] of the signals blocked before. A handler of
+/// the program stays in place.
 pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
     extern "C" fn do_nothing(_: libc::c_int) {}
     // SAFETY: sigaction consists of integers and pointers, for which zero is a value.
@@ -190,25 +195,25 @@ pub(crate) fn heed_rousing() -> io::Result<SignalSet> {
     SignalSet::of([ROUSING]).change(libc::SIG_UNBLOCK)
 }
 
-/// The number of this thread, for [`rouse`].
+/// Returns the ID of this thread, for [`rouse`].
 pub(crate) fn this_thread() -> libc::pid_t {
     gettid().as_raw_pid()
 }
 
-/// Ends what that thread of this process waits for in the kernel.
+/// Interrupts the wait of that thread of this process in the kernel.
 pub(crate) fn rouse(thread: libc::pid_t) {
     let process = std::process::id();
-    // SAFETY: takes three numbers; that the thread has ended already is no error of anybody. tgkill(2).
+    // SAFETY: takes three numbers; it is not an error if the thread has already ended. tgkill(2).
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, ROUSING) };
 }
 
-/// Sends a signal to a child that was not waited for yet, so that its number is its own.
+/// Sends a signal to a child that was not waited for yet, so that its process ID is still its own.
 pub(crate) fn send(child: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: takes two numbers. kill(2); that the child has ended already is no error of anybody.
+    // SAFETY: takes two numbers. kill(2); it is not an error if the child has already ended.
     let _ = unsafe { libc::kill(child, signal) };
 }
 
-/// Does to this process what the signal, which is held back, does by default; for those that stop it.
+/// Applies the default action of the signal, which is blocked, to this process; for those that stop it.
 pub(crate) fn stop_by(signal: libc::c_int) {
     let only = SignalSet::of([signal]);
     // SAFETY: takes a number. raise(3).
@@ -219,11 +224,11 @@ pub(crate) fn stop_by(signal: libc::c_int) {
     }
 }
 
-/// Takes note of processes that ended and are not `child`, so that the kernel forgets them. The first process of a container becomes the parent of all whose
-/// own parent ended.
+/// Reaps processes that ended and are not `child`. The first process of a container becomes the parent of all orphaned
+/// processes.
 pub(crate) fn reap_others(child: libc::pid_t) {
     loop {
-        // SAFETY: siginfo_t consists of integers and of pointers that nobody follows, for which zero is a value.
+        // SAFETY: siginfo_t consists of integers and of pointers that are not followed, for which zero is a value.
         let mut ended = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: `ended` is live and filled by the call. waitid(2).
@@ -242,7 +247,7 @@ pub(crate) fn reap_others(child: libc::pid_t) {
     }
 }
 
-/// What became of the child since the last time, without waiting.
+/// Returns the change of the child's state since the last call, without waiting.
 pub(crate) fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
     let Some((_, status)) = waitpid(Pid::from_raw(child), options)? else { return Ok(ChildIs::AsBefore) };
@@ -262,7 +267,7 @@ mod tests {
         let set = SignalSet::of([signal]);
         let before = set.hold_back().expect("a signal that can be held");
         assert_eq!(set.take(), None);
-        // SAFETY: sends a signal to this thread alone, which holds it back. raise(3).
+        // SAFETY: sends a signal to this thread only, which blocks it. raise(3).
         let sent = unsafe { libc::raise(signal) };
         assert!(sent == 0 && SignalSet::pending().contains(signal));
         let own = libc::pid_t::try_from(std::process::id()).expect("process numbers fit");
@@ -278,7 +283,7 @@ mod tests {
         assert!(out.into_iter().all(|signal| !set.contains(signal)), "{set:?}");
         let held = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD, libc::SIGTSTP, libc::SIGRTMAX()];
         assert!(held.into_iter().all(|signal| set.contains(signal)), "{set:?}");
-        // Rust programs do, from their beginning on.
+        // Rust programs do so from the start.
         assert!(is_ignored(libc::SIGPIPE) && !is_ignored(libc::SIGUSR1));
     }
 }

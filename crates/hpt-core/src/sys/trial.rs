@@ -1,5 +1,5 @@
-//! Tries something that may raise a signal, in a forked child.
-//! Decides nothing: the caller knows what a child that died means.
+//! Tries something that may raise a signal, in a forked child. Decides nothing: the caller interprets the death of the
+//! child.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,21 @@ use rustix::{
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trial {
-    /// The child reached its end.
+    /// The child completed.
     Lived,
-    /// A signal ended the child, or it ended itself early.
+    /// A signal killed the child, or it ended itself early.
     Died,
-    /// No child could be started, it did not end, or another part of the program collected it. Nothing is known; a later trial may tell.
+    /// No child could be started, it did not end, or another part of the program collected it. The result is unknown; a
+    /// later trial may succeed.
     NotTried,
 }
 
-/// Does `attempt` in a forked child. `attempt` must only execute instructions: no allocation, no lock, no output, as
-/// behoves the child of a process that may have threads (fork(2)).
+/// Runs `attempt` in a forked child. `attempt` must only execute instructions: no allocation, no lock, no output, as
+/// required in the child of a process that may have threads (fork(2)).
 ///
-/// The child has no exit signal: the program gets no SIGCHLD, the kernel does not collect the child where SIGCHLD is ignored, and `waitpid(-1)` in another
-/// thread does not see it. Only a wait with `__WALL` or `__WCLONE` does. QEMU's user-mode emulation starts no such child; there it has SIGCHLD.
+/// The child has no exit signal: the program gets no SIGCHLD, the kernel does not collect the child if SIGCHLD is
+/// ignored, and `waitpid(-1)` in another thread does not see it. Only a wait with `__WALL` or `__WCLONE` does. QEMU's
+/// user-mode emulation cannot start such a child; there it uses SIGCHLD.
 pub(crate) fn attempt_in_child(attempt: impl FnOnce()) -> Trial {
     attempt_within(LONGEST, attempt)
 }
@@ -40,7 +42,7 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
             // SAFETY: ends the child without running the parent's exit handlers. _exit(2).
             unsafe { libc::_exit(0) }
         }
-        // The number of a child, or -1.
+        // The process ID of a child, or -1.
         child => {
             let child = libc::pid_t::try_from(child).ok().filter(|&child| child > 0).and_then(Pid::from_raw);
             child.map_or(Trial::NotTried, |child| end_of(child, longest))
@@ -48,13 +50,14 @@ fn attempt_within(longest: Duration, attempt: impl FnOnce()) -> Trial {
     }
 }
 
-/// A child that executes a few instructions and has not ended after so long never will. Children of QEMU's user-mode emulator (7.2) that a program with threads
-/// starts can hang before their first instruction: the emulator allocates by a lock that a thread held which is not there any more.
+/// A child that executes a few instructions and has not ended after this time never will. Children of QEMU's user-mode
+/// emulator (7.2) that a multithreaded program starts can hang before their first instruction: the emulator allocates
+/// with a lock held by a thread that does not exist in the child.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long to sleep between two looks at a child.
+/// The time to sleep between two checks of a child.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Waits until `child` ends, and kills it where it has not ended after `longest`.
+/// Waits until `child` ends, and kills it if it has not ended after `longest`.
 fn end_of(child: Pid, longest: Duration) -> Trial {
     // Waits for children with and without an exit signal.
     let whichever = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
@@ -76,21 +79,22 @@ fn end_of(child: Pid, longest: Duration) -> Trial {
             }
             // A handler interrupted the wait.
             Err(Errno::INTR) => {}
-            // The child's end is lost.
+            // The result of the child is lost.
             Err(_) => return Trial::NotTried,
         }
     }
 }
 
-/// Forks, with this signal to the parent when the child ends, or none. Answers as fork(2): 0 in the child, which may only do what is async-signal-safe.
+/// Forks with this signal to the parent when the child ends, or none. Returns like fork(2): 0 in the child, which may
+/// only call async-signal-safe functions.
 fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
-    // Not fork(3): the C library's takes its own locks, which a signal handler that asks for this may have interrupted.
-    // SAFETY: without flags and a stack of its own the call is the kernel's fork: the child has a copy of everything, and by this function's contract it calls nothing
-    // that is not async-signal-safe. clone(2).
+    // Not fork(3): the C library's version takes its own locks, which a signal handler that calls this may have
+    // interrupted. SAFETY: without flags and without a stack of its own the call is the kernel's fork: the child has a
+    // copy of everything, and by this function's contract it calls nothing that is not async-signal-safe. clone(2).
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
 }
 
-/// In the child: a signal ends it by the default action, whatever the program had in mind for it, and leaves no core file.
+/// In the child: the default action of a signal ends it, whatever the program had installed, and leaves no core file.
 fn give_up_quietly() {
     // A system call and nothing else, so that it is async-signal-safe.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -134,7 +138,7 @@ mod tests {
         assert_eq!(attempt_within(Duration::from_millis(20), hang), Trial::NotTried);
     }
 
-    /// Runs one test of this program that changes what the whole process does with its children, in a process of its own.
+    /// Runs one test of this program that changes how the whole process handles its children, in a process of its own.
     fn alone(test: &str) {
         let (runner, program) = own_program();
         if !runner.is_empty() {
@@ -224,10 +228,10 @@ mod tests {
     #[test]
     #[ignore = "a part of another test: it limits the process"]
     fn with_no_process_to_spare() {
-        // Root may start processes beyond the limit; an ordinary user may not.
-        // SAFETY: geteuid takes nothing and cannot fail. geteuid(2).
+        // Root may start processes beyond the limit; an ordinary user may not. SAFETY: geteuid takes nothing and cannot
+        // fail. geteuid(2).
         if unsafe { libc::geteuid() } == 0 {
-            // SAFETY: takes a number; this process gives up its rights for good. setuid(2).
+            // SAFETY: takes a number; this process gives up its permissions for good. setuid(2).
             if unsafe { libc::setuid(65_534) } != 0 {
                 return skipped!("this process may not give up its rights");
             }

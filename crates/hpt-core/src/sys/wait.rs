@@ -1,25 +1,25 @@
-//! Waiting in the kernel for a moment or a word: futex(2); and how late the kernel may wake a thread for its own convenience: the timer slack.
-//! Decides nothing: `sleep` does.
+//! Waiting in the kernel for a time or a word: futex(2); and how late the kernel may wake a thread to save power: the
+//! timer slack. Decides nothing; `sleep` does.
 
 use std::{io, sync::atomic::AtomicU32, time::Duration};
 
-/// The clock that a moment is told by.
+/// The clock of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Till {
     Monotonic,
-    /// The wall clock: when it is set, the wait ends earlier or later.
+    /// The wall clock: if it is set, the wait ends earlier or later.
     Realtime,
 }
 
-/// A moment as the kernel takes it, with 64 bits for the seconds also where the C library has 32.
+/// A time in the kernel's format, with 64 bits for the seconds even if the C library has 32.
 #[repr(C)]
 struct Timespec64 {
     seconds: i64,
     nanoseconds: i64,
 }
 
-/// Waits until the clock shows `moment` since its epoch, or somebody calls [`wake`], but not at all if `word` is not zero. It may also return for no reason,
-/// so look again.
+/// Waits until the clock shows `moment` since its epoch, or until a call of [`wake`]. Returns at once if `word` is not
+/// zero. May return spuriously, so check again.
 pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let clock = match till {
         Till::Monotonic => 0,
@@ -30,7 +30,8 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
     let _ = wait(libc::SYS_futex, word, operation, &timespec64(moment));
     #[cfg(target_pointer_width = "32")]
     if wait(SYS_FUTEX_TIME64, word, operation, &timespec64(moment)) == Err(libc::ENOSYS) {
-        // Before Linux 5.1. A moment after 2038 is awaited in more than one wait: this one returns, and the caller looks again.
+        // Before Linux 5.1. A deadline after 2038 takes more than one wait: this one returns, and the caller checks
+        // again.
         let seconds = libc::time_t::try_from(moment.as_secs()).unwrap_or(libc::time_t::MAX);
         let nanoseconds = libc::c_long::try_from(moment.subsec_nanos()).unwrap_or(0);
         let _ = wait(libc::SYS_futex, word, operation, &libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds });
@@ -42,15 +43,17 @@ pub(crate) fn wait_while_zero(word: &AtomicU32, till: Till, moment: Duration) {
 const SYS_FUTEX_TIME64: libc::c_long = 422;
 
 fn timespec64(moment: Duration) -> Timespec64 {
-    // The kernel takes every moment that its own 64 bits of nanoseconds do not reach for the last one. Linux, include/linux/ktime.h, ktime_set.
+    // The kernel takes every time beyond its own 64 bits of nanoseconds for the last one. Linux, include/linux/ktime.h,
+    // ktime_set.
     let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
     Timespec64 { seconds, nanoseconds: moment.subsec_nanos().into() }
 }
 
-/// The system call `number`, which must be one that takes a `T` for the moment.
+/// Makes the system call `number`, which must be one that takes a `T` for the time.
 fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, moment: &T) -> Result<(), libc::c_int> {
-    // SAFETY: the word and the moment are live for as long as the call takes, and the moment has the form that this call reads; it writes to neither. The
-    // fifth argument is not read by this operation, the sixth says that any waker will do. futex(2).
+    // SAFETY: the word and the time are live for the duration of the call, and the time has the form that this call
+    // reads; it writes to neither. The fifth argument is not read by this operation, the sixth allows any waker.
+    // futex(2).
     let answer = unsafe {
         libc::syscall(
             number,
@@ -65,12 +68,12 @@ fn wait<T>(number: libc::c_long, word: &AtomicU32, operation: libc::c_int, momen
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
 }
 
-/// Sleeps until the clock shows `moment` since its epoch, by clock_nanosleep(2). Signals do not end it.
+/// Sleeps until the clock shows `moment` since its epoch, with clock_nanosleep(2). Signals do not end it.
 pub(crate) fn sleep_until(till: Till, moment: Duration) {
     while !sleep_once(till, moment) {}
 }
 
-/// The same, but a signal that is handled ends it: whether it came to its end.
+/// The same, but a handled signal ends it. Returns whether it reached its end.
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     let clock = match till {
@@ -87,9 +90,10 @@ pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     answer != libc::EINTR
 }
 
-/// Wakes whoever waits for `word`. May stand in a signal handler.
+/// Wakes all threads that wait for `word`. May be called in a signal handler.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: the word is live; this operation takes its address for a name and a number of waiters, and reads no other argument. futex(2).
+    // SAFETY: the word is live; this operation uses its address as a key and takes a number of waiters, and reads no
+    // other argument. futex(2).
     let _ = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -103,11 +107,13 @@ pub(crate) fn wake(word: &AtomicU32) {
     };
 }
 
-/// How late the kernel may wake this thread so as to wake others at once, in nanoseconds; `None` where it does not say.
+/// Returns how late the kernel may wake this thread in order to wake others at the same time, in nanoseconds; `None` if
+/// it does not report it.
 pub(crate) fn timer_slack() -> Option<libc::c_ulong> {
-    // SAFETY: reads no further argument. prctl(2), PR_GET_TIMERSLACK. Not by the C library's function, which has an int for the answer: the slack is a long.
+    // SAFETY: reads no further argument. prctl(2), PR_GET_TIMERSLACK. Not through the C library's function, which
+    // returns an int: the slack is a long.
     let nanoseconds = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) };
-    // Linux, kernel/sys.c: a slack that does not fit is answered as the largest that does.
+    // Linux, kernel/sys.c: a slack that does not fit is returned as the largest that does.
     (nanoseconds != -1).then_some(nanoseconds.cast_unsigned())
 }
 
@@ -138,7 +144,7 @@ mod tests {
             let start = Instant::now();
             let moment = now(clock) + Duration::from_millis(20);
             let word = AtomicU32::new(0);
-            // It may return for no reason, but not for ever.
+            // It may return spuriously, but not forever.
             while now(clock) < moment && start.elapsed() < Duration::from_secs(60) {
                 wait_while_zero(&word, till, moment);
             }
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn the_slack_is_what_it_was_set_to() {
         let Some(before) = timer_slack() else { return skipped!("this kernel does not tell the timer slack") };
-        // The last one is more than an int holds, which an emulator of system calls may answer by.
+        // The last one exceeds an int, which an emulator of system calls may return.
         let emulated = std::env::var_os("HPT_TEST_RUNNER").is_some();
         for slack in [7_777, 3_000_000_000].into_iter().take(if emulated { 1 } else { 2 }) {
             set_timer_slack(slack);

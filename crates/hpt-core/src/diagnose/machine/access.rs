@@ -1,5 +1,4 @@
-//! Which counters and devices whoever looked may use.
-//! Opens none.
+//! Which counters and devices the current user may use. Opens none of them.
 
 use super::facts::CAP_SYS_ADMIN;
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};

@@ -1,5 +1,4 @@
-//! Whether a board has power enough and is cool enough.
-//! Asks no firmware: the kernel's drivers do.
+//! The power supply and the temperature of a board. Uses the kernel's drivers and does not query the firmware itself.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::{Supply, Zone};
@@ -31,15 +30,16 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Bits of get_throttled: now, and 16 higher since boot.
+/// Bits of get_throttled: now; 16 higher: since boot.
 const TOO_LOW: u32 = 1;
 const CAPPED: u32 = 1 << 1;
 const THROTTLED: u32 = 1 << 2;
 const SOFT_LIMIT: u32 = 1 << 3;
-/// As near as this is near, in thousandths of a degree.
+/// The distance from a limit that counts as close, in thousandths of a degree.
 const NEAR: i64 = 5_000;
 
-/// A Raspberry Pi's firmware slows its processor down from here on, whatever the kernel's own limits are. raspberrypi.com: frequency management and thermal control.
+/// The firmware of a Raspberry Pi throttles the processor from here on, whatever the kernel's own limits are.
+/// raspberrypi.com: frequency management and thermal control.
 const OF_THE_FIRMWARE: i64 = 80_000;
 
 const NO_FIRMWARE: &str = "no firmware of a Raspberry Pi tells of it";

@@ -1,5 +1,4 @@
-//! What the rules go by.
-//! Reads files of a host; judges nothing.
+//! The facts that the rules use. Reads files of a host; reaches no verdict.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +15,16 @@ use crate::{
 /// Linux, include/uapi/linux/capability.h.
 pub(super) const CAP_SYS_ADMIN: u32 = 21;
 
-/// All that the rules know of a machine.
+/// Everything that the rules know of a machine.
 #[derive(Clone, Debug)]
 pub struct MachineFacts {
     pub(super) architecture: Architecture,
-    /// `None` where the release does not begin with two numbers.
+    /// `None` if the release does not begin with two numbers.
     pub(super) kernel: Option<KernelRelease>,
     pub(super) kernel_release: String,
     pub(super) kernel_version: String,
     pub(super) hypervisor: Option<String>,
-    /// What emulates it.
+    /// The emulator that runs it.
     pub(super) emulator: Option<String>,
     pub(super) is_a_raspberry_pi: bool,
     pub(super) vdso: bool,
@@ -40,9 +39,9 @@ pub struct MachineFacts {
     pub(super) default_affinity: Told<CpuList>,
     pub(super) rt_runtime_us: Told<i64>,
     pub(super) rt_period_us: Told<i64>,
-    /// By CPU, what the fair server keeps, in nanoseconds.
+    /// By CPU, the time that the fair server reserves, in nanoseconds.
     pub(super) fair_servers: BTreeMap<usize, Told<i64>>,
-    /// By CPU, of which period, in nanoseconds.
+    /// By CPU, the period, in nanoseconds.
     pub(super) fair_server_periods: BTreeMap<usize, Told<i64>>,
     pub(super) limits: Limits,
     pub(super) says_realtime: Told<bool>,
@@ -59,12 +58,12 @@ pub struct MachineFacts {
     pub(super) temperatures: Vec<Zone>,
     pub(super) perf: PerfEvents,
     pub(super) has_system_timer: bool,
-    /// Whether a window of UIO's over the System Timer's page is there.
+    /// Whether a UIO window over the page of the System Timer exists.
     pub(super) timer_by_uio: bool,
 }
 
 impl MachineFacts {
-    /// Looks at a machine.
+    /// Collects the facts of a machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let (facts, cpu, cores, situation) = (host.facts(), host.cpu(), host.cores(), host.situation());
@@ -112,16 +111,16 @@ impl MachineFacts {
         }
     }
 
-    /// The CPUs that run; `None` where neither /sys nor /proc tells.
+    /// The online CPUs; `None` if neither /sys nor /proc lists them.
     #[must_use]
     pub fn cpus(&self) -> Option<&CpuList> {
         self.cores.online.is()
     }
 
-    /// What root would be told besides, each once.
+    /// What can be checked only as root, each once.
     #[must_use]
     pub fn root_would_be_told(&self) -> Vec<&'static str> {
-        // What root is refused, a locked-down kernel keeps from everybody.
+        // What is refused to root is hidden from every user by a locked-down kernel.
         if self.is_root() {
             return Vec::new();
         }
@@ -141,12 +140,12 @@ impl MachineFacts {
         .collect()
     }
 
-    /// Whether whoever looked has as many rights as there are.
+    /// Whether the current user has all permissions.
     pub(super) fn is_root(&self) -> bool {
         self.has(CAP_SYS_ADMIN) == Some(true)
     }
 
-    /// Whether whoever looked has a capability; `None` where that is not told.
+    /// Whether the current user has a capability; `None` if that is not known.
     pub(super) fn has(&self, capability: u32) -> Option<bool> {
         self.limits.has(capability)
     }

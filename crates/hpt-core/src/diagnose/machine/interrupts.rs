@@ -1,5 +1,4 @@
-//! What else comes to a CPU that is kept free: interrupts, and the kernel's threads.
-//! Moves none.
+//! What else runs on an isolated CPU: interrupts, and threads of the kernel. Moves none of them.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, Interrupt, KernelThread, Told};
@@ -46,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// More than these are counted and not named.
+/// Beyond this number they are counted but not named.
 const NAMED: usize = 4;
 
 fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -63,7 +62,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Told::Is(cpus) => !cpus.and(&subject.in_question).is_empty(),
         _ => count(interrupt, &subject.in_question) > 0,
     };
-    // One that never came is a device that is not used.
+    // An interrupt that never arrived belongs to a device that is not used.
     let mut here: Vec<&Interrupt> = all
         .iter()
         .filter(|interrupt| interrupt.counts.values().any(|&count| count > 0) && goes_there(interrupt))
@@ -94,7 +93,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if certain { finding.found() } else { finding.uncertain().found() }
 }
 
-/// How often it came to these CPUs.
+/// How often it arrived on these CPUs.
 fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
     interrupt
         .counts
@@ -151,7 +150,7 @@ fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if touched.is_empty() {
         return Verdict::fine("it runs, and leaves isolated CPUs alone");
     }
-    // Once it is told, it looks no more which ones are isolated: irqbalance, cputree.c, setup_banned_cpus.
+    // With a list of its own, it ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
     let banned = isolated.or(&touched);
     Finding::new(Severity::Minor, format!("it runs, and {} is not isolated", Subject::in_words(&touched)))
         .helped(
@@ -172,7 +171,7 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let Some(threads) = &facts.situation.kernel_threads else {
         return Verdict::untold("/proc shows no threads of the kernel, as in a container");
     };
-    // One that is bound to its CPU belongs there, and mostly sleeps.
+    // A thread bound to its CPU belongs there, and mostly sleeps.
     let strays: Vec<&KernelThread> = threads
         .iter()
         .filter(|thread| {
@@ -213,15 +212,15 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .found()
 }
 
-/// Workers that are bound to no CPU. Linux, kernel/workqueue.c, format_worker_id.
+/// Workers bound to no CPU. Linux, kernel/workqueue.c, format_worker_id.
 const UNBOUND: &str = "kworker/u";
 
-/// How many, and some of them by name: of the workers, how many.
+/// Their number, and some of their names; of the workers only the number.
 fn named(threads: &[&KernelThread]) -> String {
     let workers = threads.iter().filter(|thread| thread.name.starts_with(UNBOUND)).count();
     let mut names: Vec<&str> =
         threads.iter().map(|thread| thread.name.as_str()).filter(|name| !name.starts_with(UNBOUND)).collect();
-    // The one that starts them first.
+    // The thread that creates them comes first.
     names.sort_by_key(|name| *name != "kthreadd");
     names.dedup();
     let are_all = names.len() <= NAMED;

@@ -1,5 +1,5 @@
-//! Whether a CPU is kept free for whoever needs it: of other threads, of the tick, of the kernel's chores; and of its own other half.
-//! Moves nobody.
+//! Whether a CPU is isolated: from other threads, from the tick, from the kernel's housekeeping, and from its SMT
+//! sibling. Moves no thread.
 
 use super::{Finding, MachineFacts, NO_CPU, NO_OTHER, Rule, Severity, Subject, Verdict};
 use crate::host::{CpuList, KernelThread, Told};
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// A CPU to propose: the highest, because the kernel's own work gathers on the lowest.
+/// The CPU to suggest: the highest, because the kernel's own work tends to run on the lowest.
 fn proposal(facts: &MachineFacts, subject: &Subject) -> CpuList {
     let highest = facts.cores.online.is().and_then(|online| online.iter().next_back());
     subject.named.or(highest).map(CpuList::only).unwrap_or_default()
@@ -116,11 +116,11 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
         [("isolcpus", &facts.cores.isolated), ("nohz-full", &facts.cores.nohz_full), ("rcu-nocbs", &freed)];
     for (name, in_force) in parameters {
         let Some((value, listed)) = facts.parameter(name).zip(facts.listed(name)) else { continue };
-        // Without `domain` the scheduler goes on as ever, and that is what was asked for.
+        // Without `domain` the scheduler continues as usual, as requested.
         if name == "isolcpus" && !listed.words.is_empty() && !listed.words.iter().any(|word| word == "domain") {
             continue;
         }
-        // Without CPUs it only prepares for some to be taken off later.
+        // Without CPUs it only prepares for later changes.
         if name == "rcu-nocbs" && value.is_empty() {
             continue;
         }
@@ -228,7 +228,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
         threads => {
             let (text, commands) = facts.at_boot_also("rcu-nocbs", &left);
             let finding = Finding::new(Severity::Minor, on(&left)).helped(text, commands);
-            // What it was built with is not known then.
+            // The options of that kernel are then not known.
             let is_likely = threads.is_none() && nobody_asked(facts);
             if is_likely { finding.uncertain() } else { finding }.found()
         }
@@ -238,7 +238,7 @@ fn rcu(facts: &MachineFacts, subject: &Subject) -> Verdict {
 const NO_KERNEL_THREADS: &str =
     "whether that is in force cannot be told where threads of the kernel are not to be seen, as in a container";
 
-/// The CPUs that a thread of the kernel frees for; `None` where none of its threads is to be seen.
+/// The CPUs that a kernel thread frees memory for; `None` if none of its threads is visible.
 fn callback_threads(facts: &MachineFacts) -> Option<CpuList> {
     let threads = facts.situation.kernel_threads.as_ref()?;
     Some(threads.iter().filter_map(KernelThread::frees_for).collect())
@@ -249,8 +249,9 @@ fn nobody_asked(facts: &MachineFacts) -> bool {
     facts.parameter("rcu-nocbs").is_none() && is_empty(&facts.cores.nohz_full)
 }
 
-/// The CPUs that are known not to free themselves. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: those of nohz_full are among those of rcu_nocbs, and where nobody asks for
-/// either, a kernel may be built to do it for all. Since 5.17 all CPUs have a thread as soon as one needs it.
+/// The CPUs known not to free memory themselves. Linux, kernel/rcu/tree_nocb.h, rcu_init_nohz: CPUs in nohz_full are
+/// also in rcu_nocbs, and a kernel may be built to offload all CPUs unless one of the two parameters is given. Since
+/// 5.17 all CPUs have a thread as soon as one needs it.
 fn freed_elsewhere(facts: &MachineFacts) -> CpuList {
     let without_tick = facts.cores.nohz_full.is().cloned().unwrap_or_default();
     let threads = callback_threads(facts).unwrap_or_default();
@@ -305,7 +306,8 @@ fn sibling(facts: &MachineFacts, subject: &Subject) -> Verdict {
     }
 }
 
-/// Whether a CPU is wanted and not the first one of its core, which is not: all second ones have it among them. Linux, Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
+/// Whether a named CPU is not the first of its core: the set of all second ones then includes it. Linux,
+/// Documentation/ABI/testing/sysfs-devices-system-cpu, smt/control.
 fn goes_with_the_second_ones(cpu: usize, others: &CpuList, wanted: &CpuList) -> bool {
     others.iter().next().is_some_and(|first| first < cpu && !wanted.contains(first))
 }

@@ -1,4 +1,4 @@
-//! What whoever looks is limited to: a part of the CPUs' time, some of the CPUs, and how long a real-time thread may go on.
+//! The limits of the current process: a share of CPU time, a set of CPUs, and how long a real-time thread may run.
 //! Raises no limit.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
@@ -67,7 +67,7 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Some(1) => format!("{seen}; it was used up once"),
         Some(times) => format!("{seen}; it was used up {times} times"),
     };
-    // What was named is a thread that wants all of a CPU, and the others of its group take from the same quota.
+    // The named CPU is for a thread that needs all of it, and the other threads of its group share the quota.
     let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
     let severity = if one_is_enough && quota.used_up == Some(0) { Severity::ToKnow } else { Severity::Major };
     Finding::new(severity, seen)

@@ -1,5 +1,4 @@
-//! What the kernel does with memory behind the back of those who use it.
-//! Changes nothing.
+//! What the kernel does with a program's memory in the background. Changes nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;

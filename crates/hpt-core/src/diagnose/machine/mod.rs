@@ -1,5 +1,5 @@
-//! What of a machine is in the way of low latency and good time: rules, each from facts to a verdict.
-//! Pure, apart from `MachineFacts::of`, which reads files of a host: a captured machine is judged like a live one.
+//! What impairs latency and timekeeping on a machine: rules, each from facts to a verdict. Pure, except for
+//! `MachineFacts::of`, which reads files of a host, so a captured machine is examined like a live one.
 //!
 //! ```
 //! use hpt_core::{Host, diagnose::{MachineFacts, Verdict, examine}};
@@ -34,19 +34,19 @@ pub use self::{
 };
 use crate::host::{CpuList, Told};
 
-/// How much it costs.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// No latency: something to know of, or a right that is missing.
+    /// No effect on latency: information, or a missing permission.
     ToKnow,
-    /// Less than a millisecond: a wake-up later by some or some hundred microseconds.
+    /// A delay of less than a millisecond: wake-ups later by some or some hundred microseconds.
     Minor,
-    /// A millisecond or more, or wrong time.
+    /// A delay of a millisecond or more, or wrong time.
     Major,
 }
 
 impl Severity {
-    /// In one word.
+    /// Returns it as one word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,27 +57,27 @@ impl Severity {
     }
 }
 
-/// What helps.
+/// A way to fix a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remedy {
-    /// In words.
+    /// A description.
     pub text: String,
-    /// The commands that do it, as they would be typed; none where it takes more than a command.
+    /// The commands to run, exactly as typed; empty if it takes more than a command.
     pub commands: Vec<String>,
 }
 
-/// Something that is in the way.
+/// A problem, or information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
-    /// How much it costs.
+    /// How severe it is.
     pub severity: Severity,
-    /// Whether it was seen; else it follows from what is usual, and what would show it may not be read.
+    /// Whether it was observed. If not, it is inferred from common defaults, because the evidence is not readable.
     pub certain: bool,
-    /// What helps, the best first.
+    /// Ways to fix it, the best first.
     pub remedies: Vec<Remedy>,
 }
 
@@ -101,22 +101,23 @@ impl Finding {
     }
 }
 
-/// What a rule says of a machine.
+/// The verdict of a rule on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Something is in the way, or to be known.
+    /// There is a problem, or information.
     Found(Finding),
-    /// It was looked at, and is as it should be: what was seen.
+    /// It was examined, and there is no problem: what was observed.
     Fine(String),
-    /// There is nothing of the kind here: why.
+    /// The rule does not apply to this machine: the reason.
     NotHere(String),
-    /// It cannot be told.
+    /// The verdict cannot be determined.
     Untold {
-        /// What was asked, and why there is no answer.
+        /// What was examined, and why there is no result.
         why: String,
-        /// Whether root would be told.
+        /// Whether root could determine it.
         root_is_told: bool,
-        /// Whether something would be in the way on unusual machines only: not to know it is no reason to know nothing.
+        /// Whether it would be a problem on unusual machines only. In that case the missing result does not make the
+        /// overall verdict unknown.
         is_unlikely: bool,
     },
 }
@@ -130,17 +131,17 @@ impl Verdict {
         Self::NotHere(why.into())
     }
 
-    /// A file that every user may read was not there, or did not say what it should.
+    /// A file readable by every user is missing, or has an unexpected content.
     fn untold(why: impl Into<String>) -> Self {
         Self::Untold { why: why.into(), root_is_told: false, is_unlikely: false }
     }
 
-    /// The same of what usual machines do not have.
+    /// The same for a file that common machines do not have.
     fn untold_and_unlikely(why: impl Into<String>) -> Self {
         Self::Untold { why: why.into(), root_is_told: false, is_unlikely: true }
     }
 
-    /// Why a fact is missing whose file is `path`.
+    /// Why a fact from the file `path` is missing.
     fn without<T>(told: &Told<T>, path: &str) -> Self {
         match told {
             Told::NotAllowed => {
@@ -152,52 +153,52 @@ impl Verdict {
     }
 }
 
-/// One thing that is looked at.
+/// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name, for scripts and references; never changed.
+    /// Its name, for scripts and references; it never changes.
     pub id: &'static str,
-    /// What is looked at.
+    /// Its title: the subject that it examines.
     pub about: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// Whom it bites.
+    /// Who is affected.
     pub bites: &'static str,
-    /// Where to read on: the kernel's documentation, manual pages.
+    /// Further reading: the kernel's documentation, manual pages.
     pub references: &'static [&'static str],
     judge: fn(&MachineFacts, &Subject) -> Verdict,
 }
 
-/// A part of the rules.
+/// A category of rules.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Theme {
     /// Its heading.
     pub title: &'static str,
-    /// What it has.
+    /// Its rules.
     pub rules: &'static [Rule],
 }
 
-/// A rule and what it says of a machine.
+/// A rule with its verdict on a machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Examined {
-    /// Which rule.
+    /// The rule.
     pub rule: &'static Rule,
-    /// The heading it belongs to.
+    /// The heading of its category.
     pub theme: &'static str,
-    /// What it says.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
-/// The CPUs that a rule is asked about.
+/// The CPUs that a rule examines.
 #[derive(Clone, Debug)]
 struct Subject {
-    /// The one that was named.
+    /// The CPU that was named.
     named: Option<usize>,
-    /// The one that was named, or those that are isolated: somebody wants to have them for himself.
+    /// The CPU that was named, or the isolated CPUs, which are intended for single threads.
     in_question: CpuList,
-    /// The one that was named, or all that run.
+    /// The CPU that was named, or all online CPUs.
     all: CpuList,
 }
 
@@ -211,7 +212,8 @@ impl Subject {
         }
     }
 
-    /// Where what is moved away from those in question goes: to CPUs that nobody keeps free, else to any other. None where no other runs, or none is known.
+    /// The CPUs to which work is moved: those that are not isolated, otherwise any other. `None` if no other CPU is
+    /// online or known.
     fn elsewhere(&self, facts: &MachineFacts) -> CpuList {
         let others = facts.cores.online.is().map(|online| online.without(&self.in_question)).unwrap_or_default();
         let kept_free = [&facts.cores.isolated, &facts.cores.nohz_full];
@@ -219,18 +221,18 @@ impl Subject {
         if common.is_empty() { others } else { common }
     }
 
-    /// Whether it is known that no other CPU runs than those in question.
+    /// Whether it is known that no other CPU is online.
     fn are_all(&self, facts: &MachineFacts) -> bool {
         facts.cores.online.is().is_some_and(|online| online.without(&self.in_question).is_empty())
     }
 
-    /// The CPUs in words.
+    /// The CPUs as text.
     fn in_words(cpus: &CpuList) -> String {
         format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
     }
 }
 
-/// What rules say that need a CPU, where none is in question.
+/// The observation of rules that need a CPU if there is none to examine.
 const NO_CPU: &str = "no CPU is isolated, and none was named";
-/// What they say where nothing can be moved anywhere.
+/// The observation of rules if work cannot be moved anywhere.
 const NO_OTHER: &str = "no other CPU runs that it could be left to";

@@ -1,15 +1,15 @@
-//! Boot parameters in remedies: how one is given to the kernel here, and the CPUs that one lists already.
-//! Sets none.
+//! Boot parameters in fixes: how to pass one to the kernel on this machine, and the CPUs that one lists already. Sets
+//! none.
 
 use super::MachineFacts;
 use crate::host::{Architecture, BootLoader, BootParameter, CpuList};
 
-/// What a parameter for single CPUs lists: `domain,managed_irq,2-3`.
+/// The value of a parameter for single CPUs: `domain,managed_irq,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     /// The words before the CPUs.
     pub(super) words: Vec<String>,
-    /// `None` where they are not understood.
+    /// `None` if they cannot be interpreted.
     pub(super) cpus: Option<CpuList>,
 }
 
@@ -48,11 +48,11 @@ impl Listed {
     }
 }
 
-/// Linux has no more CPUs.
+/// Linux supports no more CPUs.
 const MOST: usize = 8192;
 
 impl MachineFacts {
-    /// The value of a parameter that the kernel was started with, an empty one where it has none; the last one counts.
+    /// The value of a parameter that the kernel was started with, empty if it has none; the last one counts.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         Some(self.boot_parameter(name)?.value.as_deref().unwrap_or_default())
     }
@@ -61,13 +61,14 @@ impl MachineFacts {
         self.parameters.as_ref()?.iter().rev().find(|parameter| parameter.name == name)
     }
 
-    /// What a parameter lists that the kernel was started with.
+    /// The CPUs in a parameter that the kernel was started with.
     pub(super) fn listed(&self, name: &str) -> Option<Listed> {
         let online = self.cores.online.is().cloned().unwrap_or_default();
         self.parameter(name).map(|value| Listed::parse(value, &online))
     }
 
-    /// How a parameter is given to the kernel here that keeps these CPUs free, beside those that it keeps free already.
+    /// How to pass the parameter that isolates these CPUs to the kernel, in addition to those that are isolated
+    /// already.
     pub(super) fn at_boot_also(&self, name: &str, cpus: &CpuList) -> (String, Vec<String>) {
         let listed = self.listed(name);
         let before = listed.as_ref().and_then(|listed| listed.cpus.clone()).unwrap_or_default();
@@ -82,7 +83,7 @@ impl MachineFacts {
             return (text, Vec::new());
         }
         let mut words = listed.map(|listed| listed.words).unwrap_or_default();
-        // Other words alone leave the scheduler as it is.
+        // Other words alone have no effect on the scheduler.
         if name == "isolcpus" && !words.is_empty() && !words.iter().any(|word| word == "domain") {
             words.insert(0, "domain".to_owned());
         }
@@ -90,7 +91,8 @@ impl MachineFacts {
         self.at_boot_instead(name, &format!("{shown}={}", words.join(",")))
     }
 
-    /// How `irqaffinity` is given to the kernel, for interrupts to go to these CPUs, and no others than it lists already.
+    /// How to pass `irqaffinity` to the kernel so that interrupts are routed to these CPUs, limited to those it lists
+    /// already.
     pub(super) fn at_boot_to(&self, cpus: &CpuList) -> (String, Vec<String>) {
         let before = self.listed("irqaffinity").and_then(|listed| listed.cpus);
         let both = before.map(|before| before.and(cpus)).filter(|both| !both.is_empty());
@@ -98,7 +100,7 @@ impl MachineFacts {
         self.at_boot_instead("irqaffinity", &format!("irqaffinity={cpus}"))
     }
 
-    /// In the place of what there is of that name.
+    /// Instead of the existing parameter of that name.
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
             Some(before) if before == parameter => self.at_boot(parameter),
@@ -107,7 +109,7 @@ impl MachineFacts {
         }
     }
 
-    /// How a parameter is given to the kernel here.
+    /// How to pass a parameter to the kernel on this machine.
     pub(super) fn at_boot(&self, parameter: &str) -> (String, Vec<String>) {
         self.at_boot_as(parameter)
     }
@@ -159,7 +161,7 @@ impl MachineFacts {
     }
 }
 
-/// As it may stand in a command.
+/// Escaped for a command.
 fn is_a_release(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte))
 }

@@ -1,5 +1,4 @@
-//! How fast the CPUs are clocked, and how deep they sleep.
-//! Changes neither.
+//! The frequency of the CPUs, and the idle states that they enter. Changes neither.
 
 use std::collections::BTreeSet;
 
@@ -52,14 +51,14 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Leaving such a sleep is no longer than a system call or two.
+/// Leaving such a state takes no longer than a system call or two.
 const SHORT_US: u64 = 2;
 
 fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Item = (usize, &'a Core)> {
     facts.cores.each.iter().filter(|(cpu, _)| subject.all.contains(**cpu)).map(|(&cpu, core)| (cpu, core))
 }
 
-/// Why a machine does not show what decides on its frequency.
+/// Why a machine does not show what controls its frequency.
 fn nobody_to_ask(facts: &MachineFacts) -> Verdict {
     match &facts.hypervisor {
         Some(hypervisor) => Verdict::not_here(format!(
@@ -76,7 +75,7 @@ fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if told.is_empty() {
         return nobody_to_ask(facts);
     }
-    // `userspace` keeps what was set, whatever that was.
+    // `userspace` keeps whatever frequency was set.
     let slow: CpuList = told
         .iter()
         .filter(|(_, governor)| !["performance", "userspace"].contains(&governor.as_str()))
@@ -112,7 +111,7 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if told.is_empty() {
         return nobody_to_ask(facts);
     }
-    // Turbo that is off takes some from the highest, and is no limit that somebody forgot.
+    // With turbo off, some of the maximum is unavailable. That is not a forgotten limit.
     let limited =
         |&&(_, allowed, highest): &&(usize, u64, u64)| allowed.saturating_mul(100) < highest.saturating_mul(99);
     let Some((_, allowed, highest)) = told.iter().find(limited) else {
@@ -122,7 +121,8 @@ fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
         return Verdict::fine("what turbo would be above the limit, which is off");
     }
     let cpus: CpuList = told.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
-    // Where CPUs differ, the fastest one's: the kernel cuts it down to what each of them can, and a slower one's would hold the faster ones back.
+    // If CPUs differ, use the fastest one's maximum: the kernel reduces it for each CPU, and a slower one's would limit
+    // the faster ones.
     let most = told.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     Finding::new(
@@ -168,7 +168,8 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");
     if let (Some(hypervisor), true) = (&facts.hypervisor, leaves_the_cpu && state.latency_us <= SHORT_US) {
-        // The driver's figure is how long this machine takes to ask for it. Where it leaves the CPU to its host, that one sleeps as it likes.
+        // The driver's figure is the time this machine needs to request it. If it leaves the CPU to its host, the host
+        // selects the idle state.
         return Verdict::not_here(format!(
             "down to {} by this machine's own driver; how deep its host's CPU sleeps meanwhile cannot be seen from inside ({hypervisor})",
             state.name

@@ -1,32 +1,33 @@
-//! Whether what a thread saw that never waited shows that the kernel kept it back.
-//! Measures nothing: it is given the holes.
+//! Whether the gaps that a busy thread observed prove that the kernel throttled it. Measures nothing: the gaps are its
+//! input.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Examined, MachineFacts, Verdict};
 use crate::host::Told;
 
-/// A time in which a thread of a real-time class did not run that never waited.
+/// A time in which a real-time thread that never blocks did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// When it began, counted from the first look.
+    /// When it began, relative to the first reading.
     pub began: Duration,
-    /// How long it took.
+    /// Its length.
     pub length: Duration,
-    /// How long the kernel had the thread wait for its CPU meanwhile; `None` where it does not count that. What a host takes is no such wait.
+    /// How long the kernel let the thread wait for its CPU in that time; `None` if it does not count that. Time taken
+    /// by a host does not count as such a wait.
     pub waited: Option<Duration>,
 }
 
-/// What such a thread saw.
+/// What such a thread observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holes {
-    /// The holes, in their order, as far as they are worth mentioning.
+    /// The gaps in order, except for negligible ones.
     pub holes: Vec<Hole>,
-    /// How long the thread looked.
+    /// How long the thread polled.
     pub window: Duration,
 }
 
-/// What is kept back, and of which period.
+/// The reserved time, and its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeptBack {
     hole: Duration,
@@ -34,17 +35,18 @@ struct KeptBack {
 }
 
 impl KeptBack {
-    /// Whether some holes would be taken for either: see `shows`.
+    /// Whether some gaps could be explained by either of two causes: see `shows`.
     fn may_be_taken_for(self, other: Self) -> bool {
         let same_length = self.hole < other.hole * 3 && other.hole < self.hole * 3;
         same_length && self.period.abs_diff(other.period) <= (self.period + other.period) / 5
     }
 }
 
-/// What the kernel keeps for ordinary threads, unless somebody changed it. Linux 6.12, kernel/sched/deadline.c, fair_server_init.
+/// The time that the kernel reserves for ordinary threads by default. Linux 6.12, kernel/sched/deadline.c,
+/// fair_server_init.
 const USUAL: KeptBack = KeptBack { hole: Duration::from_millis(50), period: Duration::from_secs(1) };
 
-/// Two in a row may be anybody's; in three, two distances are alike.
+/// Two gaps in a row may have any cause; with three, two distances are equal.
 const IN_A_ROW: usize = 3;
 
 impl MachineFacts {
@@ -69,18 +71,19 @@ impl MachineFacts {
     }
 }
 
-/// What a window shows of what is kept back.
+/// What a window shows of reserved time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    /// Hole after hole of that length, at that distance.
+    /// Repeated gaps of that length at that distance.
     Yes,
     /// None of it.
     No,
-    /// The window is too short for as many periods.
+    /// The window is too short for that many periods.
     TooShort,
 }
 
-/// Whether holes of that length come one period after the other, and are waits and not the host's. A host takes its time when it likes, for as long as it likes.
+/// Whether gaps of that length recur with that period, and are waits and not taken by the host. A host takes time at
+/// any moment and for any duration.
 fn shows(holes: &Holes, kept_back: KeptBack, in_a_virtual_machine: bool) -> Shown {
     if holes.window < kept_back.period * 3 {
         return Shown::TooShort;
@@ -106,7 +109,7 @@ fn shows(holes: &Holes, kept_back: KeptBack, in_a_virtual_machine: bool) -> Show
     Shown::No
 }
 
-/// What holes on a CPU prove of findings that a real-time thread is kept back: they are certain then.
+/// What gaps on a CPU prove about findings of RT throttling, which then become certain.
 pub fn prove(examined: &mut [Examined], facts: &MachineFacts, cpu: usize, holes: &Holes) {
     let throttles = examined
         .iter()
@@ -148,7 +151,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// When each began, how long it took, and what of it was a wait.
+    /// When each began, its length, and how much of it was a wait.
     fn holes(holes: &[(u64, u64, Option<u64>)], window_ms: u64) -> Holes {
         let hole = |&(began, length, waited): &(u64, u64, Option<u64>)| Hole {
             began: ms(began),
@@ -199,7 +202,7 @@ mod tests {
         let stolen = |waited| holes(&[(0, 50, waited), (1_000, 50, waited), (2_000, 50, waited)], 3_200);
         assert_eq!(shows(&stolen(Some(1)), USUAL, true), Shown::No);
         assert_eq!(shows(&stolen(Some(1)), USUAL, false), Shown::No, "nor what firmware takes");
-        // Where waits are not counted, only a machine without a host can be sure.
+        // If waits are not counted, only a machine without a host can be sure.
         assert_eq!((shows(&stolen(None), USUAL, true), shows(&stolen(None), USUAL, false)), (Shown::No, Shown::Yes));
     }
 

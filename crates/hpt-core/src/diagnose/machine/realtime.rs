@@ -1,5 +1,4 @@
-//! Whether a real-time thread is to be had, and what the kernel keeps back from it.
-//! Asks for none.
+//! Whether real-time scheduling is available, and what the kernel reserves from it. Requests none.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::{
@@ -116,16 +115,18 @@ fn throttling(facts: &MachineFacts, _: &Subject) -> Verdict {
     if !(0..*period).contains(runtime) {
         return Verdict::fine("off");
     }
-    // Groups that have a real-time time of their own came with what stops real-time threads, and keep it: Linux 6.12, kernel/sched/rt.c, CONFIG_RT_GROUP_SCHED.
+    // Groups with real-time quotas of their own came with RT throttling, and keep it: Linux 6.12, kernel/sched/rt.c,
+    // CONFIG_RT_GROUP_SCHED.
     let groups = facts.situation.control_groups.as_ref();
     let by_groups = groups.is_some_and(|groups| groups.realtime_us.is_some());
     if !by_groups && facts.kernel.is_some_and(|kernel| kernel >= FAIR_SERVER_SINCE) {
         let seen = format!("sched_rt_runtime_us is {runtime}, and in this kernel binds threads by SCHED_DEADLINE only");
-        // Version 2 has no file for it: there none says nothing.
+        // Version 2 has no file for it, so its absence means nothing there.
         return if groups.is_some_and(|groups| groups.are_of_version_1) {
             Verdict::not_here(format!("{seen}: see fair-server"))
         } else {
-            // systemd's README advises against building it so: who is in a group of version 2 is refused a real-time class then.
+            // systemd's README advises against this option: threads in a group of version 2 are then refused real-time
+            // policies.
             Verdict::untold_and_unlikely(format!(
                 "{seen}, unless it was built with CONFIG_RT_GROUP_SCHED, which is rare, and not to be seen here: see fair-server for what each CPU keeps"
             ))
@@ -152,7 +153,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let servers = || facts.fair_servers.iter().filter(|(cpu, _)| subject.all.contains(**cpu));
     let command = match subject.named {
         Some(cpu) => format!("echo 0 | sudo tee {FAIR_SERVER}/cpu{cpu}/runtime"),
-        // Only root can see which files there are.
+        // Only root can see which files exist.
         None => format!("sudo sh -c 'for file in {FAIR_SERVER}/cpu*/runtime; do echo 0 >$file; done'"),
     };
     let kept_off = "keep ordinary threads off the CPU in question: nothing is taken where none of them waits";
@@ -186,7 +187,7 @@ fn fair_server(facts: &MachineFacts, subject: &Subject) -> Verdict {
         };
         let seen = format!("this kernel has one; {why}. Unless somebody changed that it is 50 ms of every second");
         let finding = Finding::new(Severity::Major, seen).uncertain();
-        // What nobody may change, no command turns off.
+        // A setting that cannot be changed has no command that turns it off.
         return if refused && facts.is_root() { finding.helped(kept_off, []).found() } else { off(finding, mount) };
     }
     let most = told.into_iter().max().unwrap_or(0);
@@ -222,7 +223,7 @@ fn right_to_realtime(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn right_to_lock(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// What a small program has mapped, with its libraries and some stacks.
+    /// What a small program maps, with its libraries and some stacks.
     const ENOUGH: u64 = 64 << 20;
     if facts.has(CAP_IPC_LOCK) == Some(true) {
         return Verdict::fine("CAP_IPC_LOCK");

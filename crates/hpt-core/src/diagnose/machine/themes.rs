@@ -1,5 +1,4 @@
-//! All rules, by theme, and asking them about a machine.
-//! Has no rule itself: each theme has a file.
+//! All rules by category, and applying them to a machine. Contains no rule itself: each category has a file.
 
 use super::{
     Examined, MachineFacts, Subject, Theme, access, board, interrupts, isolation, limits, memory, power, realtime,
@@ -20,7 +19,7 @@ pub const THEMES: &[Theme] = &[
     Theme { title: "Rights to counters and devices", rules: access::RULES },
 ];
 
-/// Asks every rule about the machine, or about one of its CPUs.
+/// Applies every rule to the machine, or to one of its CPUs.
 #[must_use]
 pub fn examine(facts: &MachineFacts, cpu: Option<usize>) -> Vec<Examined> {
     let subject = Subject::of(facts, cpu);

@@ -1,5 +1,4 @@
-//! What the kernel tells the time by, how far away that is, and who keeps wall time.
-//! Measures nothing.
+//! The kernel's clocksource, the cost of reading it, and the synchronization of the wall clock. Measures nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Architecture;
@@ -61,11 +60,12 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Clock sources that the vDSO reads. Linux: arch/x86/entry/vdso, arch/x86/include/asm/vdso/clocksource.h, drivers/clocksource/arm_arch_timer.c.
+/// Clocksources that the vDSO reads. Linux: arch/x86/entry/vdso, arch/x86/include/asm/vdso/clocksource.h,
+/// drivers/clocksource/arm_arch_timer.c.
 const IN_THE_VDSO: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
-/// Those that are as good as a processor's counter gets.
+/// The ones as good as a counter of the processor.
 const BEST: [&str; 3] = ["tsc", "tsc-early", "arch_sys_counter"];
-/// Those of a hypervisor that has nothing better to offer; the vDSO reads them.
+/// The ones of a hypervisor that offers nothing better; the vDSO reads them.
 const OF_A_HYPERVISOR: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
 fn current(facts: &MachineFacts) -> Option<&str> {
@@ -163,7 +163,7 @@ fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
     directly(facts, finding).found()
 }
 
-/// What helps where the kernel's clocks cost a system call.
+/// Fixes if the kernel's clocks cost a system call.
 fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
     if facts.has_system_timer {
         finding.helped(
@@ -235,7 +235,7 @@ fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
 }
 
 fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// Those that set wall time; ptp4l and phc2sys set it together.
+    /// Those that set the wall clock; ptp4l and phc2sys set it together.
     const OF_NTP: [&str; 5] = ["chronyd", "ntpd", "ntpd-rs", "openntpd", "systemd-timesyncd"];
     let Some(running) = &facts.situation.time_daemons else {
         return Verdict::untold("/proc shows no processes, or not all of them, as in a container");
@@ -253,7 +253,7 @@ fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
     }
 }
 
-/// Debian's name of a daemon's service.
+/// Debian's service name of a daemon.
 fn unit(daemon: &str) -> &str {
     match daemon {
         "chronyd" => "chrony",

@@ -1,5 +1,4 @@
-//! What a host takes from its virtual machines.
-//! Looks at no host.
+//! What a host takes from its virtual machines. Does not examine the host.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -58,7 +57,7 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
             Some(_) => Verdict::fine("none since boot, as far as the host tells"),
         };
     }
-    // In parts per million, so that no figure is a fraction.
+    // In parts per million, to avoid fractions.
     let share = u128::from(stolen.stolen) * 1_000_000 / u128::from(stolen.all.max(1));
     let severity = if share >= 1_000 { Severity::Major } else { Severity::Minor };
     Finding::new(severity, format!("{}.{:04} % of its CPU time since boot", share / 10_000, share % 10_000))

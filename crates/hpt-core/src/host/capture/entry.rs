@@ -1,20 +1,19 @@
-//! What a captured machine has at a path, and which paths and targets a capture can hold.
-//! Knows no file format.
+//! Entries of a captured machine, and which paths and targets a capture can hold. Independent of file formats.
 
 use std::fmt;
 
-/// The longest path in a capture, in bytes, and the most names in one. The kernel's own paths that
-/// hpt reads are far below both.
+/// The largest length of a path in a capture, in bytes, and of its names. The kernel's own paths that hpt reads are far
+/// shorter.
 pub(super) const LONGEST_PATH: usize = 512;
 pub(super) const DEEPEST_PATH: usize = 64;
 
-/// The most paths in a capture. A machine of 8192 CPUs has fewer.
+/// The largest number of paths in a capture. A machine with 8192 CPUs has fewer.
 pub(super) const MOST_PATHS: usize = 1 << 18;
 
-/// What stands between the path of a link and its target, and therefore in no path.
+/// The separator between the path of a link and its target, which therefore occurs in no path.
 pub(super) const ARROW: &str = " -> ";
 
-/// What a captured machine has at a path.
+/// The entry of a captured machine at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry {
@@ -24,7 +23,7 @@ pub enum Entry {
     Unreadable(ReadRefused),
     /// A symbolic link, with its target. hpt follows no link of a capture.
     Link(String),
-    /// Nothing. hpt looked for a file there.
+    /// Nothing: hpt looked for a file there.
     Absent,
 }
 
@@ -32,14 +31,13 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRefused {
-    /// Reading it takes more rights.
+    /// Reading it requires more permissions.
     PermissionDenied,
-    /// It is a folder, a device or a pipe.
+    /// It is a directory, a device or a pipe.
     NotRegular,
     /// It is larger than 64 MiB.
     TooLarge,
-    /// The kernel returned this error number. The common numbers mean the same on all
-    /// architectures that hpt supports.
+    /// The kernel returned this error number. The common numbers are the same on all architectures that hpt supports.
     Errno(u16),
 }
 
@@ -73,8 +71,8 @@ impl ReadRefused {
     }
 }
 
-/// Whether a character stands in a capture as it is: it is a tab or can be seen, and neither turns
-/// the direction of writing around nor ends a line for any program.
+/// Returns whether a character can be written to a capture as it is: a tab or a visible character that neither reverses
+/// the direction of text nor ends a line in any program.
 pub(super) const fn is_plain(letter: char) -> bool {
     let is_control = matches!(letter, '\0'..='\u{8}' | '\u{a}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
     let is_unseen = matches!(
@@ -107,8 +105,7 @@ pub(super) fn wrong_with_path(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns what is wrong with the target of a link, if anything is. It may lead anywhere: nothing
-/// follows it.
+/// Returns what is wrong with the target of a link, if anything is. It may point anywhere, because no link is followed.
 pub(super) fn wrong_with_target(target: &str) -> Option<&'static str> {
     if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
         Some("the target is empty or longer than 4096 bytes")

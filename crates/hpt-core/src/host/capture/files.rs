@@ -1,5 +1,4 @@
-//! The files of a captured machine, as reading them on the machine would have answered.
-//! Follows no link.
+//! The files of a captured machine, with the results that reading them on the machine would have had. Follows no link.
 
 use std::{io, ops::Bound};
 
@@ -31,7 +30,7 @@ impl ReadRefused {
 }
 
 impl Capture {
-    /// The content of a file, as reading it on the machine would have returned it. The path is
+    /// Returns the content of a file, or the error that reading it on the machine would have returned. The path is
     /// absolute there.
     pub(in crate::host) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let path = path.trim_start_matches('/');
@@ -45,7 +44,7 @@ impl Capture {
         }
     }
 
-    /// What the kernel answers to a path that leads nowhere.
+    /// The kernel's error for a path that does not exist.
     fn nothing_at(&self, path: &str) -> io::Error {
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
         let errno = folders.into_iter().find_map(|folder| match self.entries.get(folder)? {
@@ -55,7 +54,7 @@ impl Capture {
         io::Error::from_raw_os_error(errno.unwrap_or(libc::ENOENT))
     }
 
-    /// Whether there is a file or a folder.
+    /// Returns whether there is a file or a directory.
     pub(in crate::host) fn is_there(&self, path: &str) -> bool {
         let path = path.trim_start_matches('/');
         match self.entries.get(path) {
@@ -65,7 +64,7 @@ impl Capture {
         }
     }
 
-    /// The names of what is in a folder, in no order.
+    /// Returns the names of the entries of a directory, in no particular order.
     pub(in crate::host) fn names(&self, folder: &str) -> Vec<String> {
         let folder = folder.trim_start_matches('/');
         let begin = if folder.is_empty() { String::new() } else { format!("{folder}/") };
@@ -75,7 +74,7 @@ impl Capture {
             let Some(rest) = path.strip_prefix(&begin) else { break };
             match rest.split_once('/') {
                 Some((name, _)) => {
-                    // The next one that is not in that folder: `0` follows `/`.
+                    // The next path that is not in that directory: `0` follows `/`.
                     from = Bound::Included(format!("{begin}{name}0"));
                     names.push(name.to_owned());
                 }

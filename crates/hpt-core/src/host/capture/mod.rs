@@ -1,5 +1,5 @@
-//! A captured machine: what hpt reads of one, in memory, and the text file that holds it.
-//! Follows no link, and opens no file except a capture and the captures that it is derived from.
+//! A captured machine: the files that hpt reads of one, in memory, and the text format that stores it. Follows no link,
+//! and opens no file except a capture and the captures that it is derived from.
 
 mod entry;
 mod files;
@@ -27,14 +27,14 @@ use self::{
 };
 use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regular};
 
-/// The longest chain of captures that are derived from each other.
+/// The longest chain of captures derived from each other.
 const MOST_BASES: usize = 8;
 
-/// A captured machine: the files that hpt reads of a machine, the facts that no file holds, and a
-/// text about where they come from.
+/// A captured machine: the files that hpt reads of a machine, the facts that no file holds, and a text about its
+/// origin.
 ///
-/// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and
-/// [`open`](Self::open) read. `docs/platform.md` of the project describes that format.
+/// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
+/// `docs/platform.md` in the project describes the format.
 ///
 /// # Examples
 ///
@@ -54,9 +54,9 @@ const MOST_BASES: usize = 8;
 pub struct Capture {
     about: String,
     facts: String,
-    /// What the machine has, by path without a leading slash.
+    /// The entries of the machine, by path without a leading slash.
     entries: BTreeMap<String, Entry>,
-    /// The paths that it does not have. Apart from the others, because they make no folder exist.
+    /// The paths that do not exist. Separate from the others, because they imply no directory.
     absent: BTreeSet<String>,
 }
 
@@ -69,23 +69,23 @@ pub enum CaptureRefused {
     Unreadable {
         /// The capture, or a capture that it is derived from.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },
-    /// The file is not a sound capture.
+    /// The file is not a valid capture.
     #[error("{path}")]
     Faulty {
         /// The capture, or a capture that it is derived from.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         fault: CaptureFault,
     },
-    /// Its bases lead back to itself, or are too many.
+    /// Its bases form a cycle, or are too many.
     #[error("{path} is derived from itself, or over more than {MOST_BASES} captures; name another base in it")]
     EndlessBases {
-        /// The capture that names one base too many.
+        /// The capture that names the base.
         path: PathBuf,
     },
     /// It and its bases are too large.
@@ -103,23 +103,22 @@ pub enum CaptureRefused {
 pub struct PathRefused {
     /// The path.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: &'static str,
 }
 
 impl Capture {
-    /// A capture of nothing.
+    /// Returns an empty capture.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads the capture in a file. A derived capture names another one in the same folder, which
-    /// is read as well.
+    /// Opens the capture in a file. A derived capture names another one in the same directory, which is read as well.
     ///
     /// # Errors
     ///
-    /// [`CaptureRefused`], with the line and what helps.
+    /// Returns [`CaptureRefused`] with the line and a fix.
     pub fn open(path: &Path) -> Result<Self, CaptureRefused> {
         let unreadable = |path: &Path, cause| CaptureRefused::Unreadable { path: path.to_owned(), cause };
         let content = read_regular_file(path).map_err(|cause| unreadable(path, cause))?;
@@ -149,11 +148,11 @@ impl Capture {
         })
     }
 
-    /// Reads the text of a capture that is not derived from another one.
+    /// Parses the text of a capture that is not derived from another one.
     ///
     /// # Errors
     ///
-    /// [`CaptureFault`], with the line and what helps.
+    /// Returns [`CaptureFault`] with the line and a fix.
     pub fn parse(text: &[u8]) -> Result<Self, CaptureFault> {
         let document = text::read(text)?;
         match &document.base {
@@ -166,19 +165,19 @@ impl Capture {
         }
     }
 
-    /// Where it comes from, in words.
+    /// Returns the text about its origin.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Says where it comes from.
+    /// Sets the text about its origin.
     pub fn set_about(&mut self, about: impl Into<String>) {
         self.about = about.into();
     }
 
-    /// The [`Facts`](super::Facts) of the machine as JSON. The library reads and writes no JSON: with
-    /// the feature `serde` its user can.
+    /// Returns the [`Facts`](super::Facts) of the machine as JSON. The library itself neither reads nor writes JSON;
+    /// with the feature `serde` its user can.
     #[must_use]
     pub fn facts(&self) -> &str {
         &self.facts
@@ -189,26 +188,24 @@ impl Capture {
         self.facts = facts.into();
     }
 
-    /// What the machine has at a path, for example `proc/cpuinfo`. `None` if the capture says
-    /// nothing of it.
+    /// Returns the entry at a path, for example `proc/cpuinfo`. `None` if the capture has no entry there.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path).or_else(|| self.absent.contains(path).then_some(&Entry::Absent))
     }
 
-    /// Everything in it with its path: first what the machine has, then what it does not have, each
-    /// sorted by path.
+    /// Returns all entries with their paths: first those that exist, then those that do not, each sorted by path.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         let absent = self.absent.iter().map(|path| (path.as_str(), &Entry::Absent));
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry)).chain(absent)
     }
 
-    /// Sets what the machine has at a path, for example `proc/cpuinfo`. Replaces what was there.
+    /// Sets the entry at a path, for example `proc/cpuinfo`. Replaces a previous one.
     ///
     /// # Errors
     ///
-    /// [`PathRefused`] if the path is absolute, has `..` or control characters in it, or would make
-    /// a file of a folder. So is a link with such a target.
+    /// Returns [`PathRefused`] if the path is absolute, contains `..` or control characters, or would turn a directory
+    /// into a file. The same applies to a link with such a target.
     pub fn insert(&mut self, path: &str, entry: Entry) -> Result<(), PathRefused> {
         let refused = |why| PathRefused { path: path.to_owned(), why };
         let wrong = wrong_with_path(path).or_else(|| match &entry {
@@ -239,19 +236,19 @@ impl Capture {
         }
     }
 
-    /// Takes out what the machine has at a path.
+    /// Removes the entry at a path.
     pub fn remove(&mut self, path: &str) -> Option<Entry> {
         self.entries.remove(path).or_else(|| self.absent.remove(path).then_some(Entry::Absent))
     }
 
-    /// The first path below a folder that the machine has.
+    /// Returns the first path below a directory.
     fn first_below(&self, folder: &str) -> Option<&str> {
         let begin = format!("{folder}/");
         let first = self.entries.range::<str, _>((Bound::Included(begin.as_str()), Bound::Unbounded)).next();
         first.map(|(path, _)| path.as_str()).filter(|path| path.starts_with(&begin))
     }
 
-    /// A path of the machine that is a folder and something else at once, and a path below it.
+    /// Returns a path that is a directory and something else at the same time, and a path below it.
     fn contradiction(&self) -> Option<(&str, &str)> {
         let all = self.entries.keys().chain(&self.absent);
         all.map(String::as_str).find_map(|path| Some((path, self.first_below(path)?)))
@@ -264,8 +261,8 @@ impl fmt::Display for Capture {
     }
 }
 
-/// The content of a capture that another one names as its base. That name comes from another user:
-/// a link is not followed, and nothing but a regular file is opened.
+/// Reads the content of a capture that another one names as its base. That name comes from another user: no link is
+/// followed, and only a regular file is opened.
 fn read_base(path: &Path) -> io::Result<Vec<u8>> {
     refuse_what_is_not_regular(&path.symlink_metadata()?)?;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
@@ -275,7 +272,7 @@ fn read_base(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl text::Document {
-    /// Puts what it says over its base.
+    /// Applies it on top of its base.
     fn over(self, base: Capture) -> Result<Capture, CaptureFault> {
         let mut whole = Capture { about: self.about, facts: self.facts.unwrap_or(base.facts), ..base };
         let mut lines = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Copies what hpt reads of a machine, so that others can explain it elsewhere.
-//! Takes nothing private: no serial number, no boot identity, no host name, no address, nobody's name, and of other programs nothing at all.
+//! Copies what hpt reads of a machine, so that it can be explained elsewhere. Copies nothing private: no serial number,
+//! no boot identity, no host name, no address, no user name, and nothing of other programs.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::host::{COMMAND_LINE, Facts, Host, KERNEL_LOG, boot_parameters, interrupts, kernel_log, settings, soc};
 
-/// Files that are at the same place on every machine, apart from the boot identity, which belongs to one boot of one machine.
+/// Files with the same path on every machine, except for the boot identity, which belongs to one boot of one machine.
 const PATHS: [&str; 6] = [
     KERNEL_LOG,
     COMMAND_LINE,
@@ -22,23 +22,24 @@ const PATHS: [&str; 6] = [
 /// Nodes of the device tree that hpt looks for, by `compatible`.
 const NODES: [&str; 1] = [soc::SYSTEM_TIMER];
 
-/// Files that name the devices of a class. Not the clock_name of a PTP clock, which is a network card's address.
+/// Files that name the devices of a class. The clock_name of a PTP clock is not one of them: it is the address of a
+/// network card.
 const NAMES: [(&str, &str); 2] = [("rtc", "name"), ("ptp", "device/uevent")];
 
-/// Lines of /proc/cpuinfo that tell one machine from its sisters.
+/// Lines of /proc/cpuinfo that identify an individual machine.
 const PRIVATE_KEYS: [&str; 1] = ["Serial"];
 
-/// A capture, what is in it, and what the machine does not have.
+/// A capture, its content, and what the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Captured {
-    /// The capture, without its facts: [`Host::facts_to_capture`] are the caller's to add.
+    /// The capture, without its facts: the caller adds [`Host::facts_to_capture`].
     pub capture: Capture,
     /// The paths copied, as they are on the machine.
     pub copied: Vec<String>,
     /// The paths that could not be read.
     pub missing: Vec<String>,
-    /// Those among them that are there, and take more rights.
+    /// Those among them that exist, but require more permissions.
     pub refused: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ impl Host {
                 Ok(content) => Entry::File(content),
                 Err(cause) => missing_for(&cause),
             };
-            // A name that no capture can hold is the name of no file that hpt goes by.
+            // A name that no capture can hold is not the name of a file that hpt uses.
             let has_content = matches!(entry, Entry::File(_));
             let is_refused = entry == Entry::Unreadable(ReadRefused::PermissionDenied);
             let is_kept = captured.capture.insert(path.trim_start_matches('/'), entry).is_ok();
@@ -66,13 +67,14 @@ impl Host {
         captured
     }
 
-    /// The facts that belong into a capture: what no file holds, without what is private.
+    /// Returns the facts for a capture: what no file holds, without private data.
     #[must_use]
     pub fn facts_to_capture(&self) -> Facts {
         Facts { situation: Some(self.situation().without_what_is_private()), ..self.facts().clone() }
     }
 
-    /// What of a file may leave the machine: of the command line and the log, what bears on time and latency.
+    /// Returns the part of a file that may leave the machine: of the command line and the log, what affects time and
+    /// latency.
     fn without_what_is_private(&self, path: &str) -> io::Result<Vec<u8>> {
         if path == KERNEL_LOG {
             return Ok(kernel_log::only_on_clock_sources(&self.log_records()?));
@@ -86,7 +88,7 @@ impl Host {
         Ok(kept.map_or_else(|| without_private_lines(&content), String::into_bytes))
     }
 
-    /// Every file that hpt reads of this machine; where a device is not there, nothing of it is listed.
+    /// Returns every file that hpt reads of this machine. Files of devices that do not exist are not listed.
     fn files_read(&self) -> Vec<String> {
         let mut files = PATHS.map(str::to_owned).to_vec();
         files.extend(self.perf_files());
@@ -109,7 +111,7 @@ impl Host {
     }
 }
 
-/// What a capture has in the place of a file that could not be read.
+/// Returns the entry of a file that could not be read.
 fn missing_for(cause: &io::Error) -> Entry {
     match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Entry::Absent,

@@ -1,5 +1,5 @@
-//! The text of a capture: how it is written, and a strict reader of what another user may have made.
-//! Opens no file.
+//! The text format of a capture: its writer, and a strict reader of files that another user may have made. Opens no
+//! file.
 
 use std::{
     collections::BTreeMap,
@@ -13,30 +13,30 @@ const VERSION: &str = "1";
 const ABOUT: &str = "about";
 const FACTS: &str = "facts";
 const END: &str = "end";
-/// After the last line of a text that does not end with a line break.
+/// Follows the last line of a text that does not end with a newline.
 const NO_NEWLINE: &str = "no-newline";
 const EXTENSION: &str = ".capture";
 
-/// The most bytes in a line of hexadecimal numbers.
+/// The largest number of bytes in a line of hexadecimal numbers.
 const BYTES_IN_A_LINE: usize = 16;
 
-/// The most characters of a line that an error quotes.
+/// The largest number of characters of a line that an error quotes.
 const MOST_QUOTED: usize = 60;
 
-/// What is wrong with the text of a capture, where, and what helps.
+/// What is wrong with the text of a capture, where, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}; {fix}")]
 #[non_exhaustive]
 pub struct CaptureFault {
-    /// The number of the line. The first is 1.
+    /// The number of the line, starting at 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub problem: String,
-    /// What helps.
+    /// How to fix it.
     pub fix: String,
 }
 
-/// What one file says: a whole capture, or how one differs from its base.
+/// The content of one file: a whole capture, or its differences from a base.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) base: Option<String>,
@@ -49,11 +49,11 @@ pub(super) struct Document {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Is(Entry),
-    /// The base has it, and the derived machine does not.
+    /// The base has it, the derived machine does not.
     Removed,
 }
 
-/// A part of a capture for an error, which a terminal can have and which is not long.
+/// A part of a capture for an error message, safe for a terminal and short.
 pub(super) fn quoted(text: &str) -> String {
     let mut letters = text.chars();
     let mut short: String = letters.by_ref().take(MOST_QUOTED).collect();
@@ -63,7 +63,7 @@ pub(super) fn quoted(text: &str) -> String {
     format!("{short:?}")
 }
 
-/// Writes a whole capture: where it comes from, its facts, and what it has by path.
+/// Writes a whole capture: its origin, its facts, and its entries by path.
 pub(super) fn write<'a>(
     f: &mut fmt::Formatter<'_>,
     about: &str,
@@ -105,20 +105,20 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
         let separator = if index == 0 { "" } else { " " };
         write!(line, "{separator}{byte:02x}")?;
     }
-    // The picture of a short line stands below the others.
+    // The text column of a short line is aligned with the others.
     let width = BYTES_IN_A_LINE * 3;
     writeln!(f, "{line:width$}  {}", picture(bytes))
 }
 
-/// What can be seen of bytes.
+/// The visible characters of bytes.
 fn picture(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
 }
 
-/// The lines of a file, each a `&str` of plain characters.
+/// The lines of a file, each a `&str` without special characters.
 struct Lines<'a> {
     rest: &'a [u8],
-    /// The number of the line that comes next.
+    /// The number of the next line.
     number: usize,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Lines<'a> {
         CaptureFault { line: self.number, problem: problem.into(), fix: fix.into() }
     }
 
-    /// The next line, which stays the next one.
+    /// Returns the next line without consuming it.
     fn peek(&self) -> Result<Option<&'a str>, CaptureFault> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -156,13 +156,13 @@ impl<'a> Lines<'a> {
         Ok(Some(line))
     }
 
-    /// Goes past the line that [`peek`](Self::peek) returned.
+    /// Consumes the line that [`peek`](Self::peek) returned.
     fn skip(&mut self, line: &str) {
         self.rest = &self.rest[line.len() + 1..];
         self.number += 1;
     }
 
-    /// Takes the next line if it begins with `mark`, without that.
+    /// Consumes the next line if it starts with `mark`, and returns the rest.
     fn take_after(&mut self, mark: &str) -> Result<Option<&'a str>, CaptureFault> {
         let Some(line) = self.peek()? else { return Ok(None) };
         let Some(rest) = line.strip_prefix(mark) else { return Ok(None) };
@@ -170,7 +170,7 @@ impl<'a> Lines<'a> {
         Ok(Some(rest))
     }
 
-    /// Whether the next line is `word` and nothing else; then it is taken.
+    /// Consumes the next line if it is exactly `word`.
     fn take(&mut self, word: &str) -> Result<bool, CaptureFault> {
         let is_next = self.peek()? == Some(word);
         if is_next {
@@ -224,7 +224,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Reads what follows the mark of a line of hexadecimal numbers.
+/// Parses the part after the mark of a line of hexadecimal numbers.
 fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)> {
     const FIX: &str = "write up to 16 bytes as two digits each (0-9, a-f) with a blank between them";
     let wrong = |what: &str| (what.to_owned(), FIX);
@@ -247,10 +247,10 @@ fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)
     Ok(())
 }
 
-/// Reads a file. Names its first fault.
+/// Parses a file. Reports its first fault.
 pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     let mut lines = Lines { rest: content, number: 1 };
-    // Nothing is quoted of a file that does not begin as a capture: it may hold anything.
+    // A file that does not start as a capture is not quoted: it may contain anything.
     let is_capture = content.starts_with(NAME.as_bytes()) && content.get(NAME.len()) == Some(&b' ');
     if !is_capture {
         return Err(lines.fault(

@@ -1,5 +1,5 @@
-//! The cycles of one thread, by a perf event of its own: read by register where the kernel lets programs do that, else by system call.
-//! Opens no event itself: `sys::perf` does.
+//! The cycles of one thread, from a perf event of its own: read from a register if the kernel allows that, otherwise
+//! with a system call. Opens no event itself; `sys::perf` does.
 
 mod page;
 
@@ -23,33 +23,36 @@ use crate::{
 
 const ID: SourceId = SourceId::new("perf-cycles");
 
-/// The highest `kernel.perf_event_paranoid` with which a process may count itself in user mode, and with which the kernel as well. Linux,
-/// Documentation/admin-guide/sysctl/kernel.rst; Debian's and Ubuntu's kernels refuse all from 3 and 4 on.
+/// The highest `kernel.perf_event_paranoid` at which a process may count itself in user mode, and at which it may
+/// include the kernel. Linux, Documentation/admin-guide/sysctl/kernel.rst; the kernels of Debian and Ubuntu refuse
+/// everything from 3 and 4 on.
 const HIGHEST_FOR_USER_MODE: i32 = 2;
 const HIGHEST_FOR_KERNEL: i32 = 1;
 
 /// The cycles that this thread spends in user mode, counted by a perf event of its own.
 ///
-/// Core cycles are not time: they follow the core's frequency, and pass only while the thread runs. The event goes with the thread from CPU to CPU.
-/// It is bound to the thread that opened it: another has no such event, and would be ended by SIGILL.
+/// Core cycles are not time: they follow the core's frequency, and advance only while the thread runs. The event
+/// follows the thread from CPU to CPU. It is bound to the thread that opened it: another thread has no such event, and
+/// would be killed by SIGILL.
 ///
-/// Where the kernel lets programs read the counter behind their own event (aarch64 with `kernel.perf_user_access` = 1, x86 with `rdpmc`), a read
-/// is a few loads and one instruction; else, and whenever the event is not on its counter, it is a system call. A forked child reads its
-/// parent's event by system call.
+/// If the kernel lets programs read the counter of their own event (aarch64 with `kernel.perf_user_access` = 1, x86
+/// with `rdpmc`), a read is a few loads and one instruction. Otherwise, and whenever the event is not on its counter,
+/// it is a system call. A forked child reads its parent's event with a system call.
 ///
-/// Of two in one thread, one is read by register: there is one counter that programs are let at in 64 bits. On 32-bit ARM there is one counter of cycles
-/// at all, and the second is refused.
+/// Of two in one thread, only one is read from a register, because only one counter is open to programs in 64 bits. On
+/// 32-bit ARM there is a single cycle counter, and the second one is refused.
 ///
-/// Where the kernel module hpt_cycles lets programs at the counter, and while this process has [`ArmCycles`](super::ArmCycles) open, none is opened: an event
-/// takes the counter away from those who read it so.
+/// If the kernel module hpt_cycles opens the counter to programs, and while this process has
+/// [`ArmCycles`](super::ArmCycles) open, none is opened: an event would revoke the counter from those readers.
 ///
-/// The right to read the counter can be taken away while it is open, by root, with these same switches: the read that finds it gone raises SIGILL, on
-/// x86 SIGSEGV. An event that lost its counter reads 0.
+/// Root can revoke access while it is open, with the same switches. The next read then raises SIGILL, on x86 SIGSEGV.
+/// An event that lost its counter reads 0.
 ///
 /// # Ordering
 ///
-/// By register, [`ticks`](TimeSource::ticks) may be executed early; [`ticks_start`](TimeSource::ticks_start) has an ISB (on x86 LFENCE) before it,
-/// [`ticks_end`](TimeSource::ticks_end) one on each side. A system call is ordered by itself.
+/// From a register, [`ticks`](TimeSource::ticks) may be executed early; [`ticks_start`](TimeSource::ticks_start) has an
+/// ISB (on x86 LFENCE) before it, [`ticks_end`](TimeSource::ticks_end) one on each side. A system call is ordered by
+/// itself.
 ///
 /// # References
 ///
@@ -65,11 +68,12 @@ pub struct PerfCycles {
 }
 
 impl PerfCycles {
-    /// Opens an event for the calling thread, and sees that it counts, which takes a few milliseconds. Reads go by register where that works now.
+    /// Opens an event for the calling thread, and verifies that it counts, which takes a few milliseconds. Reads come
+    /// from a register if that works now.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: nothing that counts cycles, the right that is missing, counters that are all taken, or a captured host.
+    /// Returns [`Unavailable`] if there is no cycle counter, if the permission is missing, if all counters are in use, and on a captured host.
     ///
     /// # Examples
     ///
@@ -90,11 +94,11 @@ impl PerfCycles {
         Self::opened(host, true)?.examined()
     }
 
-    /// Opens an event that is read by system call, whatever the machine allows.
+    /// Opens an event that is read with a system call, whatever the machine allows.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails like [`open`](Self::open).
     pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
         Self::opened(host, false)?.examined()
     }
@@ -110,7 +114,7 @@ impl PerfCycles {
         }
         let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
         if let Some(state) = host.opened_cycles() {
-            // An event would take the counter from whoever reads it, and they would die of their next read.
+            // An event would revoke the counter from its readers, and their next read would kill them.
             return Err(in_use(&format!("hpt_cycles lets programs at it ({state})")));
         }
         let without_bare_counter =
@@ -127,7 +131,7 @@ impl PerfCycles {
         })
     }
 
-    /// Whether cycles in the kernel are counted too, because this processor's counters cannot tell them apart.
+    /// Returns whether cycles in the kernel are counted too, because this processor's counters cannot separate them.
     #[must_use]
     pub const fn counts_kernel(&self) -> bool {
         self.counts_kernel
@@ -181,15 +185,15 @@ fn info(read_path: ReadPath) -> SourceInfo {
     info
 }
 
-/// The event, its page where it is read by register, and whether it counts the kernel too. Asked for in steps, because kernels before 5.17 do not know the right
-/// to read the counter, another event of this thread may have the only counter that it is given for, and the counters of some processors (ARM1176,
-/// Cortex-A8 and A9) cannot leave the kernel out.
+/// The event, its page if it is read from a register, and whether it counts the kernel too. Requested in steps: kernels
+/// before 5.17 do not support user-space reads, another event of this thread may have the only counter with that
+/// support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot exclude the kernel.
 fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
-            // The page before the first read(2): else the driver of arm64 (seen under Linux 6.1) keeps a previous count of 32 bits, and the
-            // page of a 32-bit program is off by 2^32 until the next switch of threads.
+            // The page before the first read(2). Otherwise the driver of arm64 (seen under Linux 6.1) keeps a previous
+            // count of 32 bits, and the page of a 32-bit program is off by 2^32 until the next thread switch.
             let page = event.map().ok().filter(|page| page::count(page).is_some());
             if page.is_some() || event.count().is_some() {
                 return Ok((event, page, false));
@@ -210,17 +214,17 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
     if event.count().is_none() {
         return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
     }
-    // On x86 any event can be read by register.
+    // On x86 any event can be read from a register.
     let page = event.map().ok().filter(|page| by_register && page::count(page).is_some());
     Ok((event, page, counts_kernel))
 }
 
-/// Whether the kernel knows the event, but not so.
+/// Whether the kernel supports the event, but not in this form.
 fn is_not_so(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// What the kernel's answer means, and so what helps. perf_event_open(2), ERRORS.
+/// The meaning of the kernel's error, and the fix that follows. perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailable {
     let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
         evidence: format!("perf_event_open answers {name}, {meaning}"),
@@ -242,14 +246,14 @@ fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailabl
     }
 }
 
-/// What the event would be on a captured machine, for a process without special rights, by what its files say.
+/// Returns the properties of the event on a captured machine, for an unprivileged process, according to its files.
 fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
     match (&told.core_pmus, told.paranoid) {
         (Some(pmus), _) if pmus.is_empty() => {
             let evidence = "/sys/bus/event_source/devices has no counters of cores".to_owned();
             Err(Unavailable::NoPmu { evidence, have: architecture })
         }
-        // Nothing of this was captured, or the kernel has no perf events: which of them cannot be told.
+        // None of this was captured, or the kernel has no perf events: the files do not show which.
         (_, None) | (None, _) => Err(Unavailable::Captured),
         (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
             path: PARANOID.to_owned(),
@@ -266,7 +270,7 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
     }
 }
 
-/// What the files say, one finding a line.
+/// The content of the files, one item per line.
 fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
     let value = |value: Option<String>| value.unwrap_or_else(|| "not there".to_owned());
     let mut lines = vec![format!(
@@ -298,7 +302,7 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
     lines
 }
 
-/// What an open event showed, one finding a line.
+/// The results of an open event, one item per line.
 fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
     let modes = if cycles.counts_kernel {
         "counted: user mode and kernel, which these counters cannot tell apart"

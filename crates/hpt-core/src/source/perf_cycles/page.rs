@@ -1,12 +1,12 @@
-//! The count of a perf event by what its page says and the counter behind it shows.
-//! Pure: page and counter are the caller's, and a test scripts both.
+//! Computes the count of a perf event from its page and its counter. Pure: page and counter belong to the caller, and
+//! tests script both.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
     sys::perf::EventPage,
 };
 
-/// `struct perf_event_mmap_page`, in bytes from its beginning. Linux, include/uapi/linux/perf_event.h.
+/// Offsets in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
 const INDEX: usize = 12;
 const OFFSET: usize = 16;
 const PMC_WIDTH: usize = 48;
@@ -14,8 +14,8 @@ const PMC_WIDTH: usize = 48;
 /// `cap_user_rdpmc`: programs may read the counter. Linux, include/uapi/linux/perf_event.h.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-/// The event's count; `None` while the counter may not be read: the event is on none, or programs are not let in. Then the instruction would end
-/// the process, so it is asked each time.
+/// Returns the event's count; `None` while the counter must not be read, because the event is on none, or programs have
+/// no access. The instruction would then kill the process, so this is checked each time.
 ///
 /// # References
 ///
@@ -39,7 +39,8 @@ pub(super) fn count<P: EventPage>(page: &P) -> Option<u64> {
     None
 }
 
-/// The counter's lower `bits` bits as a signed number in 64: it counts up to an overflow, from below zero. `None` for a width that no counter has.
+/// The counter's lower `bits` bits as a signed 64-bit number: it counts up from below zero to an overflow. `None` for a
+/// width that no counter has.
 #[inline(always)]
 #[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the top bit is the sign: that is the point")]
 fn sign_extended(counter: u64, bits: u16) -> Option<u64> {
@@ -59,7 +60,7 @@ mod tests {
     use super::{CAN_READ_COUNTER, CAPABILITIES, INDEX, LOCK, MOST_CHANGES, OFFSET, PMC_WIDTH, count, sign_extended};
     use crate::{source::event_page::scripted::Script, sys::perf::EventPage};
 
-    /// What the page shows between two changes.
+    /// The values in the page between two changes.
     #[derive(Clone, Copy, Debug)]
     struct Shown {
         lock: u32,
@@ -73,7 +74,7 @@ mod tests {
     const SHOWN: Shown =
         Shown { lock: 4, index: 32, offset: 1_000, capabilities: CAN_READ_COUNTER, width: 64, counter: 23 };
 
-    /// Reading a counter that the page did not give is what kills.
+    /// Reading a counter that the page did not name kills the process.
     #[derive(Debug)]
     struct Scripted {
         shown: Script<Shown>,
@@ -128,7 +129,7 @@ mod tests {
     fn a_counter_below_zero_is_added_as_such() {
         let below = Shown { width: 48, counter: (1 << 48) - 24, ..SHOWN };
         assert_eq!(count(&Scripted::new(&[(1, below)])), Some(976));
-        // What stands above the width is not of the counter.
+        // Bits above the width do not belong to the counter.
         let dirty = Shown { width: 32, counter: 0xdead_0000_0000_0005, ..SHOWN };
         assert_eq!(count(&Scripted::new(&[(1, dirty)])), Some(1_005));
     }
@@ -137,7 +138,7 @@ mod tests {
     fn without_a_number_or_the_right_no_counter_is_read() {
         assert_eq!(count(&Scripted::new(&[(1, Shown { index: 0, ..SHOWN })])), None);
         assert_eq!(count(&Scripted::new(&[(1, Shown { capabilities: !CAN_READ_COUNTER, ..SHOWN })])), None);
-        // Also when it is lost between two readings, or within one.
+        // Also if it is lost between two readings, or within one.
         for reads in 1..12 {
             let lost = Shown { lock: 6, index: 0, offset: 9_000, ..SHOWN };
             let script = Scripted::new(&[(reads, SHOWN), (1, lost)]);
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(count(&Scripted::new(&[(1, Shown { width: 0, ..SHOWN })])), None);
     }
 
-    /// A kernel that moves the event from counter to counter, between any two reads, while cycles pass.
+    /// A kernel that moves the event from counter to counter, between any two reads, while cycles advance.
     #[derive(Debug)]
     struct Moving {
         cycles: Cell<u64>,
@@ -183,9 +184,9 @@ mod tests {
         fn pass(&self) {
             self.cycles.set(self.cycles.get() + 3);
             match self.changes.borrow_mut().pop() {
-                // Nothing, twice as often as anything.
+                // No counter, twice as often as any.
                 None | Some(0..=127) => {}
-                // To another counter, which begins below zero so that it overflows in time.
+                // To another counter, which starts below zero so that it overflows in time.
                 Some(to) => {
                     let period = u64::from(to) << 8;
                     self.index.set(u32::from(to % 5));

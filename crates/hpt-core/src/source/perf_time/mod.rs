@@ -1,5 +1,5 @@
-//! The kernel's scheduler clock, told by the processor's counter and by the kernel's own multiplier and shift, which a perf event's page shows.
-//! Opens no event itself: `sys::perf` does.
+//! The kernel's scheduler clock, computed from the processor's counter and the kernel's own multiplier and shift, which
+//! a perf event's page contains. Opens no event itself; `sys::perf` does.
 
 mod page;
 
@@ -22,24 +22,25 @@ use crate::{
 const ID: SourceId = SourceId::new("perf-time");
 const DESCRIPTION: &str = "the kernel's scheduler clock, by the processor's counter and a perf event's page";
 
-/// The highest `kernel.perf_event_paranoid` with which a process may have an event in user mode. Linux, Documentation/admin-guide/sysctl/kernel.rst;
-/// Debian's and Ubuntu's kernels refuse all from 3 and 4 on.
+/// The highest `kernel.perf_event_paranoid` at which a process may have an event in user mode. Linux,
+/// Documentation/admin-guide/sysctl/kernel.rst; the kernels of Debian and Ubuntu refuse everything from 3 and 4 on.
 const HIGHEST: i32 = 2;
 
-/// The kernel's scheduler clock in nanoseconds: the processor's counter, and the multiplier, shift and beginning by which the kernel itself makes time of it.
+/// The kernel's scheduler clock in nanoseconds: the processor's counter, with the multiplier, shift and start value
+/// that the kernel itself uses to convert it.
 ///
-/// They stand in the page of a perf event that counts nothing. The kernel brings the page up to date whenever the thread that opened it comes onto a CPU,
-/// so the source is bound to that thread: another might read a line from before a suspend. A forked child has no such page, and goes on by the line that
-/// was told at the opening.
+/// They are in the page of a perf event that counts nothing. The kernel updates the page whenever the thread that
+/// opened it is scheduled on a CPU, so the source is bound to that thread: another one might read values from before a
+/// suspend. A forked child has no such page, and continues with the values from the opening.
 ///
-/// It is the time of `perf` and of the kernel's log, begins somewhere near the start of the machine, stands still in suspend, and is neither stepped nor
-/// steered. The kernel tells it where its scheduler clock *is* the counter: on x86-64 a TSC that it calls stable, and no paravirtual clock; on 64-bit ARM
-/// kernels from 5.9 on the generic timer.
+/// It is the time of `perf` and of the kernel log, starts near boot, stops during suspend, and is neither stepped nor
+/// slewed. The kernel provides it if its scheduler clock *is* the counter: on x86-64 a TSC that it considers stable,
+/// and no paravirtual clock; on 64-bit ARM since Linux 5.9 the generic timer.
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) may read the counter early; [`ticks_start`](TimeSource::ticks_start) and [`ticks_end`](TimeSource::ticks_end) read it as
-/// [`Tsc`](super::Tsc) and [`ArmCounter`](super::ArmCounter) do.
+/// [`ticks`](TimeSource::ticks) may read the counter early; [`ticks_start`](TimeSource::ticks_start) and
+/// [`ticks_end`](TimeSource::ticks_end) read it like [`Tsc`](super::Tsc) and [`ArmCounter`](super::ArmCounter).
 ///
 /// # References
 ///
@@ -55,12 +56,12 @@ pub struct PerfTime {
 }
 
 impl PerfTime {
-    /// Opens an event that counts nothing for the calling thread, and tests what its page tells against `CLOCK_MONOTONIC_RAW`, which takes a few
-    /// milliseconds.
+    /// Opens an event that counts nothing for the calling thread, and compares the time of its page with
+    /// `CLOCK_MONOTONIC_RAW`, which takes a few milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`]: the right that is missing, a kernel that does not tell its time so, a counter that this thread must not read, or a captured host.
+    /// Returns [`Unavailable`] if the permission is missing, if the kernel does not provide its time this way, if this thread must not read the counter, and on a captured host.
     ///
     /// # Examples
     ///
@@ -117,7 +118,7 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// What it would be on this host, or why there is none: from files and facts alone.
+/// Returns its properties on this host, or why there is none: from files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if have == Architecture::Other {
@@ -134,7 +135,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// What the kernel's answer means, and so what helps. perf_event_open(2), ERRORS.
+/// The meaning of the kernel's error, and the fix that follows. perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error) -> Unavailable {
     let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
@@ -182,7 +183,7 @@ fn evidence(time: &PerfTime) -> Vec<String> {
     ]
 }
 
-/// A kernel that shows its own line stands behind it, once it has measured the counter.
+/// A kernel that publishes its own conversion trusts it, once it has measured the counter.
 fn verdict(host: &Host, is_told: bool) -> KernelVerdict {
     if !is_told {
         KernelVerdict::Unknown("the kernel does not tell its time so".to_owned())

@@ -1,42 +1,44 @@
-//! The kernel's own line from the processor's counter to nanoseconds, as the page of a perf event tells it.
-//! Pure: the page is the caller's, and a test scripts it.
+//! The kernel's own conversion from the processor's counter to nanoseconds, from the page of a perf event. Pure: the
+//! page belongs to the caller, and tests script it.
 
 use crate::{
     source::event_page::{CAPABILITIES, LOCK, MOST_CHANGES},
     sys::perf::EventPage,
 };
 
-/// `struct perf_event_mmap_page`, in bytes from its beginning. Linux, include/uapi/linux/perf_event.h.
+/// Offsets in `struct perf_event_mmap_page`, in bytes. Linux, include/uapi/linux/perf_event.h.
 const TIME_SHIFT: usize = 50;
 const TIME_MULT: usize = 52;
 const TIME_ZERO: usize = 64;
 const TIME_CYCLES: usize = 80;
 const TIME_MASK: usize = 88;
 
-/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: the multiplier and the shift are told; so is where the line begins; the counter has
-/// fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
+/// `cap_user_time`, `cap_user_time_zero` and `cap_user_time_short`: multiplier and shift are valid; so is the start
+/// value; the counter has fewer than 64 bits. Linux, include/uapi/linux/perf_event.h.
 const TELLS_RATE: u64 = 1 << 3;
 const TELLS_ZERO: u64 = 1 << 4;
 const IS_SHORT: u64 = 1 << 5;
 
-/// From ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
+/// Converts ticks of the processor's counter to nanoseconds of the kernel's scheduler clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) mult: u32,
     /// Below 64.
     pub(super) shift: u32,
     zero_ns: u64,
-    /// A reading of the counter not long ago, and the bits that the counter has.
+    /// A recent reading of the counter, and the number of its bits.
     cycles: u64,
     mask: u64,
 }
 
 impl Line {
-    /// The nanoseconds at which the counter shows `ticks`. A narrow counter is extended to the reading nearest to the one that the page tells.
+    /// Returns the nanoseconds at `ticks` of the counter. A narrow counter is extended to the reading nearest to the
+    /// one in the page.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^64, as the kernel's own clock")]
     pub(super) const fn nanoseconds(&self, ticks: u64) -> u64 {
-        // Signed, where the kernel's own example is not: a reading from just before the page was brought up to date is not a wrap later.
+        // Signed, unlike in the kernel's own example: a reading from just before the page was updated is not a wrap
+        // later.
         let since = ticks.wrapping_sub(self.cycles) & self.mask;
         let since = if since > self.mask >> 1 { since | !self.mask } else { since };
         let extended = self.cycles.wrapping_add(since);
@@ -44,24 +46,24 @@ impl Line {
         self.zero_ns.wrapping_add(scaled as u64)
     }
 
-    /// How many bits of the counter count.
+    /// The number of valid bits of the counter.
     pub(super) const fn bits(&self) -> u32 {
         self.mask.count_ones()
     }
 }
 
-/// Why a page tells no line.
+/// Why a page contains no conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoLine {
-    /// Its capability bits do not say that it tells one.
+    /// Its capability bits do not announce one.
     NotTold(u64),
-    /// It was being changed whenever it was looked at.
+    /// It was being changed whenever it was read.
     Restless,
-    /// Its numbers are not those of a line.
+    /// Its numbers are not a conversion.
     NoSense,
 }
 
-/// The line that the page tells now.
+/// Returns the current conversion in the page.
 ///
 /// # References
 ///
@@ -95,7 +97,7 @@ pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
     Err(NoLine::Restless)
 }
 
-/// What the capability bits say, for people.
+/// The meaning of the capability bits, as text.
 pub(super) fn told(capabilities: u64) -> String {
     let word = |bit, name: &'static str| if capabilities & bit == 0 { format!("no {name}") } else { name.to_owned() };
     [word(TELLS_RATE, "cap_user_time"), word(TELLS_ZERO, "cap_user_time_zero"), word(IS_SHORT, "cap_user_time_short")]
@@ -119,7 +121,7 @@ mod tests {
 
     const ALL: u64 = TELLS_RATE | TELLS_ZERO | IS_SHORT;
 
-    /// What the page shows between two changes.
+    /// The values in the page between two changes.
     #[derive(Clone, Copy, Debug)]
     struct Shown {
         lock: u32,
@@ -131,7 +133,7 @@ mod tests {
         mask: u64,
     }
 
-    /// 16 ns a tick, from a second on, by a counter of 56 bits.
+    /// 16 ns per tick, from one second on, with a counter of 56 bits.
     const SHOWN: Shown = Shown {
         lock: 4,
         capabilities: ALL,
@@ -192,7 +194,7 @@ mod tests {
         let line = quiet(Shown { cycles: (1 << 56) - 10, zero: 0, ..SHOWN }).expect("told");
         let at = |ticks: u64| line.nanoseconds(ticks);
         assert_eq!(at(5) - at((1 << 56) - 10), 15 * 16);
-        // From just before the page was brought up to date: not a wrap later.
+        // From just before the page was updated: not a wrap later.
         assert_eq!(at((1 << 56) - 10) - at((1 << 56) - 20), 10 * 16);
     }
 
@@ -235,7 +237,7 @@ mod tests {
         assert!(u32::try_from(restless.len()).expect("two hundred") > 8 * MOST_CHANGES);
     }
 
-    /// A kernel that goes on from a new beginning, between any two reads, while ticks pass.
+    /// A kernel that continues from a new start value, between any two reads, while ticks advance.
     #[derive(Debug)]
     struct Moving {
         ticks: Cell<u64>,
@@ -298,7 +300,7 @@ mod tests {
             for _ in 0..20 {
                 let before = page.ticks.get();
                 let line = line(&page).expect("it is not that restless");
-                // The counter, with the bits that it has, at some moment after the page was read.
+                // The counter, with its number of bits, at some time after the page was read.
                 let ns = line.nanoseconds(page.ticks.get() & page.mask);
                 prop_assert!((40 + before * 3..=40 + page.ticks.get() * 3).contains(&ns), "{before} {ns}");
             }
@@ -319,7 +321,7 @@ mod tests {
         fn nanoseconds_are_what_slow_arithmetic_says(mult in 1_u32.., shift in 0_u16..32, ticks in any::<u64>(), zero in any::<u64>()) {
             let capabilities = TELLS_RATE | TELLS_ZERO;
             let line = quiet(Shown { capabilities, mult, shift, zero, ..SHOWN }).expect("told");
-            // As the kernel's own example has it, in parts.
+            // As in the kernel's own example, in parts.
             let (quotient, rest) = (ticks >> shift, ticks & ((1 << shift) - 1));
             let exact = zero
                 .wrapping_add(quotient.wrapping_mul(u64::from(mult)))

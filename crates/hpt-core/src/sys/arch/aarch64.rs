@@ -1,5 +1,5 @@
-//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM.
-//! Does not decide whether the counter may be read, nor what its frequency is: `source::arm_counter` does.
+//! CNTVCT_EL0 and CNTFRQ_EL0 of 64-bit ARM. Does not decide whether the counter may be read, nor what its frequency is;
+//! `source::arm_counter` does.
 
 use core::arch::asm;
 
@@ -12,46 +12,47 @@ pub(crate) struct CounterToken {
 }
 
 impl CounterToken {
-    /// `permitted` says that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2 has ECV.
+    /// `permitted` means that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2 has ECV.
     pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Result<Self, CounterRefused> {
         permitted.then_some(Self { self_synchronised }).ok_or(CounterRefused::NotReadable)
     }
 
-    /// A copy of the token that `sys::native` was given: only there may it be made.
+    /// A copy of the token that `sys::native` received: only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(own_bit: bool) -> Self {
         Self { self_synchronised: own_bit }
     }
 
-    /// What this token knows beyond its existence: whether reads are self-synchronised.
+    /// What this token holds beyond its existence: whether reads are self-synchronized.
     pub(in crate::sys) const fn own_bit(self) -> bool {
         self.self_synchronised
     }
 
-    /// The counter, at whatever moment the processor finds convenient.
+    /// Returns the counter, without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let ticks: u64;
-        // SAFETY: touches no memory and no flags. Linux lets EL0 read CNTVCT_EL0 (CNTKCTL_EL1.EL0VCTEN), or traps and emulates the read;
-        // where prctl forbids it (Linux 6.12) it raises SIGSEGV, which is not undefined behaviour, and this token was made only after prctl
-        // said that it is permitted. Arm ARM (DDI 0487), D24.12, CNTVCT_EL0; Linux, Documentation/arch/arm64/legacy_instructions.rst.
-        // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+        // SAFETY: touches no memory and no flags. Linux lets EL0 read CNTVCT_EL0 (CNTKCTL_EL1.EL0VCTEN), or traps and
+        // emulates the read. If prctl forbids it (Linux 6.12) it raises SIGSEGV, which is not undefined behavior, and
+        // this token was created only after prctl permitted it. Arm ARM (DDI 0487), D24.12, CNTVCT_EL0; Linux,
+        // Documentation/arch/arm64/legacy_instructions.rst. nomem: lets the compiler keep values in registers across a
+        // read that promises no ordering.
         unsafe {
             asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
         }
         ticks
     }
 
-    /// The counter, not before all earlier instructions have completed.
+    /// Returns the counter, not before all preceding instructions have completed.
     ///
-    /// ISB before it, or the self-synchronised view, which is not taken speculatively.
+    /// ISB before it, or the self-synchronized view, which is not read speculatively.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let ticks: u64;
         if self.self_synchronised {
-            // SAFETY: as `read`; S3_3_C14_C0_6 is CNTVCTSS_EL0, which FEAT_ECV adds, and HWCAP2 says that it is there. Arm ARM
-            // (DDI 0487), D24.12, CNTVCTSS_EL0.
-            // No nomem: the compiler must not move the timed work's memory accesses above this read.
+            // SAFETY: as `read`; S3_3_C14_C0_6 is CNTVCTSS_EL0, which FEAT_ECV adds, and HWCAP2 reports it. Arm ARM
+            // (DDI 0487), D24.12, CNTVCTSS_EL0. No nomem: the compiler must not move the timed work's memory accesses
+            // above this read.
             unsafe {
                 asm!("mrs {}, S3_3_C14_C0_6", out(reg) ticks, options(nostack, preserves_flags));
             }
@@ -65,19 +66,19 @@ impl CounterToken {
         ticks
     }
 
-    /// The counter after all earlier instructions have completed, and before any later one begins.
+    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let ticks: u64;
-        // SAFETY: as `read_start`. The second ISB holds back what stands later. No nomem: the compiler must not move the timed work's
-        // memory accesses below this read.
+        // SAFETY: as `read_start`. The second ISB holds back following instructions. No nomem: the compiler must not
+        // move the timed work's memory accesses below this read.
         unsafe {
             asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack, preserves_flags));
         }
         ticks
     }
 
-    /// CNTFRQ_EL0: what the firmware wrote there, in hertz; 0 when it wrote nothing.
+    /// Returns CNTFRQ_EL0: the value that the firmware wrote there, in hertz; 0 if it wrote nothing.
     #[expect(clippy::cast_possible_truncation, reason = "bits 63 to 32 are reserved and read as zero")]
     pub(crate) fn frequency_register(self) -> u32 {
         let hertz: u64;

@@ -1,5 +1,5 @@
-//! The twin of `aarch64.rs` and `arm.rs` on machines without that counter: a token that cannot exist.
-//! Never returns a made-up number.
+//! The counterpart of `aarch64.rs` and `arm.rs` on machines without that counter: a token that cannot exist. Never
+//! returns an invented number.
 
 use super::CounterRefused;
 
@@ -8,12 +8,13 @@ use super::CounterRefused;
 pub(crate) enum CounterToken {}
 
 impl CounterToken {
-    /// No token: this machine has no CNTVCT.
+    /// Returns no token: this machine has no CNTVCT.
     pub(crate) fn detect(_permitted: bool, _self_synchronised: bool) -> Result<Self, CounterRefused> {
         Err(CounterRefused::NotReadable)
     }
 
-    /// Never called: a token is installed only after `detect` returned one. Exists for processors that the crate refuses, so that they get its sentence alone.
+    /// Never called: a token is installed only after `detect` returned one. Exists for processors that the crate
+    /// refuses, so that they get that error message alone.
     #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "there the TSC is installed"))]
     pub(in crate::sys) fn installed(_own_bit: bool) -> Self {
         unreachable!("`detect` returned no token")

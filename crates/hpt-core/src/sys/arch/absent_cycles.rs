@@ -1,5 +1,5 @@
-//! The twin of `cycles_aarch64.rs` and `cycles_arm.rs` on machines whose cycles are read through perf events only: a token that cannot exist.
-//! Never panics and never returns a made-up number.
+//! The counterpart of `cycles_aarch64.rs` and `cycles_arm.rs` on machines whose cycles are read through perf events
+//! only: a token that cannot exist. Never panics and never returns an invented number.
 
 use super::CyclesRefused;
 
@@ -8,7 +8,7 @@ use super::CyclesRefused;
 pub(crate) enum CyclesToken {}
 
 impl CyclesToken {
-    /// No token: this machine has no cycle counter that is opened to programs without a perf event.
+    /// Returns no token: this machine has no cycle counter that is open to programs without a perf event.
     pub(crate) fn detect(_platform: Option<&str>, _by_module: bool) -> Result<Self, CyclesRefused> {
         Err(CyclesRefused::NoAccessRegister)
     }

@@ -1,7 +1,7 @@
-//! The twin of the `event_*.rs` files on machines whose counters hpt does not read.
-//! Never panics and never returns a made-up number.
+//! The counterpart of the `event_*.rs` files on machines whose counters hpt does not read. Never panics and never
+//! returns an invented number.
 
-/// Nothing is asked of the event.
+/// Nothing is requested from the event.
 pub(in crate::sys) const USER_ACCESS: u64 = 0;
 
 /// No counter is read here.

@@ -1,5 +1,5 @@
-//! The twin of `port_x86.rs` on machines without I/O ports: a port that cannot be open.
-//! Never panics and never returns a made-up number.
+//! The counterpart of `port_x86.rs` on machines without I/O ports: a port that cannot be open. Never panics and never
+//! returns an invented number.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::sys::port::InputPort;
 pub(crate) enum OpenPort {}
 
 impl OpenPort {
-    /// No port: this machine has none that a program reads by an instruction.
+    /// Returns no port: this machine has none that a program reads with an instruction.
     pub(crate) fn open(_port: u16) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }

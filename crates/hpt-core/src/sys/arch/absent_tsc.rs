@@ -1,12 +1,12 @@
-//! The twin of `x86.rs` on machines without that counter: a token that cannot exist.
-//! Never panics and never returns a made-up number.
+//! The counterpart of `x86.rs` on machines without that counter: a token that cannot exist. Never panics and never
+//! returns an invented number.
 
 /// A token without values: nothing can be read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TscToken {}
 
 impl TscToken {
-    /// No token: this machine has no RDTSC.
+    /// Returns no token: this machine has no RDTSC.
     pub(crate) fn detect(_permitted: bool) -> Option<Self> {
         None
     }

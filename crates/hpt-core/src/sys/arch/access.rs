@@ -1,18 +1,19 @@
-//! What PMUSERENR says of who may read the cycle counter of an ARM core.
-//! Pure: the register is read elsewhere.
+//! Who may read the cycle counter of an ARM core, according to PMUSERENR. Pure: the register is read elsewhere.
 
-/// Programs may reach everything; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0; ARMv7 has EN only.
+/// Programs may access everything; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0;
+/// ARMv7 has EN only.
 const EN: u32 = 1 << 0;
 const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;
 
-/// Whether every program on this CPU may read the cycle counter. With the other counters beside it, that is what Linux opens to a thread with a perf event
-/// of its own, and takes back after it, unless somebody else, `by_module`, keeps it open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
+/// Whether every program on this CPU may read the cycle counter. If the other counters are open as well, Linux has
+/// opened them for a thread with its own perf event and will close them after it, unless something else, `by_module`,
+/// keeps the counter open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
 pub(super) const fn lets_in(access: u32, by_module: bool) -> bool {
     access & EN != 0 || (access & CR != 0 && (access & ER == 0 || by_module))
 }
 
-/// Whether it also may read how the counters are set up, PMCR.
+/// Whether it may also read the configuration of the counters, PMCR.
 pub(super) const fn shows_control(access: u32) -> bool {
     access & EN != 0
 }

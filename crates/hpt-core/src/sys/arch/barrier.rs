@@ -1,19 +1,18 @@
-//! Waiting until what stands earlier in the program has completed, memory of devices included.
-//! Reads nothing.
+//! Waits until all preceding instructions have completed, including accesses to device memory. Reads nothing.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm"))]
 use core::arch::asm;
 
-/// How this processor is told to wait.
+/// How to make this processor wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Barrier {
-    /// An ARMv6 processor, which has coprocessor operations in place of the instructions.
+    /// An ARMv6 processor, which has coprocessor operations instead of the instructions.
     #[cfg(target_arch = "arm")]
     by_coprocessor: bool,
 }
 
 impl Barrier {
-    /// `platform` is AT_PLATFORM of the auxiliary vector: the only thing that tells ARMv6 from what came later.
+    /// `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish ARMv6 from later versions.
     #[cfg_attr(not(target_arch = "arm"), expect(unused_variables, reason = "other machines have one way only"))]
     pub(crate) fn detect(platform: Option<&str>) -> Self {
         Self {
@@ -22,20 +21,21 @@ impl Barrier {
         }
     }
 
-    /// Returns when all earlier instructions have completed, reads of devices included; later ones begin after it.
+    /// Returns when all preceding instructions have completed, including reads of devices; following ones begin after
+    /// it.
     #[inline(always)]
     pub(crate) fn wait(self) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: both are in the base instruction set of x86-64 and touch no memory. LFENCE waits for all earlier instructions, loads
-        // included; MFENCE before it for the stores. Intel SDM, volume 2, LFENCE and MFENCE.
-        // No nomem: the compiler must not move memory accesses across.
+        // SAFETY: both are in the base instruction set of x86-64 and touch no memory. LFENCE waits for all preceding
+        // instructions, including loads; MFENCE before it for the stores. Intel SDM, volume 2, LFENCE and MFENCE. No
+        // nomem: the compiler must not move memory accesses across.
         unsafe {
             asm!("mfence", "lfence", options(nostack, preserves_flags));
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: both are in the base instruction set and touch no memory. DSB waits until a device has answered, which ISB alone does not (the kernel's own
-        // reads of the generic timer do with ISB); ISB holds back what stands later. Arm ARM (DDI 0487), B2.3.11 and C6.2.
-        // No nomem: as above.
+        // SAFETY: both are in the base instruction set and touch no memory. DSB waits until a device has answered,
+        // which ISB alone does not (the kernel's own reads of the generic timer use ISB); ISB holds back following
+        // instructions. Arm ARM (DDI 0487), B2.3.11 and C6.2. No nomem: as above.
         unsafe {
             asm!("dsb sy", "isb", options(nostack, preserves_flags));
         }
@@ -49,9 +49,9 @@ impl Barrier {
                 asm!(".inst 0xee070f9a", ".inst 0xee070f95", in("r0") 0, options(nostack, preserves_flags));
             }
         } else {
-            // SAFETY: DSB SY and ISB in the A32 encoding, written as numbers because assemblers for ARMv6 do not know the names; in the base
-            // instruction set since ARMv7, and AT_PLATFORM says that this is no ARMv6. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.44 and A8.8.54.
-            // No nomem: as above.
+            // SAFETY: DSB SY and ISB in the A32 encoding, written as numbers because assemblers for ARMv6 do not know
+            // the names; in the base instruction set since ARMv7, and according to AT_PLATFORM this is not an ARMv6.
+            // Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.44 and A8.8.54. No nomem: as above.
             unsafe {
                 asm!(".inst 0xf57ff04f", ".inst 0xf57ff06f", options(nostack, preserves_flags));
             }

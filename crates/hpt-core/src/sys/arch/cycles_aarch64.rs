@@ -1,5 +1,5 @@
-//! PMCCNTR_EL0 of 64-bit ARM: the cycles of the core that executes the read.
-//! Does not decide whether what it shows is believed: `source::arm_cycles` does.
+//! PMCCNTR_EL0 of 64-bit ARM: the cycles of the core that executes the read. Does not decide whether its value is
+//! plausible; `source::arm_cycles` does.
 
 use core::arch::asm;
 
@@ -9,16 +9,17 @@ use crate::sys::trial::{Trial, attempt_in_child};
 /// PMCR_EL0.LC: the cycle counter overflows at 64 bits, not at 32. Arm ARM (DDI 0487), D24.5, PMCR_EL0.
 const LC: u32 = 1 << 6;
 
-/// Proof that PMCCNTR_EL0 could be read on this CPU when it was made: PMUSERENR_EL0 said so, and a child of this process read it and lived. The right can be
-/// taken away, and each CPU has its own.
+/// Proof that PMCCNTR_EL0 could be read on this CPU when it was created: PMUSERENR_EL0 allowed it, and a child of this
+/// process read it without being killed. Access can be revoked, and each CPU has its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CyclesToken {
     shows_control: bool,
 }
 
 impl CyclesToken {
-    /// Asks on the CPU on which it is called; `by_module` says that a kernel module keeps the counter open. Both registers are tried in a forked child first: a processor without counters, and a hypervisor that
-    /// keeps them, raise SIGILL for either.
+    /// Checks on the current CPU; `by_module` means that a kernel module keeps the counter open. Both registers are
+    /// tried in a forked child first: a processor without counters, and a hypervisor that denies them, raise SIGILL for
+    /// either.
     pub(crate) fn detect(_platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         match attempt_in_child(|| {
             access_register();
@@ -42,25 +43,27 @@ impl CyclesToken {
         }
     }
 
-    /// The bits that the counter has before it overflows. Where PMCR_EL0 is not shown, it has the 64 that Linux and hpt_cycles set it up for.
+    /// Returns the number of bits after which the counter overflows. If PMCR_EL0 is not readable, it has the 64 that
+    /// Linux and hpt_cycles configure.
     pub(crate) fn bits(self) -> u8 {
         if self.control_register().is_none_or(|control| control & LC != 0) { 64 } else { 32 }
     }
 
-    /// The counter, at whatever moment the processor finds convenient.
+    /// Returns the counter, without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let cycles: u64;
-        // SAFETY: touches no memory and no flags. Where EL1 keeps the register it raises SIGILL, which is not undefined behaviour, and this token
-        // leaves `detect` only after a child executed it. Arm ARM (DDI 0487), D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0).
-        // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+        // SAFETY: touches no memory and no flags. If EL1 does not allow the register it raises SIGILL, which is not
+        // undefined behavior, and `detect` returns this token only after a child executed it. Arm ARM (DDI 0487),
+        // D24.5, PMCCNTR_EL0 (S3_3_C9_C13_0). nomem: lets the compiler keep values in registers across a read that
+        // promises no ordering.
         unsafe {
             asm!("mrs {}, S3_3_C9_C13_0", out(reg) cycles, options(nomem, nostack, preserves_flags));
         }
         cycles
     }
 
-    /// The counter, not before all earlier instructions have completed.
+    /// Returns the counter, not before all preceding instructions have completed.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let cycles: u64;
@@ -72,7 +75,7 @@ impl CyclesToken {
         cycles
     }
 
-    /// The counter after all earlier instructions have completed, and before any later one begins.
+    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u64;
@@ -83,7 +86,7 @@ impl CyclesToken {
         cycles
     }
 
-    /// PMCR_EL0: how the counters are set up; `None` where programs may not see it.
+    /// Returns PMCR_EL0, the configuration of the counters; `None` if programs may not read it.
     #[expect(clippy::cast_possible_truncation, reason = "what is looked at stands in the lower 32 bits")]
     pub(crate) fn control_register(self) -> Option<u32> {
         let control: u64;
@@ -98,12 +101,13 @@ impl CyclesToken {
     }
 }
 
-/// PMUSERENR_EL0: who may read the counters on this CPU.
+/// Returns PMUSERENR_EL0: who may read the counters on this CPU.
 #[expect(clippy::cast_possible_truncation, reason = "what is looked at stands in the lower 32 bits")]
 fn access_register() -> u32 {
     let access: u64;
-    // SAFETY: touches no memory. EL0 may read it wherever it is; where it is not, or a hypervisor keeps it, it raises SIGILL, which is not undefined
-    // behaviour: `detect` tries it in a child first. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0 (S3_3_C9_C14_0).
+    // SAFETY: touches no memory. EL0 may read it wherever it exists. If it does not exist, or a hypervisor denies it,
+    // it raises SIGILL, which is not undefined behavior: `detect` tries it in a child first. Arm ARM (DDI 0487), D24.5,
+    // PMUSERENR_EL0 (S3_3_C9_C14_0).
     unsafe {
         asm!("mrs {}, S3_3_C9_C14_0", out(reg) access, options(nomem, nostack, preserves_flags));
     }

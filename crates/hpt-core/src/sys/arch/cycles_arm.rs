@@ -1,5 +1,5 @@
-//! PMCCNTR of ARMv7, and CCNT of the ARM1176: the cycles of the core that executes the read, in 32 bits.
-//! Does not decide whether what it shows is believed: `source::arm_cycles` does.
+//! PMCCNTR of ARMv7, and CCNT of the ARM1176: the cycles of the core that executes the read, in 32 bits. Does not
+//! decide whether its value is plausible; `source::arm_cycles` does.
 
 use core::arch::asm;
 
@@ -9,15 +9,16 @@ use crate::sys::{
     trial::{Trial, attempt_in_child},
 };
 
-/// Proof that the counter could be read on this CPU when it was made: a child of this process read it and lived. The right can be taken away, and each CPU
-/// has its own.
+/// Proof that the counter could be read on this CPU when it was created: a child of this process read it without being
+/// killed. Access can be revoked, and each CPU has its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CyclesToken {
     form: Form,
     shows_control: bool,
 }
 
-/// Where the processor has its counter. The two must not be mixed: what reads the counter on one is another register, or none, on the other.
+/// The location of the processor's counter. The two must not be mixed: the instruction for one reads another register,
+/// or none, on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// CP15, c9. Arm ARM for ARMv7-A (DDI 0406C.d), chapter C12, The Performance Monitors Extension.
@@ -33,8 +34,8 @@ macro_rules! isb {
     };
 }
 
-/// Flush Prefetch Buffer, which ARMv6 has for ISB: mcr p15, 0, r0, c7, c5, 4, written as a number because assemblers for ARMv7 warn of it. ARM1176JZF-S
-/// TRM (DDI 0301H), 3.2.22, c7, Cache operations.
+/// Flush Prefetch Buffer, the ISB of ARMv6: mcr p15, 0, r0, c7, c5, 4, written as a number because assemblers for ARMv7
+/// warn about it. ARM1176JZF-S TRM (DDI 0301H), 3.2.22, c7, Cache operations.
 macro_rules! flush_prefetch {
     () => {
         ".inst 0xee070f95"
@@ -42,8 +43,9 @@ macro_rules! flush_prefetch {
 }
 
 impl CyclesToken {
-    /// Asks on the CPU on which it is called; `platform` is AT_PLATFORM of the auxiliary vector, the only thing that tells ARMv6 from what came later;
-    /// `by_module` says that a kernel module keeps the counter open. What is not to be had raises SIGILL, so everything is tried in a forked child first.
+    /// Checks on the current CPU. `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish ARMv6
+    /// from later versions; `by_module` means that a kernel module keeps the counter open. An unavailable register
+    /// raises SIGILL, so everything is tried in a forked child first.
     pub(crate) fn detect(platform: Option<&str>, by_module: bool) -> Result<Self, CyclesRefused> {
         let is_v6 = is_armv6(platform);
         // The ARM1176 has a register for it as well, which programs may not read.
@@ -72,20 +74,21 @@ impl CyclesToken {
         }
     }
 
-    /// The bits that the counter has before it overflows.
+    /// Returns the number of bits after which the counter overflows.
     #[expect(clippy::unused_self, reason = "on another machine it is asked")]
     pub(crate) const fn bits(self) -> u8 {
         32
     }
 
-    /// The counter, at whatever moment the processor finds convenient.
+    /// Returns the counter, without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: touches no memory and no flags. Where the kernel keeps the register it raises SIGILL, which is not undefined behaviour, and this
-            // token leaves `detect` only after a child executed it. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR.
-            // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+            // SAFETY: touches no memory and no flags. If the kernel does not allow the register it raises SIGILL, which
+            // is not undefined behavior, and `detect` returns this token only after a child executed it. Arm ARM for
+            // ARMv7-A (DDI 0406C.d), B4.1, PMCCNTR. nomem: lets the compiler keep values in registers across a read
+            // that promises no ordering.
             Form::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nomem, nostack, preserves_flags));
             },
@@ -97,13 +100,13 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// The counter, not before all earlier instructions have completed.
+    /// Returns the counter, not before all preceding instructions have completed.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: as `read`; ISB is there since ARMv7.
-            // No nomem: the compiler must not move the timed work's memory accesses above this read.
+            // SAFETY: as `read`; ISB exists since ARMv7. No nomem: the compiler must not move the timed work's memory
+            // accesses above this read.
             Form::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nostack, preserves_flags));
             },
@@ -115,7 +118,7 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// The counter after all earlier instructions have completed, and before any later one begins.
+    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u32;
@@ -132,8 +135,8 @@ impl CyclesToken {
         cycles.into()
     }
 
-    /// PMCR, on the ARM1176 the Performance Monitor Control Register: how the counters are set up. The lowest four bits mean the same in both. `None` where
-    /// programs may not see it.
+    /// Returns PMCR, on the ARM1176 the Performance Monitor Control Register: the configuration of the counters. The
+    /// lowest four bits have the same meaning in both. `None` if programs may not read it.
     pub(crate) fn control_register(self) -> Option<u32> {
         let control: u32;
         if !self.shows_control {
@@ -153,11 +156,12 @@ impl CyclesToken {
     }
 }
 
-/// PMUSERENR: who may read the counters on this CPU.
+/// Returns PMUSERENR: who may read the counters on this CPU.
 fn access_register() -> u32 {
     let access: u32;
-    // SAFETY: touches no memory. Programs may read it wherever it is; where it is not, or a hypervisor keeps it, it raises SIGILL, which is not undefined
-    // behaviour: `detect` tries it in a child first. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMUSERENR.
+    // SAFETY: touches no memory. Programs may read it wherever it exists. If it does not exist, or a hypervisor denies
+    // it, it raises SIGILL, which is not undefined behavior: `detect` tries it in a child first. Arm ARM for ARMv7-A
+    // (DDI 0406C.d), B4.1, PMUSERENR.
     unsafe {
         asm!("mrc p15, 0, {}, c9, c14, 0", out(reg) access, options(nomem, nostack, preserves_flags));
     }

@@ -1,39 +1,39 @@
-//! PMCCNTR as the counter behind a perf event of this thread: of a 32-bit program on an ARMv8 processor.
-//! Does not know whether it is that: `sys::perf` asks the event's page before every read.
+//! PMCCNTR as the counter of a perf event of this thread, for a 32-bit program on an ARMv8 processor. Does not check
+//! that; `sys::perf` checks the event's page before every read.
 
 use core::arch::asm;
 
-/// What `perf_event_attr.config1` asks for so that programs may read the counter: that right (bit 1), and not 64 bits, of which the instruction here
-/// shows 32. Linux, Documentation/arch/arm64/perf.rst.
+/// The value of `perf_event_attr.config1` that requests user-space reads: the permission (bit 1), and not 64 bits, of
+/// which the instruction here shows 32. Linux, Documentation/arch/arm64/perf.rst.
 pub(in crate::sys) const USER_ACCESS: u64 = 0b10;
 
 /// The event page's number of the cycle counter. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_user_event_idx`.
 const CYCLE_COUNTER: u32 = 32;
 
-/// The counter whose number the event's page gives, where that is the cycle counter.
+/// Returns the counter with the number in the event's page, if that is the cycle counter.
 #[inline(always)]
 pub(in crate::sys) fn counter(index: u32) -> Option<u64> {
     if index != CYCLE_COUNTER {
         return None;
     }
     let cycles: u32;
-    // SAFETY: touches no memory and no flags. The event's page gives a number only on processors that have the register, and while the kernel lets this thread read
-    // it; where that was taken away since, it raises SIGILL, which is not undefined behaviour. Arm ARM (DDI 0487), G8.4, PMCCNTR; Linux,
-    // Documentation/arch/arm64/perf.rst, "Perf Userspace PMU Hardware Counter Access".
-    // No nomem: the reads of the page before and behind it must stay there.
+    // SAFETY: touches no memory and no flags. The event's page has a number only on processors that have the register,
+    // and while the kernel lets this thread read it. If that was revoked since, it raises SIGILL, which is not
+    // undefined behavior. Arm ARM (DDI 0487), G8.4, PMCCNTR; Linux, Documentation/arch/arm64/perf.rst, "Perf Userspace
+    // PMU Hardware Counter Access". No nomem: the reads of the page before and after it must stay there.
     unsafe {
         asm!("mrc p15, 0, {}, c9, c13, 0", out(reg) cycles, options(nostack, preserves_flags));
     }
     Some(cycles.into())
 }
 
-/// Returns when all earlier instructions have completed; later ones begin after it. Never called on a processor without ISB: no event's page gives a
-/// number there.
+/// Returns when all preceding instructions have completed; following ones begin after it. Never called on a processor
+/// without ISB: no event's page has a number there.
 #[inline(always)]
 pub(in crate::sys) fn wait() {
-    // SAFETY: ISB in the A32 encoding, written as a number because assemblers for ARMv6 do not know the name. It touches nothing, and raises SIGILL on
-    // ARMv6, which is not undefined behaviour. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.54.
-    // No nomem: the compiler must not move memory accesses across.
+    // SAFETY: ISB in the A32 encoding, written as a number because assemblers for ARMv6 do not know the name. It
+    // touches nothing, and raises SIGILL on ARMv6, which is not undefined behavior. Arm ARM for ARMv7-A (DDI 0406C.d),
+    // A8.8.54. No nomem: the compiler must not move memory accesses across.
     unsafe {
         asm!(".inst 0xf57ff06f", options(nostack, preserves_flags));
     }

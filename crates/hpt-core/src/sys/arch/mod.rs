@@ -1,5 +1,5 @@
-//! The door to the instructions: each machine has its own file, and what a machine lacks is a type without values.
-//! Holds no logic.
+//! Selects the instructions of the target: each architecture has its own file, and what it lacks is a type without
+//! values. Contains no logic.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
 mod access;
@@ -44,22 +44,22 @@ pub(crate) use tsc::{TscToken, cpuid};
     allow(dead_code, reason = "other machines have none, and the tests name them all")
 )]
 pub(crate) enum CyclesRefused {
-    /// The register that says who may read it cannot be read itself: there is no counter, or a hypervisor keeps it.
+    /// The register that shows who may read it cannot be read itself: there is no counter, or a hypervisor denies it.
     NoAccessRegister,
-    /// That register shows this, which does not let programs in.
+    /// The value of that register, which gives programs no access.
     Closed(u32),
-    /// A child that read the counter was ended by a signal.
+    /// A child that read the counter was killed by a signal.
     Killed,
-    /// No child could be started to try it: a later call may tell.
+    /// No child could be started to try it: a later call may succeed.
     NotTried,
 }
 
 /// Why there is no token for the processor's own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterRefused {
-    /// The processor has none, it is forbidden, or a child that read it was ended by a signal.
+    /// The processor has none, it is forbidden, or a child that read it was killed by a signal.
     NotReadable,
-    /// No child could be started to try it: a later call may tell.
+    /// No child could be started to try it: a later call may succeed.
     #[cfg_attr(not(target_arch = "arm"), allow(dead_code, reason = "only 32-bit ARM has to try"))]
     NotTried,
 }

@@ -1,21 +1,20 @@
-//! IN, for one register of 32 bits at a time.
-//! Does not decide which port is read: `source` does.
+//! IN, for one register of 32 bits at a time. Does not decide which port is read; `source` does.
 
 use core::{arch::asm, cell::RefCell, marker::PhantomData};
 use std::io;
 
 use crate::sys::port::InputPort;
 
-/// Ports of a register of 32 bits.
+/// The number of ports of a 32-bit register.
 const PORTS: u16 = 4;
 
 thread_local! {
-    /// The ports that this thread opened, each as often as it did.
+    /// The ports that this thread opened, with a count each.
     static OPENED: RefCell<Vec<u16>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Proof that this thread may read the four ports from this one on: the kernel lets it. Threads and processes that it starts from then on may, too; others
-/// may not, and would be ended by SIGSEGV.
+/// Proof that this thread may read the four ports from this one on. Threads and processes that it starts from then on
+/// may, too; others may not, and would be killed by SIGSEGV.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
     port: u16,
@@ -23,11 +22,13 @@ pub(crate) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Asks the kernel to let this thread at the register whose first port this is. When the last of them is dropped, the right is given back.
+    /// Requests permission from the kernel for the register that starts at this port. When the last one is dropped, the
+    /// permission is released.
     ///
     /// # Errors
     ///
-    /// What ioperm(2) answers; [`io::ErrorKind::InvalidInput`] for a port whose register would not end before the last.
+    /// Returns the error of ioperm(2); [`io::ErrorKind::InvalidInput`] for a port whose register would extend beyond
+    /// the last port.
     pub(crate) fn open(port: u16) -> io::Result<Self> {
         if port > u16::MAX - (PORTS - 1) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -42,9 +43,10 @@ impl InputPort for OpenPort {
     #[inline(always)]
     fn read_u32(&self) -> u32 {
         let value: u32;
-        // SAFETY: touches no memory and no flags. The kernel let this thread at these four ports, and takes that back only when this thread asks; where it
-        // does not, IN raises SIGSEGV, which is not undefined behaviour. Intel SDM vol. 2A (325383-085), IN; ioperm(2).
-        // No nomem: a device's register changes by itself, and reads of it stay in order with the rest.
+        // SAFETY: touches no memory and no flags. The kernel gave this thread access to these four ports, and revokes
+        // it only at this thread's request. Without access, IN raises SIGSEGV, which is not undefined behavior. Intel
+        // SDM vol. 2A (325383-085), IN; ioperm(2). No nomem: a device's register changes by itself, and reads of it
+        // stay in order with the rest.
         unsafe {
             asm!("in eax, dx", in("dx") self.port, out("eax") value, options(nostack, preserves_flags));
         }
@@ -54,7 +56,7 @@ impl InputPort for OpenPort {
 
 impl Drop for OpenPort {
     fn drop(&mut self) {
-        // In a thread that ends, what it was allowed is of no interest any more.
+        // In a thread that ends, its permissions do not matter any more.
         let others = OPENED.try_with(|opened| {
             let mut opened = opened.borrow_mut();
             if let Some(own) = opened.iter().position(|&port| port == self.port) {
@@ -63,7 +65,7 @@ impl Drop for OpenPort {
             opened.iter().any(|&port| port.abs_diff(self.port) < PORTS)
         });
         if others == Ok(false) {
-            // The kernel refuses nobody who gives a right back.
+            // Releasing a permission never fails.
             let _ = allow(self.port, false);
         }
     }
@@ -93,12 +95,12 @@ mod tests {
 
     #[test]
     fn a_port_is_opened_or_refused_with_an_error() {
-        // 0x80 takes diagnostic codes; reading it and the three after it does nothing.
+        // 0x80 takes diagnostic codes; reading it and the following three has no effect.
         match OpenPort::open(0x80) {
             Ok(port) => {
                 let second = OpenPort::open(0x80).expect("as the first");
                 drop(second);
-                // The first one's right is still there.
+                // The first one's permission still exists.
                 port.read_u32();
             }
             Err(error) => skipped!("no port may be opened: {error}"),

@@ -1,5 +1,4 @@
-//! RDTSC and CPUID.
-//! Does not decide whether the TSC is fit to be a clock: `source::tsc` does.
+//! RDTSC and CPUID. Does not decide whether the TSC is a suitable clock; `source::tsc` does.
 
 use core::{
     arch::{asm, x86_64::__cpuid_count},
@@ -17,39 +16,41 @@ pub(crate) struct TscToken {
 }
 
 impl TscToken {
-    /// Looks for the instruction; `permitted` says that `PR_GET_TSC` answered `PR_TSC_ENABLE` (or is unknown to the kernel).
+    /// Checks for the instruction; `permitted` means that `PR_GET_TSC` returned `PR_TSC_ENABLE` (or is not supported by
+    /// the kernel).
     pub(crate) fn detect(permitted: bool) -> Option<Self> {
         let [_, _, _, edx] = cpuid(LEAF_FEATURES, 0)?;
         (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
     }
 
-    /// A copy of the token that `sys::native` was given: only there may it be made.
+    /// A copy of the token that `sys::native` received: only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
         Self { made_by_detect: PhantomData }
     }
 
-    /// What this token knows beyond its existence: nothing.
+    /// What this token holds beyond its existence: nothing.
     #[expect(clippy::unused_self, reason = "on another machine it knows something")]
     pub(in crate::sys) const fn own_bit(self) -> bool {
         false
     }
 
-    /// The counter, at whatever moment the processor finds convenient.
+    /// Returns the counter, without ordering.
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: touches no memory and no flags. CPUID has the instruction, so it cannot be undefined; where CR4.TSD
-        // forbids it the kernel sends SIGSEGV, which is not undefined behaviour, and this token was made only after
-        // prctl said that it is permitted. Intel SDM vol. 2B (325383-085), RDTSC.
-        // nomem: lets the compiler keep values in registers across a read that promises no ordering.
+        // SAFETY: touches no memory and no flags. CPUID reports the instruction, so it cannot be undefined. If CR4.TSD
+        // forbids it the kernel sends SIGSEGV, which is not undefined behavior, and this token was created only after
+        // prctl permitted it. Intel SDM vol. 2B (325383-085), RDTSC. nomem: lets the compiler keep values in registers
+        // across a read that promises no ordering.
         unsafe {
             asm!("rdtsc", out("rax") low, out("rdx") high, options(nomem, nostack, preserves_flags));
         }
         join(low, high)
     }
 
-    /// As `read`, and the low half once more, as something that the compiler cannot derive from the whole: it is there two instructions sooner.
+    /// Like `read`. Returns the low half once more, as a value that the compiler cannot derive from the whole: it is
+    /// available two instructions sooner.
     #[inline(always)]
     pub(crate) fn read_split(self) -> (u64, u32) {
         let (low, high): (u64, u64);
@@ -66,26 +67,26 @@ impl TscToken {
         (join(low, high), sooner)
     }
 
-    /// The counter, not before all earlier instructions have completed and all earlier loads are done.
+    /// Returns the counter, not before all preceding instructions have completed and all preceding loads are done.
     ///
     /// LFENCE, not CPUID: CPUID traps to the hypervisor (2 µs) and clobbers four registers. Not MFENCE: it orders memory, not
     /// instructions. On AMD, LFENCE waits for the dispatch because Linux sets `DE_CFG` bit 1 at boot.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: as `read`; LFENCE has been there since SSE2, which x86-64 includes. Intel SDM vol. 2B (325383-085), LFENCE:
-        // "does not execute until all prior instructions have completed locally".
-        // No nomem: the compiler must not move the timed work's memory accesses above this read.
+        // SAFETY: as `read`; LFENCE exists since SSE2, which x86-64 includes. Intel SDM vol. 2B (325383-085), LFENCE:
+        // "does not execute until all prior instructions have completed locally". No nomem: the compiler must not move
+        // the timed work's memory accesses above this read.
         unsafe {
             asm!("lfence", "rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
         join(low, high)
     }
 
-    /// The counter after all earlier instructions have completed, and before any later one begins.
+    /// Returns the counter after all preceding instructions have completed, and before any following one begins.
     ///
-    /// LFENCE;RDTSC;LFENCE and not RDTSCP;LFENCE: it needs no second feature bit and was no slower on the machines measured
-    /// (docs/platform.md).
+    /// LFENCE;RDTSC;LFENCE and not RDTSCP;LFENCE: it needs no second feature bit and was no slower on the measured
+    /// machines (docs/platform.md).
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let (low, high): (u64, u64);
@@ -97,7 +98,8 @@ impl TscToken {
     }
 }
 
-/// Returns when all earlier instructions have completed and all earlier loads are done; later ones begin after it. As in `TscToken::read_start`.
+/// Returns when all preceding instructions have completed and all preceding loads are done; following ones begin after
+/// it. As in `TscToken::read_start`.
 #[inline(always)]
 pub(crate) fn wait_for_earlier() {
     // SAFETY: LFENCE is in the base instruction set of x86-64 and touches no memory. Intel SDM vol. 2A (325383-085), LFENCE.
@@ -113,8 +115,8 @@ const fn join(low: u64, high: u64) -> u64 {
     high << 32 | low
 }
 
-/// CPUID as `[eax, ebx, ecx, edx]`. Leaves above the processor's highest answer with something that means nothing: the caller asks
-/// leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
+/// Returns CPUID as `[eax, ebx, ecx, edx]`. Leaves above the processor's highest return meaningless values: the caller
+/// queries leaf 0 (or `0x8000_0000`, `0x4000_0000`) first.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[allow(unused_unsafe, reason = "the intrinsic is safe in newer Rust and unsafe in the oldest we support")]
     // SAFETY: every x86-64 processor has CPUID; it reads no memory. Intel SDM vol. 2A (325383-085), CPUID.

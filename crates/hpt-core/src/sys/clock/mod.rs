@@ -1,5 +1,5 @@
-//! `clock_gettime`, `clock_getres` and gettimeofday, through the C library or by system call.
-//! Does not decide which way to take: `source::posix` does.
+//! `clock_gettime`, `clock_getres` and gettimeofday, through the C library or with a system call. Does not decide which
+//! route to take; `source::posix` does.
 
 #[cfg_attr(target_pointer_width = "64", path = "seconds_64.rs")]
 #[cfg_attr(target_pointer_width = "32", path = "seconds_32.rs")]
@@ -10,7 +10,7 @@ use std::{io, os::fd::RawFd};
 
 pub(crate) use self::route::Route;
 
-/// The clocks that every Linux kernel since 3.10 has. None of them can fail to exist; a sandbox may still refuse one.
+/// The clocks that every Linux kernel since 3.10 has. All of them always exist; a sandbox may still refuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClockId {
     Realtime,
@@ -38,7 +38,7 @@ impl ClockId {
         Self::ThreadCpu,
     ];
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     pub(crate) const fn kernel_name(self) -> &'static str {
         match self {
             Self::Realtime => "CLOCK_REALTIME",
@@ -53,10 +53,11 @@ impl ClockId {
         }
     }
 
-    /// What `clock_getres` claims of it, in nanoseconds.
+    /// Returns the resolution that `clock_getres` reports for it, in nanoseconds.
     pub(crate) fn resolution_ns(self) -> io::Result<u64> {
         let mut claimed = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id is answered with EINVAL. clock_getres(2).
+        // SAFETY: `claimed` is a live timespec that the call may fill; an unknown id fails with EINVAL.
+        // clock_getres(2).
         let answer = unsafe { libc::clock_getres(self.raw(), &raw mut claimed) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
@@ -79,7 +80,7 @@ impl ClockId {
     }
 }
 
-/// A clock that answered once by this route, so that reading it cannot fail.
+/// A clock that could be read once through this route, so that reading it cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     id: libc::clockid_t,
@@ -87,59 +88,62 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Asks the clock once.
+    /// Reads the clock once.
     ///
     /// # Errors
     ///
-    /// What the kernel or a sandbox answered: EINVAL, EPERM, ENOSYS.
+    /// Returns the error of the kernel or a sandbox: EINVAL, EPERM, ENOSYS.
     pub(crate) fn open(clock: ClockId, route: Route) -> io::Result<Self> {
         let clock = Self { id: clock.raw(), by: kernel::Reader::find(route) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// The clock behind an open file of a clock device, asked once by system call, as no vDSO knows it. It reads zero once the file is closed.
+    /// Opens the clock of an open clock device, and reads it once with a system call, because the vDSO does not support
+    /// it. It reads zero once the file is closed.
     ///
     /// # Errors
     ///
-    /// What the kernel answers: EINVAL for a file of another kind, ENODEV for a device that was taken away.
+    /// Returns the error of the kernel: EINVAL for a file of another kind, ENODEV for a device that was removed.
     pub(crate) fn of_descriptor(descriptor: RawFd) -> io::Result<Self> {
         let clock = Self { id: clock_id(descriptor), by: kernel::Reader::find(Route::SystemCall) };
         clock.by.nanoseconds(clock.id).map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// The clock without asking it first, for one that no kernel can lack; may be made in a signal handler.
+    /// Returns the clock without reading it first, for one that every kernel has; may be called in a signal handler.
     #[inline]
     pub(crate) fn unasked(clock: ClockId, route: Route) -> Self {
         Self { id: clock.raw(), by: kernel::Reader::known(route) }
     }
 
-    /// Nanoseconds since the clock's epoch, modulo 2^64. Zero if a sandbox shut the clock after it was opened.
+    /// Returns the nanoseconds since the clock's epoch, modulo 2^64. Zero if a sandbox closed the clock after it was
+    /// opened.
     #[inline(always)]
     pub(crate) fn nanoseconds(self) -> u64 {
         self.by.nanoseconds(self.id).unwrap_or(0)
     }
 }
 
-/// The kernel's clock id of an open file of a clock: its descriptor inverted, above the bits that say so. Linux, include/linux/posix-timers.h, `CLOCKFD`.
+/// The kernel's clock id of an open clock device: its descriptor inverted, above the type bits. Linux,
+/// include/linux/posix-timers.h, `CLOCKFD`.
 const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
     const CLOCKFD: libc::clockid_t = 3;
     (!descriptor << 3) | CLOCKFD
 }
 
-/// gettimeofday, which answered once by this route.
+/// gettimeofday, which could be called once through this route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeOfDay {
     by: kernel::DayReader,
 }
 
 impl TimeOfDay {
-    /// Asks the clock once.
+    /// Calls it once.
     pub(crate) fn open(route: Route) -> io::Result<Self> {
         let clock = Self { by: kernel::DayReader::find(route) };
         clock.by.microseconds().map(|_| clock).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Microseconds since 1970, modulo 2^64.
+    /// Returns the microseconds since 1970, modulo 2^64.
     #[inline(always)]
     pub(crate) fn microseconds(self) -> u64 {
         self.by.microseconds().unwrap_or(0)

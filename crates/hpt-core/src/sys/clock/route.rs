@@ -1,11 +1,10 @@
-//! The two ways to ask the kernel for the time.
-//! Takes neither: `seconds_64` and `seconds_32` do.
+//! The two routes to the kernel's time. Takes neither; `seconds_64` and `seconds_32` do.
 
-/// The way into the kernel.
+/// A route into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Route {
-    /// The C library, which uses the vDSO where the kernel offers one.
+    /// The C library, which uses the vDSO if the kernel provides one.
     Library,
-    /// The bare system call: slower, and right also where the vDSO's counter is shut.
+    /// The plain system call: slower, and correct even if the vDSO's counter is closed.
     SystemCall,
 }

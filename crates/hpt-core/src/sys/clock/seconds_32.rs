@@ -1,9 +1,10 @@
-//! Clock reads where the C library's `time_t` may have 32 bits: wall time is read with 64-bit seconds all the same.
-//! Its twin is `seconds_64.rs`.
+//! Clock reads for a C library whose `time_t` may have 32 bits: the wall clock is read with 64-bit seconds anyway. The
+//! counterpart of `seconds_64.rs`.
 //!
-//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. Where it is not found (older ones, and static
-//! programs, which export nothing) the plain `clock_gettime` is called, and if that answers EOVERFLOW, as glibc does after 2038, the system call
-//! clock_gettime64 (Linux 5.1), and on kernels before that the old call, whose truncated seconds are read as unsigned: right until 2106.
+//! glibc 2.34 and musl 1.2 export `__clock_gettime64`, which uses the vDSO; it is looked up once. If it does not exist
+//! (older versions, and static programs, which export nothing) the plain `clock_gettime` is called. If that fails with
+//! EOVERFLOW, as glibc does after 2038, the system call clock_gettime64 (Linux 5.1) is used, and on older kernels the
+//! old call, whose truncated seconds are read as unsigned: correct until 2106.
 
 use core::{
     mem::transmute,
@@ -33,7 +34,7 @@ const CLOCK_GETTIME64: libc::c_long = 403;
 type Gettime64 = unsafe extern "C" fn(libc::clockid_t, *mut Timespec64) -> libc::c_int;
 type Gettimeofday64 = unsafe extern "C" fn(*mut Timeval64, *mut libc::c_void) -> libc::c_int;
 
-/// How a clock is read.
+/// The function that reads a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reader {
     Library(Gettime64),
@@ -45,13 +46,13 @@ pub(super) enum Reader {
 static GETTIME: Symbol = Symbol::new(c"__clock_gettime64");
 
 impl Reader {
-    /// Looks for the C library's function, which is nothing for a signal handler.
+    /// Looks up the C library's function, which must not be done in a signal handler.
     pub(super) fn find(route: Route) -> Self {
         GETTIME.look_up();
         Self::known(route)
     }
 
-    /// The best way that is known so far; may be asked in a signal handler.
+    /// Returns the best function known so far; may be called in a signal handler.
     pub(super) fn known(route: Route) -> Self {
         /// Whether the kernel has the call with 64-bit seconds: 0 not tried, 1 yes, 2 no.
         static HAS_64: AtomicU8 = AtomicU8::new(0);
@@ -77,7 +78,7 @@ impl Reader {
     pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = Timespec64 { seconds: 0, nanoseconds: 0 };
         let answer = match self {
-            // SAFETY: `now` is live and has the layout the function fills; an unknown id is answered with EINVAL.
+            // SAFETY: `now` is live and has the layout the function fills; an unknown id fails with EINVAL.
             Self::Library(gettime) => unsafe { gettime(id, &raw mut now) },
             Self::PlainLibrary => return Self::plain(id),
             // SAFETY: as above; clock_gettime64 takes the same two arguments.
@@ -89,7 +90,7 @@ impl Reader {
 
     fn plain(id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is a live timespec that the call fills; an unknown id is answered with EINVAL. clock_gettime(2).
+        // SAFETY: `now` is a live timespec that the call fills; an unknown id fails with EINVAL. clock_gettime(2).
         let answer = unsafe { libc::clock_gettime(id, &raw mut now) };
         if answer == 0 { Some(join_native(&now)) } else { Self::known(Route::SystemCall).nanoseconds(id) }
     }
@@ -102,7 +103,7 @@ impl Reader {
     }
 }
 
-/// How gettimeofday is read.
+/// The function that implements gettimeofday.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DayReader {
     Library(Gettimeofday64),
@@ -173,7 +174,7 @@ impl Symbol {
         (!found.is_null()).then_some(found)
     }
 
-    /// Allocates in a static program, so that no signal handler may do it.
+    /// Allocates in a static program, so it must not be called in a signal handler.
     fn look_up(&self) {
         if self.looked_up.load(Ordering::Relaxed) {
             return;

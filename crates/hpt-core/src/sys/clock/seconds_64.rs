@@ -1,12 +1,12 @@
-//! Clock reads where `time_t` has 64 bits: the C library's types are the kernel's.
-//! Its twin is `seconds_32.rs`.
+//! Clock reads for a `time_t` of 64 bits: the C library's types are those of the kernel. The counterpart of
+//! `seconds_32.rs`.
 
 use super::Route;
 
-/// How a clock is read.
+/// The function that reads a clock.
 pub(super) type Reader = Route;
 
-/// How gettimeofday is read.
+/// The function that implements gettimeofday.
 pub(super) type DayReader = Route;
 
 impl Route {
@@ -24,7 +24,7 @@ impl Route {
     pub(super) fn nanoseconds(self, id: libc::clockid_t) -> Option<u64> {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let answer = match self {
-            // SAFETY: `now` is a live timespec that the call fills; an unknown id is answered with EINVAL. clock_gettime(2).
+            // SAFETY: `now` is a live timespec that the call fills; an unknown id fails with EINVAL. clock_gettime(2).
             Self::Library => unsafe { libc::clock_gettime(id, &raw mut now) }.into(),
             // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the kernel's on 64 bits.
             Self::SystemCall => unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) },
