@@ -1,5 +1,4 @@
-//! Values that several commands take: their types, parsers and help texts.
-//! Knows no command.
+//! Values that several commands take: their types, parsers and help texts. Independent of individual commands.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,7 +15,7 @@ use crate::output::{
 /// The heading of options for the scheduling of a thread.
 pub(crate) const SCHEDULING: &str = "Scheduling";
 
-/// The heading of options that change the whole machine.
+/// The heading of options that change system-wide settings.
 pub(crate) const SYSTEM_WIDE: &str = "System-wide (restored afterwards)";
 
 /// The exit codes of a command.
@@ -27,12 +26,12 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
-    /// Of a command that measures nothing; `no` is the meaning of 1, if it has any.
+    /// Returns those of a command that measures nothing; `no` is the meaning of 1, if it has any.
     pub(crate) const fn of(no: Option<&'static str>) -> Self {
         Self { no, on_signals: "" }
     }
 
-    /// Of a command that measures for a while.
+    /// Returns those of a command that measures for a limited time.
     pub(crate) const fn measuring(no: Option<&'static str>) -> Self {
         let on_signals = "
   130  ended by Ctrl-C; what was measured until then is printed
@@ -40,7 +39,7 @@ impl Codes {
         Self { no, on_signals }
     }
 
-    /// Of a command that measures until Ctrl-C, unless it has a duration.
+    /// Returns those of a command that measures until Ctrl-C, unless it has a duration.
     pub(crate) const fn watching(no: Option<&'static str>) -> Self {
         let on_signals = "
   130  ended by Ctrl-C before --duration was over; what was seen is printed
@@ -90,34 +89,35 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// The format that is asked for.
+    /// Returns the requested format.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 
-    /// How hpt behaves beside its result.
+    /// Returns the options that control output other than the result.
     pub(crate) fn manner(&self) -> Manner {
         Manner { quiet: self.quiet, verbose: self.verbose, color: self.color }
     }
 }
 
-/// One of the options of `Printed`, for a command that has another help for it: a command's own comes before the global one.
+/// Returns one of the options of `Printed`, for a command with another help text for it: a command's own option takes
+/// precedence over the global one.
 fn printed(name: &str) -> Arg {
     let options = Printed::augment_args(clap::Command::new("hpt"));
     options.get_arguments().find(|option| option.get_id() == name).expect("it is one of them").clone()
 }
 
-/// One of the options of `Printed` that a command always refuses: not in its help.
+/// Returns one of the options of `Printed` that a command always refuses, hidden from its help.
 fn refused(name: &str) -> Arg {
     printed(name).hide(true)
 }
 
-/// The options of `Printed` for a command that prints no document.
+/// Returns the options of `Printed` for a command that prints no document.
 pub(crate) fn without_documents() -> [Arg; 3] {
     [refused("format"), refused("json"), refused("textfile")]
 }
 
-/// The options of `Printed` for a command that has no metrics: the help does not name them.
+/// Returns the options of `Printed` for a command without metrics, whose help does not list them.
 pub(crate) fn without_metrics() -> [Arg; 2] {
     let names = Format::value_variants()
         .iter()
@@ -138,13 +138,13 @@ pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
 /// The CPU a measurement runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuChoice {
-    /// Wherever the kernel moves it.
+    /// Wherever the kernel schedules it.
     Any,
     /// This one.
     Number(usize),
 }
 
-/// Reads `3` or `any`.
+/// Parses `3` or `any`.
 pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     match text {
         "any" => Ok(CpuChoice::Any),
@@ -152,7 +152,7 @@ pub(crate) fn cpu_choice(text: &str) -> Result<CpuChoice, String> {
     }
 }
 
-/// Reads `1000000`, `1_000_000` or `1e6`.
+/// Parses `1000000`, `1_000_000` or `1e6`.
 pub(crate) fn calls(text: &str) -> Result<u64, String> {
     let wrong = || "expected a whole number from 1 to 1e12".to_owned();
     let digits = text.replace('_', "");
@@ -167,8 +167,8 @@ pub(crate) fn calls(text: &str) -> Result<u64, String> {
     if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
 }
 
-/// Reads a duration with its unit, from `least` to `most`. `limits` says the same in words, and
-/// `example` is one of them.
+/// Parses a duration with its unit, from `least` to `most`. `limits` is the same as text, and `example` is a valid
+/// value.
 pub(crate) fn duration_in(
     text: &str,
     (least, most): (Duration, Duration),
@@ -178,7 +178,7 @@ pub(crate) fn duration_in(
     if (least..=most).contains(&duration) { Ok(duration) } else { Err(format!("must be {limits}")) }
 }
 
-/// Reads a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to a day.
+/// Parses a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to one day.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
@@ -187,24 +187,24 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// Reads the length of an interval with its unit, from 100 ms to an hour: shorter ones have no readings to compare.
+/// Parses the length of an interval with its unit, from 100 ms to one hour: shorter ones have no readings to compare.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("between 100ms and 1h", "1s or 500ms"))
 }
 
-/// Reads how far clocks may be apart, with its unit, from 1 ns to a second.
+/// Parses an offset between clocks with its unit, from 1 ns to one second.
 pub(crate) fn apart(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("between 1ns and 1s", "500ns or 5us"))
 }
 
-/// Reads parts per million, more than none and at most all.
+/// Parses parts per million, above zero and at most all.
 pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
     let ppm = text.strip_suffix("ppm").unwrap_or(text).trim().parse::<f64>().ok();
     let ppm = ppm.filter(|&ppm| ppm > 0.0 && ppm <= 1e6);
     ppm.ok_or_else(|| "must be positive, and at most 1000000 ppm".to_owned())
 }
 
-/// Reads a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
+/// Parses a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("between 1us and 10s", "250us or 1ms"))
 }

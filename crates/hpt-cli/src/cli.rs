@@ -1,5 +1,5 @@
-//! The command line: the subcommands and the options of all of them. Parsing does nothing else.
-//! Only `main` names this file: each subcommand defines its own arguments.
+//! The command line: the subcommands and the global options. Only parses. Only `main` refers to this file: each
+//! subcommand defines its own arguments.
 
 use std::ffi::OsString;
 
@@ -18,7 +18,7 @@ const EXAMPLES: &str = "  \
   hpt bench --json                what a read of each source costs, as JSON
   hpt report                      everything on one page, in a minute and a half";
 
-/// The subcommands as the help lists them. A test holds it against their definitions.
+/// The subcommands in the order of the help. A test compares it with their definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Start here", &["doctor", "report"]),
     ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch"]),
@@ -38,14 +38,14 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The definition of the whole command line.
+    /// Returns the definition of the whole command line.
     pub(crate) fn definition() -> clap::Command {
         let command = Self::command();
         let template = help_template(&command);
         command.help_template(template)
     }
 
-    /// Reads a command line. `color` is when its errors and its help have colors.
+    /// Parses a command line. `color` controls colors in its errors and its help.
     pub(crate) fn read(
         line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
         color: clap::ColorChoice,
@@ -55,7 +55,7 @@ impl Cli {
     }
 }
 
-/// The template of the main help: the subcommands in groups.
+/// Returns the template of the main help: the subcommands in groups.
 fn help_template(command: &clap::Command) -> String {
     let about = |name: &str| {
         let about = command.find_subcommand(name).and_then(clap::Command::get_about);
@@ -68,7 +68,7 @@ fn help_template(command: &clap::Command) -> String {
     format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}", groups.join("\n"))
 }
 
-/// The value of `--color`, also of a command line that cannot be read.
+/// Returns the value of `--color`, even of a command line that cannot be parsed.
 pub(crate) fn color_of(line: impl IntoIterator<Item = OsString>) -> clap::ColorChoice {
     let words: Vec<String> = line.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = words.split(|word| word == "--").next().unwrap_or_default();
@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Run(cmd::run::Arguments),
 }
 
-/// Whether the arguments are for `hpt run`, whose wrong usage must not look like the program's own exit code.
+/// Returns whether the arguments are for `hpt run`, whose usage errors must not look like the program's own exit code.
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -118,7 +118,7 @@ pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool 
 }
 
 impl Command {
-    /// Whether its last document has figures for a fleet.
+    /// Returns whether its last document has metrics.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
             Self::Probe(_) => "probe",
@@ -131,7 +131,7 @@ impl Command {
         output::has_metrics(kind)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Probe(_) => "probe",
@@ -153,12 +153,12 @@ impl Command {
         }
     }
 
-    /// Whether it runs until a signal ends it.
+    /// Returns whether it runs until a signal ends it.
     pub(crate) const fn is_endless(&self) -> bool {
         matches!(self, Self::Watch(arguments) if arguments.is_endless())
     }
 
-    /// Where a picture of its result is to be.
+    /// Returns the file for a chart of its result.
     pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
         match self {
             Self::Bench(arguments) => arguments.picture.file(),

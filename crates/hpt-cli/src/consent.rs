@@ -1,11 +1,11 @@
-//! Asks for consent before something changes the whole machine.
-//! Changes nothing.
+//! Asks for confirmation before a system-wide change. Changes nothing.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::{exit::Failure, output::message};
 
-/// Says what is about to happen, and asks at the terminal, unless `--yes` was given. `false`: it is not meant.
+/// Describes what is about to happen, and asks at the terminal, unless `--yes` was given. Returns `false` if the user
+/// declines.
 pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
     message::warning(warning);
     if yes {

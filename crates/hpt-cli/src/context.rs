@@ -1,6 +1,5 @@
-//! What every subcommand is given: the machine, its sources, how results are printed, where state
-//! is kept.
-//! Prints nothing.
+//! The context of every subcommand: the machine, its sources, output settings, and the location of saved state. Prints
+//! nothing.
 
 use std::{
     env,
@@ -31,21 +30,21 @@ use crate::{
     signals::Signals,
 };
 
-/// The file in the state folder that calibrations are kept in.
+/// The file in the state directory that contains calibrations.
 const CALIBRATIONS: &str = "calibrations";
 
-/// Who saves is done in milliseconds; who waits for so long waits for one that is stopped.
+/// Saving takes milliseconds. A process that waits this long waits for one that is stopped.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// The machine and this run.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) host: Host,
-    /// prctl forbade the counter when hpt was started; it has allowed it to itself since.
+    /// prctl forbade the counter when hpt was started; hpt has allowed it since.
     pub(crate) counter_was_forbidden: bool,
-    /// How results are to be printed, for what prints them as they come.
+    /// The output settings, for commands that print results as they come.
     pub(crate) format: Format,
-    /// Where metrics are to be kept.
+    /// Where metrics are written.
     textfile: Option<PathBuf>,
     /// Ctrl-C and other requests to end.
     pub(crate) signals: Signals,
@@ -53,10 +52,10 @@ pub(crate) struct Context {
     is_of_a_part: bool,
 }
 
-/// A device that any thread may read, and that costs less than a system call.
+/// A device that any thread may read, and whose read costs less than a system call.
 pub(crate) const DEVICE: &str = "bcm-systimer";
 
-/// `told_by` told the time; `opens` says whether a source can be opened.
+/// `told_by` provided the time; `opens` checks whether a source can be opened.
 fn note_of_a_device(told_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
     (told_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
         format!("Instant asked the kernel's clock, because it trusts no counter of the processor here; {DEVICE} is read faster: {how}")
@@ -70,7 +69,7 @@ impl Context {
         textfile: Option<&Path>,
     ) -> Result<Self, Failure> {
         if let Some(path) = textfile {
-            // Before anything is measured. The collector passes over other names, and nobody would know why.
+            // Before anything is measured. The collector ignores other names without notice.
             if path.extension().is_none_or(|extension| extension != "prom") {
                 return Err(Failure::NotAProm(path.to_owned()));
             }
@@ -87,7 +86,8 @@ impl Context {
         })
     }
 
-    /// For a measurement whose result is a part of a larger one: it prints nothing, keeps no metrics, and ends when the whole is to end.
+    /// For a measurement that is a part of a larger one: it prints nothing, writes no metrics, and ends when the whole
+    /// ends.
     pub(crate) fn of_a_part(&self) -> Self {
         Self {
             textfile: None,
@@ -99,22 +99,22 @@ impl Context {
         }
     }
 
-    /// Whether the result is a part of a larger one: then nothing is printed before it, and nothing is kept beside it.
+    /// Returns whether the result is a part of a larger one: nothing is then printed before it or saved with it.
     pub(crate) const fn is_of_a_part(&self) -> bool {
         self.is_of_a_part
     }
 
-    /// Whether metrics are to be kept in a file.
+    /// Returns whether metrics are written to a file.
     pub(crate) const fn keeps_metrics(&self) -> bool {
         self.textfile.is_some()
     }
 
-    /// Keeps the metrics of a document where that was asked for, replacing what was there in one step.
+    /// Writes the metrics of a document if requested, and replaces the previous file atomically.
     pub(crate) fn keep_metrics(&self, data: &Document) -> Result<(), Failure> {
         self.keep_text(|| output::textfile(data))
     }
 
-    /// The same of figures that the document will have, while they are measured.
+    /// The same for values that the document will have, during the measurement.
     pub(crate) fn keep_metrics_so_far(&self, head: &Head, gauges: Vec<Gauge>) -> Result<(), Failure> {
         self.keep_text(|| Some(output::textfile_so_far(head, gauges)))
     }
@@ -128,10 +128,10 @@ impl Context {
         Ok(())
     }
 
-    /// The machine in a file that `hpt capture` wrote.
+    /// Opens the machine in a file that `hpt capture` wrote.
     pub(crate) fn captured(path: &Path) -> Result<Host, Failure> {
         let wrong = |cause: Box<dyn std::error::Error + Send + Sync>| {
-            // What is said of the file names it as well.
+            // The error about the file names it as well.
             let whole = causes(cause.as_ref());
             let why = whole.strip_prefix(&format!("cannot read {}: ", path.display())).unwrap_or(&whole).to_owned();
             Failure::NotACapture { path: path.to_owned(), why }
@@ -143,24 +143,24 @@ impl Context {
         Ok(Host::captured(capture, facts))
     }
 
-    /// The journal of settings that hpt changes: `--journal`, else /run/hpt.
+    /// Returns the journal of settings that hpt changes: `--journal`, otherwise /run/hpt.
     pub(crate) fn journal(&self, folder: Option<&Path>) -> Result<Journal, Failure> {
         let journal = Journal::open(folder.unwrap_or(Path::new(Journal::FOLDER)), &self.host)?;
         message::detail(format_args!("journal of changed settings: {}", journal.path().display()));
         Ok(journal)
     }
 
-    /// The number of the signal that asked to end, if one did.
+    /// Returns the number of the signal that asked to end, if any.
     pub(crate) fn signal(&self) -> Option<u8> {
         self.signals.signal()
     }
 
-    /// Whether Ctrl-C or SIGTERM asked to end: print what is there.
+    /// Returns whether Ctrl-C or SIGTERM asked to end: print the result so far.
     pub(crate) fn interrupted(&self) -> bool {
         self.signals.interrupted()
     }
 
-    /// What is to be said beside every result.
+    /// Returns the notes for every result.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.counter_was_forbidden {
@@ -173,13 +173,13 @@ impl Context {
         notes
     }
 
-    /// Returns a note for a result that `Instant` told, where a device is read faster than the kernel's clock. Nothing opens one by itself, because that
-    /// takes a right and keeps the device mapped.
+    /// Returns a note for a result that was timed with `Instant` if a device can be read faster than the kernel's
+    /// clock. No device is opened automatically, because that requires a permission and keeps the device mapped.
     pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
         note_of_a_device(&clock::source().0, how, |name| self.open(name).is_ok())
     }
 
-    /// Refuses a name that no source has, with the nearest ones.
+    /// Refuses an unknown source name, with similar ones.
     pub(crate) fn known(&self, name: &str) -> Result<(), Failure> {
         match source::open(&self.host, name) {
             Err(reason @ Unavailable::Unknown { .. }) => Err(Failure::Source { name: name.to_owned(), reason }),
@@ -187,14 +187,14 @@ impl Context {
         }
     }
 
-    /// Opens the sources called `names`, each once.
+    /// Opens the sources with these `names`, each once.
     pub(crate) fn open_all(&self, names: &[String]) -> Result<Vec<Opened>, Failure> {
         let repeated = |index: usize, name: &String| names[..index].contains(name);
         let once = names.iter().enumerate().filter(|&(index, name)| !repeated(index, name));
         once.map(|(_, name)| self.open(name)).collect()
     }
 
-    /// Opens the source called `name`.
+    /// Opens the source with this `name`.
     pub(crate) fn open(&self, name: &str) -> Result<Opened, Failure> {
         let opened =
             source::open(&self.host, name).map_err(|reason| Failure::Source { name: name.to_owned(), reason })?;
@@ -202,17 +202,17 @@ impl Context {
         Ok(opened)
     }
 
-    /// The CPU that is meant; `None` where the thread is not to be pinned.
+    /// Returns the chosen CPU; `None` if the thread is not to be pinned.
     pub(crate) fn cpu(choice: Option<CpuChoice>) -> Option<usize> {
         match choice {
             Some(CpuChoice::Any) => None,
             Some(CpuChoice::Number(cpu)) => Some(cpu),
-            // The highest allowed one: the kernel's own work and interrupts gather on the lowest.
+            // The highest allowed one: the kernel's own work and interrupts concentrate on the lowest.
             None => allowed_cpus().last().copied(),
         }
     }
 
-    /// Pins this thread as asked; the guard says where.
+    /// Pins this thread as requested; the guard has the CPU.
     pub(crate) fn pin(&self, choice: Option<CpuChoice>) -> Result<Option<Pinned>, Failure> {
         let pinned = Self::cpu(choice).map(Pinned::to).transpose()?;
         if let Some(pinned) = &pinned {
@@ -221,7 +221,7 @@ impl Context {
         Ok(pinned)
     }
 
-    /// The state folder: `--state-dir`, else XDG_STATE_HOME/hpt, else ~/.local/state/hpt.
+    /// Returns the state directory: `--state-dir`, otherwise XDG_STATE_HOME/hpt, otherwise ~/.local/state/hpt.
     pub(crate) fn store(&self, folder: Option<&Path>) -> Result<Store, Failure> {
         let given = folder.map(Path::to_owned);
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -232,12 +232,12 @@ impl Context {
             .ok_or(Failure::NoStateFolder)
     }
 
-    /// What a file of this boot and this processor is bound to.
+    /// Returns the binding of a file to this boot and this processor.
     pub(crate) fn binding(&self) -> Result<Binding, Failure> {
         Binding::of(&self.host).ok_or(Failure::NoBootId)
     }
 
-    /// The calibrations kept in `store`, if they are of this boot and this processor.
+    /// Returns the calibrations saved in `store`, if they belong to this boot and this processor.
     pub(crate) fn saved(&self, store: &Store) -> Result<Vec<Calibration>, Failure> {
         let payload = store.load(CALIBRATIONS, &self.binding()?)?;
         let path = store.path(CALIBRATIONS);
@@ -245,18 +245,18 @@ impl Context {
             .map_err(|_| StateError::Corrupt { path, what: "its content is not a list of calibrations" }.into())
     }
 
-    /// Keeps `calibrations` in `store`, beside those of other sources that are still good. Returns the file; `None` when there was nothing
-    /// to keep.
+    /// Saves `calibrations` in `store`, together with valid ones of other sources. Returns the file; `None` if there
+    /// was nothing to save.
     pub(crate) fn save(&self, store: &Store, calibrations: &[Calibration]) -> Result<Option<PathBuf>, Failure> {
         if calibrations.is_empty() {
             return Ok(None);
         }
         let binding = self.binding()?;
-        // From reading what is there on: else one replaces what another has just added.
+        // Locked before reading: otherwise one process replaces what another has just added.
         let _in_turn = in_turn(store)?;
         let replaced = |id: &SourceId| calibrations.iter().any(|calibration| calibration.source == *id);
         let mut kept = match self.saved(store) {
-            // What is stale, foreign or corrupt is what saving replaces. What cannot be read may be good.
+            // Saving replaces outdated, foreign or damaged files. A file that cannot be read may be valid.
             Err(Failure::State(StateError::Unreadable { path, cause })) => {
                 return Err(StateError::Unreadable { path, cause }.into());
             }
@@ -271,7 +271,7 @@ impl Context {
     }
 }
 
-/// Two that save at once do so one after the other.
+/// Two processes that save at the same time do so one after another.
 fn in_turn(store: &Store) -> Result<Locked, Failure> {
     let begun = Instant::now();
     loop {

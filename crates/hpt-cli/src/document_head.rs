@@ -1,4 +1,4 @@
-//! The first keys of every document: its kind, the version of hpt, and the machine; and the machine in words.
+//! The first keys of every document: its kind, the version of hpt, and the machine; and the machine as text.
 
 use hpt_core::{
     Host,
@@ -6,12 +6,12 @@ use hpt_core::{
 };
 use hpt_document::head::{CounterPermission, Head, Machine};
 
-/// The first keys of a document of this kind.
+/// Returns the first keys of a document of this kind.
 pub(crate) fn head_of(kind: &str, host: &Host) -> Head {
     Head { schema: 1, kind: kind.to_owned(), hpt: env!("CARGO_PKG_VERSION").to_owned(), machine: machine_of(host) }
 }
 
-/// The machine, for programs.
+/// Returns the machine as a document field.
 pub(crate) fn machine_of(host: &Host) -> Machine {
     let (facts, cpu, sources) = (host.facts(), host.cpu(), host.clock_sources());
     Machine {
@@ -34,7 +34,7 @@ pub(crate) fn machine_of(host: &Host) -> Machine {
     }
 }
 
-/// The machine, for people.
+/// Returns the machine as rows of text.
 pub(crate) fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     let cpu = machine.cpu.as_deref().unwrap_or("unnamed");
     let mut facts = vec![("CPU", format!("{cpu} ({})", machine.architecture))];
@@ -55,7 +55,7 @@ pub(crate) fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The machine in a few words.
+/// Returns the machine in a few words.
 pub(crate) fn machine_line(machine: &Machine) -> String {
     let cpu = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or(&machine.architecture);
     let source = machine.clock_source.as_deref().unwrap_or("not told");
@@ -72,10 +72,10 @@ mod tests {
     fn an_emulated_processor_is_told_where_it_tells() {
         let emulator = |name: &str| machine_of(&golden::captured(name)).emulated_by;
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
-        // Its counter runs as no Raspberry Pi's does.
+        // Its counter has a rate that no Raspberry Pi has.
         assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));
         assert_eq!(emulator("derived-raspberry-pi-4-tuned"), None);
-        // QEMU gives this board to guests of KVM as well.
+        // QEMU uses this board for guests of KVM as well.
         assert_eq!(emulator("qemu-virt-a72"), None);
         assert_eq!(emulator("amd-epyc-zen3-kvm"), None);
     }

@@ -1,4 +1,4 @@
-//! Exit codes, and failures with what helps.
+//! Exit codes, and errors with their fixes.
 
 use std::{error::Error, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
@@ -13,10 +13,10 @@ use hpt_core::{
     stopwatch::StopwatchError,
 };
 
-/// The command line asks for what cannot be.
+/// The command line requests something impossible.
 pub(crate) const USAGE: u8 = 2;
 
-/// The code of an answer: 0 yes, 1 no, 3 unknown.
+/// The exit code of an answer: 0 yes, 1 no, 3 unknown.
 pub(crate) fn code(answer: Answer) -> ExitCode {
     match answer {
         Answer::Yes => ExitCode::from(0),
@@ -25,7 +25,7 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
     }
 }
 
-/// The code of a run that a signal ended before its time, as shells tell it: 128 and the signal's number.
+/// The exit code of a run that a signal ended early, as in shells: 128 plus the signal number.
 pub(crate) fn code_of_signal(signal: u8) -> ExitCode {
     ExitCode::from(128_u8.saturating_add(signal))
 }
@@ -41,7 +41,7 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     without_numbers(&text)
 }
 
-/// Whether no file can be at that path, whoever asks: another path helps, and nothing else.
+/// Returns whether no file can exist at that path for any user: only another path helps.
 fn is_no_place(cause: &io::Error) -> bool {
     matches!(
         cause.kind(),
@@ -52,17 +52,17 @@ fn is_no_place(cause: &io::Error) -> bool {
     )
 }
 
-/// What the system says of an error, as it is written in the middle of a sentence.
+/// Returns the system's text of an error, adapted to the middle of a sentence.
 fn in_a_sentence(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
-        // Not the name of a signal or of a class.
+        // Not the name of a signal or of a scheduling policy.
         (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
         _ => text.to_owned(),
     }
 }
 
-/// The text without the numbers of errors, which the standard library adds to their words.
+/// Returns the text without the error numbers that the standard library adds.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut kept = parts.next().unwrap_or_default().to_owned();
@@ -72,7 +72,7 @@ fn without_numbers(text: &str) -> String {
     kept
 }
 
-/// Why a command could not answer.
+/// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot use the source {name:?}")]
@@ -222,7 +222,7 @@ impl From<RealtimeError> for Failure {
 }
 
 impl Failure {
-    /// The exit code: 2 where another command line helps, 1 where the user said no, else 3.
+    /// Returns the exit code: 2 if another command line helps, 1 if the user declined, otherwise 3.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::NotMeant => code(Answer::No),
@@ -266,7 +266,7 @@ impl Failure {
         }
     }
 
-    /// Says on standard error what happened, why, and what helps.
+    /// Prints on standard error what happened, why, and how to fix it.
     pub(crate) fn report(&self) {
         message::error(causes(self));
         if let Some(remedy) = self.remedy() {

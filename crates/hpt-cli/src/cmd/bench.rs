@@ -1,4 +1,4 @@
-//! `hpt bench`: what a read of each source costs.
+//! `hpt bench`: the read overhead of each source.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const EXAMPLES: &str = "  \
   hpt bench --source tsc,monotonic --count 1e8   a hundred million of two
   hpt bench --format csv > bench.csv             for a spreadsheet";
 
-/// Assumed time of a read, from which the progress bar estimates the length of the run.
+/// Assumed duration of a read, from which the progress bar estimates the duration of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
 /// Measure the cost of reading each time source
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles keeps its thread where it was opened.
+    // First, because a source of one core's cycles pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let subjects = subjects(arguments, context)?;
     let subject_of_cycles = subjects.iter().map(Opened::as_dyn).find(|&subject| counts_cycles(subject));
@@ -112,8 +112,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// The sources asked for; without any, all that are available, and by system call clock_gettime(CLOCK_MONOTONIC) and cycles that are otherwise read by
-/// register.
+/// Returns the requested sources. By default all available ones, and with a system call clock_gettime(CLOCK_MONOTONIC)
+/// and cycles that are otherwise read from a register.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -135,7 +135,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     Ok(subjects)
 }
 
-/// What is to be said of sources that were read fewer times than asked.
+/// Returns the note on sources that were read fewer times than requested.
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
@@ -148,7 +148,7 @@ fn read_less(names: &[String]) -> Option<String> {
     })
 }
 
-/// What counts the cycles of the reads, where none of the subjects does: a core may have one counter for them.
+/// Returns what counts the cycles of the reads if none of the subjects does: a core may have only one counter for them.
 fn cycles(context: &Context) -> Option<Opened> {
     CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
@@ -161,7 +161,7 @@ fn row(
 ) -> BenchRow {
     let info = source.info();
     let (stopwatch, stopwatch_frequency) = stopwatch;
-    // A source of unknown rate is the stopwatch itself or has the rate that is stated of it.
+    // A source of unknown rate is the stopwatch itself or uses its nominal frequency.
     let frequency = if info.id == stopwatch.info().id {
         Some(stopwatch_frequency)
     } else {
@@ -182,7 +182,7 @@ fn row(
     }
 }
 
-/// Ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) as the C library serves it.
+/// Computes the ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) of the C library.
 fn compare(rows: &mut [BenchRow]) {
     let cheapest = rows.iter().filter_map(|row| row.repeated.per_call_ns).min_by(f64::total_cmp);
     let monotonic = rows.iter().find(|row| row.id == "monotonic").and_then(|row| row.repeated.per_call_ns);
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        // Three sources whose figures are given: nothing here is measured but the scripted granularity.
+        // Three sources with given values: only the scripted granularity is measured here.
         let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
             .into_iter()

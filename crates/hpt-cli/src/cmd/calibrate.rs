@@ -1,4 +1,4 @@
-//! `hpt calibrate`: how fast each source ticks, and between which limits.
+//! `hpt calibrate`: the frequency of each source, with its limits.
 
 use std::{
     path::PathBuf,
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     if arguments.saved { show(arguments, context) } else { measure(arguments, context) }
 }
 
-/// What was kept, or why it is not believed.
+/// Returns the saved result, or why it is not valid.
 fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     for name in &arguments.source {
         context.known(name)?;
@@ -85,7 +85,7 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
 
 fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles keeps its thread where it was opened.
+    // First, because a source of one core's cycles pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
     if reference.as_dyn().info().scope != Scope::System {
@@ -130,7 +130,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
             Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
-            // Nothing is lost: what was measured is printed, and then why it could not be kept.
+            // Nothing is lost: the result is printed first, then why it could not be saved.
             Err(failure) => warnings.push(failure),
         }
     }
@@ -144,8 +144,8 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// The sources asked for; without any, all that are available, count time and are not the reference, and the names of those that are left out because they
-/// claim to change once in the window or not at all.
+/// Returns the requested sources. By default all available ones that count time and are not the reference, with the
+/// names of those left out because their resolution is too coarse for the run time.
 fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     if !arguments.source.is_empty() {
         return Ok((context.open_all(&arguments.source)?, Vec::new()));
@@ -160,8 +160,8 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec
     Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
 }
 
-/// Whether a source that claims to change so rarely cannot show a rate in the window. The kernel's tick is shorter than any window worth its name; a clock of whole
-/// seconds is not.
+/// Whether a source's resolution is too coarse for a rate within the run time. The kernel's tick is shorter than any
+/// useful run time; the step of a clock of whole seconds is not.
 fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
     const KERNELS_TICK: Duration = Duration::from_millis(10);
     let claimed = Duration::from_nanos(claimed_resolution_ns.unwrap_or(0));
@@ -285,7 +285,7 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
     blocks
 }
 
-/// Against what, how long, where.
+/// Formats the reference, the run time and the CPU.
 fn summary(data: &CalibrateDocument) -> Option<String> {
     let row = data.calibrations.iter().find(|row| row.calibrated)?;
     let reference = row.reference.as_ref().map_or("what is stated", String::as_str);
@@ -300,7 +300,7 @@ fn summary(data: &CalibrateDocument) -> Option<String> {
     ))
 }
 
-/// About three figures; an exponent only where four decimals would show nothing.
+/// Formats about three digits, with an exponent only if four decimals would show nothing.
 fn figures(value: f64) -> String {
     let decimals = match value {
         _ if value >= 100.0 => 0,

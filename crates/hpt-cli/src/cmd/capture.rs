@@ -1,5 +1,5 @@
-//! `hpt capture`: what hpt reads of this machine, as one file: for a report, for a test, and to be explained elsewhere.
-//! Looks at no captured machine: `Context::captured` opens one.
+//! `hpt capture`: saves what hpt reads of this machine to one file, for reports, for tests, and to be explained
+//! elsewhere. Opens no captured machine; `Context::captured` does.
 
 use std::{
     fs, io,
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the capture itself is printed, in the place of a document about it.
+    /// Returns whether the capture itself is printed instead of a document about it.
     pub(crate) fn is_printed(&self) -> bool {
         self.file.as_os_str() == STANDARD_OUTPUT
     }
@@ -65,12 +65,12 @@ pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// Writes the capture into a file, and returns what is in it.
+/// Writes the capture to a file, and returns its content.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     let replaces = may_replace(path, arguments.force)?;
-    // Before the machine is looked at.
+    // Before the machine is examined.
     let mut file = Unfinished::beside(path).map_err(failed)?;
     let (capture, files) = taken(context);
     file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document::new(data, blocks))
 }
 
-/// The capture of this machine, and every file that hpt looks for.
+/// Returns the capture of this machine, and every file that hpt looks for.
 fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     let captured = context.host.capture();
     let mut capture = captured.capture;
@@ -107,12 +107,12 @@ fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     (capture, copied.chain(missing).collect())
 }
 
-/// Whether the capture takes the place of a file. An empty one is as good as none: `mktemp` makes one.
+/// Returns whether the capture may replace a file. An empty one counts as none: `mktemp` creates one.
 fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
     let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
     match fs::symlink_metadata(path) {
         Ok(what) if what.is_dir() => failed(io::ErrorKind::IsADirectory.into()),
-        // A device would be gone, and a link to one leads to it.
+        // A device would be replaced, and a link may lead to one.
         Ok(what) if !what.is_file() && !what.is_symlink() => {
             failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; - prints the capture"))
         }

@@ -1,4 +1,4 @@
-//! `hpt completions`: the lines that make a shell complete hpt's command lines.
+//! `hpt completions`: generates shell completion scripts.
 
 use clap::{Args, builder::PossibleValuesParser};
 

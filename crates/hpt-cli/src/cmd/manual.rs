@@ -1,4 +1,4 @@
-//! `hpt manual`: the manual's pages, one for each subcommand, of what `--help` says.
+//! `hpt manual`: the manual pages, one for each subcommand, with the content of `--help`.
 
 use std::{fs, io, path::PathBuf};
 
@@ -14,7 +14,7 @@ use crate::{
     output::{Answer, files::WriteError},
 };
 
-/// Columns of a synopsis, less what man puts before it.
+/// Columns of a synopsis, without those that man adds before it.
 const SYNOPSIS_WIDTH: usize = 72;
 
 const ENVIRONMENT: &str = "\
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure
         io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
         _ => failed(cause),
     })?;
-    // No page for `hpt help`: it prints what the pages say.
+    // No page for `hpt help`: it prints the content of the pages.
     let mut command = hpt.disable_help_subcommand(true);
     command.build();
     for (name, page) in pages(&command) {
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure
     Ok(Answer::Yes)
 }
 
-/// The page of a command and those of its subcommands, each with its name.
+/// Returns the pages of a command and its subcommands, each with its name.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
     let own = (name(command), page(command).expect("memory is written to"));
     [own].into_iter().chain(command.get_subcommands().flat_map(pages)).collect()
@@ -90,7 +90,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A section of lines as they are: they have columns. None of an empty text.
+/// Formats a section of preformatted lines with columns; empty for an empty text.
 fn section(heading: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
@@ -104,7 +104,7 @@ fn section(heading: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
     roff.to_writer(page)
 }
 
-/// The command line: the options with their values, and the arguments.
+/// Formats the synopsis: the options with their values, and the arguments.
 fn synopsis(command: &Command) -> String {
     let words = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let indent = " ".repeat(words.len() + 1);
@@ -131,7 +131,7 @@ fn synopsis(command: &Command) -> String {
     lines.join("\n")
 }
 
-/// An option with its short form and its values.
+/// Formats an option with its short form and its values.
 fn option_in_synopsis(option: &Arg) -> String {
     let long = option.get_long().map(|long| format!("--{long}"));
     let short = option.get_short().map(|short| format!("-{short}"));
@@ -154,7 +154,7 @@ fn add(lines: &mut Vec<String>, indent: &str, word: &str) {
     }
 }
 
-/// The files that the options of a command are about.
+/// Formats the files that the options of a command refer to.
 fn files(command: &Command) -> String {
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let is_whole = command.get_name() == "hpt";
@@ -167,7 +167,7 @@ fn files(command: &Command) -> String {
     lines.into_iter().filter(|(is_meant, _)| *is_meant).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
-/// The page of what it is part of, and programs of other projects beside which it stands.
+/// Formats the page of the parent command, and related programs of other projects.
 fn see_also(title: &str) -> String {
     let whole = title.rsplit_once('-').map(|(whole, _)| format!("{whole}(1)"));
     let others: &[&str] = match title {

@@ -1,4 +1,5 @@
-//! `hpt` without a command: the machine, its best time source, the worst findings, and what to try next, on one screen.
+//! `hpt` without a command: the machine, its best time source, the most severe findings, and commands to try next, on
+//! one screen.
 
 use hpt_core::{
     diagnose::{Finding, MachineFacts, Severity, Verdict, examine},
@@ -12,7 +13,7 @@ use crate::{
     output::{Answer, Block, Cell, Format, Tone, print_page, short_time},
 };
 
-/// The findings that are shown.
+/// The number of findings shown.
 const SHOWN: usize = 3;
 
 const NEXT: [(&str, &str); 3] = [
@@ -60,7 +61,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// The source that hpt chooses, and what a read costs.
+/// Returns the source that hpt chooses, and its read overhead.
 fn best_source(context: &Context) -> Result<String, Failure> {
     let monotonic = || Failure::Source { name: "monotonic".to_owned(), reason: hpt_core::Unavailable::Captured };
     let (source, _) = choose(&context.host).map_err(|_| monotonic())?;

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
-        // What follows takes long enough for it to learn the counter's rate.
+        // The following takes long enough for it to learn the counter's rate.
         clock::prime();
     }
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
@@ -102,7 +102,7 @@ fn instant_status() -> InstantStatus {
     }
 }
 
-/// How the library's own clock tells the time here, for people.
+/// Formats how the library's own clock gets the time here.
 fn instant_line(status: &InstantStatus) -> String {
     if status.bound_ns == 0 {
         return format!("{}: {}", status.source, status.reason);
@@ -143,7 +143,8 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
     (Candidate { report, self_test: Some(tested) }, watched)
 }
 
-/// The rate that the self-test saw. What counts for one thread in user mode has none against a clock: its reads themselves are in the kernel.
+/// The rate that the self-test measured. A source that counts for one thread in user mode has no rate against a clock:
+/// its reads themselves run in the kernel.
 fn measured(info: &SourceInfo, test: SelfTest) -> Option<Frequency> {
     (info.scope != Scope::Thread).then(|| middle(test.rate))
 }
@@ -199,7 +200,7 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
     }
 }
 
-/// The page of all sources.
+/// Formats the table of all sources.
 fn page(data: &ProbeDocument) -> Vec<Block> {
     let mut facts = machine_facts(&data.head.machine);
     if let Some(path) = &data.clock_gettime_read_path {
@@ -280,7 +281,7 @@ fn table_row(row: &ProbeRow, chosen: Option<&String>) -> Vec<Cell> {
     ]
 }
 
-/// A word of the JSON document cut to what fits in the table.
+/// Truncates a word of the JSON document to the width of the table.
 fn short_word(word: &str) -> &str {
     match word {
         "definition" => "defined",
@@ -322,7 +323,7 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// One source in full.
+/// Formats one source in detail.
 fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
     let yes_no = |is: Option<bool>| match is {
         Some(true) => "yes",

@@ -1,4 +1,4 @@
-//! `hpt restore`: puts back the settings of the machine that hpt changed.
+//! `hpt restore`: restores system-wide settings that hpt changed.
 
 use std::{fs, io::ErrorKind, path::PathBuf};
 
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let journal = context.journal(arguments.journal.as_deref())?;
-    // /run/hpt is made by the first change; one that was named is meant to be there.
+    // /run/hpt is created by the first change; a directory given by the user must exist.
     let is_missing = || matches!(fs::metadata(journal.folder()), Err(error) if error.kind() == ErrorKind::NotFound);
     if arguments.journal.is_some() && is_missing() {
         return Err(Failure::NoJournalFolder(journal.folder().to_owned()));

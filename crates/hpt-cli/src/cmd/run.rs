@@ -1,5 +1,5 @@
-//! `hpt run`: starts a program with real-time settings, passes signals on to it, and puts the machine back afterwards.
-//! Prints nothing of its own on standard output: that is the program's.
+//! `hpt run`: starts a program with real-time settings, forwards signals to it, and restores the system afterwards.
+//! Prints nothing on standard output, which belongs to the program.
 
 use std::{
     env,
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// What hpt ends with where it did not get so far as to start the program.
+/// The exit code of hpt if it did not get as far as starting the program.
 pub(crate) const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -68,7 +68,7 @@ const BY_SIGNAL: i32 = 128;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// The program's exit code, or hpt's own in its place.
+/// Returns the program's exit code, or hpt's own instead.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     match run_to_its_end(arguments, context) {
         Ok(code) => ExitCode::from(code),
@@ -89,7 +89,7 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
             "--mlockall is nothing that a program can be started with: what is locked is unlocked then; it has to call mlockall itself",
         ));
     }
-    // From before anything is changed until all is put back: nothing but SIGKILL ends hpt in between.
+    // From before the first change until everything is restored, only SIGKILL ends hpt.
     let signals = Signals::hold().map_err(Failure::Signals)?;
     let cpu = match arguments.cpu {
         Some(CpuChoice::Number(cpu)) => Some(cpu),
@@ -136,7 +136,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     }
     let (name, rest) = arguments.command.split_first().expect("clap requires one");
     let started = signals.start(Command::new(name).args(rest), class);
-    // It is the program's CPU, not that of who waits.
+    // It is the program's CPU, not that of the waiting process.
     drop(pinned);
     match started {
         Ok(program) => match program.wait().map_err(Failure::LostProgram)? {
@@ -145,7 +145,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
         },
         Err(StartError::Program(cause)) => {
             let (code, cause) = match not_started(&cause) {
-                // A folder of PATH that may not be looked into hides nothing that could be named.
+                // A directory in PATH that is not accessible hides no program that could be named.
                 NOT_EXECUTABLE if !is_there(name) => (NOT_FOUND, ErrorKind::NotFound.into()),
                 code => (code, cause),
             };
@@ -157,7 +157,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     }
 }
 
-/// As shells tell it: 128 and the signal's number.
+/// As shells do: 128 plus the signal number.
 fn by(signal: i32) -> u8 {
     u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX)
 }
@@ -165,14 +165,14 @@ fn by(signal: i32) -> u8 {
 fn not_started(cause: &io::Error) -> u8 {
     match cause.kind() {
         ErrorKind::NotFound => NOT_FOUND,
-        // No process, no memory or no file is to be had: nothing was learned of the program.
+        // No process, memory or file is available: this says nothing about the program.
         ErrorKind::WouldBlock | ErrorKind::OutOfMemory => FAILED,
         _ if [Some(ENFILE), Some(EMFILE)].contains(&cause.raw_os_error()) => FAILED,
         _ => NOT_EXECUTABLE,
     }
 }
 
-/// Whether a program is a path, or a file of that name is to be seen in a folder of PATH.
+/// Returns whether a program is a path, or a file of that name is visible in a directory of PATH.
 fn is_there(name: &OsStr) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     name.as_bytes().contains(&b'/')

@@ -1,4 +1,4 @@
-//! `hpt sleep`: how late sleeps return, by several ways to sleep, and what CPU time each takes.
+//! `hpt sleep`: the overshoot of sleeps with several methods, and the CPU time of each.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    // Who only spins is what throttling bites; in turn with the other ways it waits often enough.
+    // Throttling affects a thread that only spins. In turn with the other methods it blocks often enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
         Conduct::Waits
     } else {

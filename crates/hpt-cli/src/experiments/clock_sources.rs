@@ -1,4 +1,4 @@
-//! Ten million reads of the kernel's clocks, under the clock source in use, or under each.
+//! Ten million reads of the kernel's clocks, under the active clocksource, or under each.
 
 use std::time::Duration;
 
@@ -22,10 +22,11 @@ const fn claims(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The kernel's names of the published clock sources, and that of example 15.1, which is the same measurement as CLOCK_MONOTONIC's of 15.5.
+/// The kernel's names of the published clocksources, and that of example 15.1, which is the same measurement as that of
+/// CLOCK_MONOTONIC in 15.5.
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
-/// As many reads as were published.
+/// As many reads as published.
 const READS: f64 = 1e7;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -106,7 +107,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(found)
 }
 
-/// Whether a published figure is of this clock source.
+/// Returns whether a published value belongs to this clocksource.
 fn is_of(what: &str, name: &str) -> bool {
     let example = SOURCES.iter().find(|(other, _)| *other == name).map_or("", |(_, example)| example);
     what == example || what.starts_with(&format!("{example}, ")) || what.ends_with(&format!(", {name}"))
@@ -130,12 +131,12 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
     }
 }
 
-/// What stands beside the examples.
+/// Values in addition to the examples.
 #[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
     let ClockCost { clock_source, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
-    // What fewer reads take, as ten million would.
+    // Returns the time of fewer reads, scaled to ten million.
     let as_published = |seconds: f64| seconds * READS / (repeated.calls as f64).max(1.0);
     let figure =
         |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.calls, how.as_str());

@@ -1,4 +1,4 @@
-//! The cost of a clock: the kernel's by system call, and hpt's own.
+//! The read overhead of a clock: the kernel's with a system call, and hpt's own.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(beside_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
 }
 
-/// This machine's figures under the names of the published machines of its kind.
+/// Returns this machine's values under the names of the published machines of its kind.
 fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";

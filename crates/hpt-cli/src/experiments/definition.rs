@@ -1,5 +1,4 @@
-//! What a published measurement consists of, and what a run of one is given.
-//! Names no measurement.
+//! The definition of a published measurement, and the input of a run. Names no particular measurement.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
@@ -15,29 +14,30 @@ pub(crate) struct Experiment {
     /// Where it was published, and on which hardware.
     pub(crate) published_in: &'static str,
     pub(crate) hardware: &'static str,
-    /// What is another way here than it was there, whatever the machine.
+    /// How it differs here from the publication, on any machine.
     pub(crate) differs: &'static str,
     pub(crate) published: &'static [Published],
-    /// What makes its samples others where it is another, beside the machine and the thread: which sources, which class. Whatever would be refused is refused here.
+    /// Returns what identifies its samples in addition to the machine and the thread: sources, scheduling policy.
+    /// Anything that would be refused is refused here.
     pub(crate) way: Option<Way>,
-    /// Made and kept one after the other.
+    /// Its parts, measured and saved one after another.
     pub(crate) parts: &'static [Part],
 }
 
-/// Tells by what it would be measured, before anything is.
+/// Returns the sources of a measurement before anything is measured.
 pub(crate) type Way = fn(&Context, &Ways) -> Result<Outlook, Failure>;
 
-/// By what something would be measured now.
+/// Returns the source that would be used now.
 #[derive(Debug, Default)]
 pub(crate) struct Outlook {
     pub(crate) conditions: Vec<String>,
-    /// What is to be known before an hour has passed.
+    /// Errors to detect before an hour of measuring.
     pub(crate) notes: Vec<String>,
-    /// What is to be said on standard error after the result.
+    /// Returns notes for standard error after the result.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A published figure.
+/// A published value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
     pub(crate) what: &'static str,
@@ -45,45 +45,45 @@ pub(crate) struct Published {
     pub(crate) unit: &'static str,
 }
 
-/// What is measured in one go.
+/// A part measured in one run.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// How many times as published, and in short.
+    /// Sample count as published, and with --short.
     pub(crate) count: u64,
     pub(crate) short: u64,
-    /// How long one of them takes, about.
+    /// The approximate duration of one sample.
     pub(crate) each: Duration,
-    /// Whether it goes on where it was ended: it keeps what it has once a minute.
+    /// Whether an interrupted run can continue: its state is saved once per minute.
     pub(crate) continues: bool,
     pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Measured>, Failure>,
 }
 
-/// What was asked for of the machine, beside the measurement.
+/// Requested system-wide settings.
 #[derive(Default)]
 pub(crate) struct Ways {
-    /// The CPU that the thread stays on.
+    /// The CPU of the thread.
     pub(crate) cpu: Option<usize>,
-    /// For the thread that has a core of its own.
+    /// For the thread with a core of its own.
     pub(crate) alone: Alone,
-    /// Under each clock source, where that is meant.
+    /// Under each clocksource, if supported.
     pub(crate) clock_sources: Option<Comparison>,
-    /// Where settings of the machine are written down before they are changed.
+    /// Where system-wide settings are recorded before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }
 
-/// What a part is given.
+/// The input of a part.
 pub(crate) struct Run<'a> {
     pub(crate) context: &'a Context,
     pub(crate) ways: &'a Ways,
-    /// How many to make, after those of `before`.
+    /// Number of samples to measure, after those of `before`.
     pub(crate) count: u64,
-    /// What an earlier run made of it, where it was ended.
+    /// The result of an earlier run that was interrupted.
     pub(crate) before: &'a [Measured],
-    /// Told from 0 to 1 how far the part is.
+    /// Reports progress from 0 to 1.
     pub(crate) progress: &'a dyn Fn(f64),
-    /// Told how many of `count` are made, and all figures so far.
+    /// Reports how many of `count` are done, and all values so far.
     pub(crate) keep: &'a dyn Fn(u64, Vec<Measured>),
-    /// What is to be said on standard error after the result.
+    /// Notes for standard error after the result.
     pub(crate) warnings: &'a RefCell<Vec<String>>,
 }

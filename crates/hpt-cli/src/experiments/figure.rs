@@ -1,4 +1,4 @@
-//! Figures that an experiment measured on this machine, and distributions that several runs add to.
+//! Values that an experiment measured on this machine, and distributions that several runs extend.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::rounded;
 
-/// A figure of this machine. `what` is that of a published one where there is such.
+/// A value of this machine. `what` is that of a published one if there is one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) what: String,
     pub(crate) unit: String,
     pub(crate) standing: FigureState,
-    /// `None` where it was not measured: `how` says why.
+    /// `None` if it was not measured: `how` says why.
     pub(crate) value: Option<f64>,
     pub(crate) samples: u64,
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
     pub(crate) max: Option<f64>,
-    /// Lengths in the unit, to three digits at least, and how many samples have each.
+    /// Lengths in the unit, with at least three digits, and the number of samples of each.
     pub(crate) distribution: Vec<(f64, u64)>,
-    /// By which source, or why not, and what it would take.
+    /// The source, or why it was not measured, and what that would require.
     pub(crate) how: String,
 }
 
-/// A figure for programs, of a few digits also where it is small.
+/// Returns a value for documents, with a few digits even if it is small.
 pub(super) fn to_digits(value: f64) -> f64 {
     let size = value.abs();
     if size >= 1.0 || size <= f64::MIN_POSITIVE {
         return rounded(value);
     }
     let step = 10_f64.powf(size.log10().floor() - 3.0);
-    // Back from text, where no rest of a division is left.
+    // Parsed back from text, which removes rounding errors of a division.
     let digits = format!("{:.*}", decimals(step), (value / step).round() * step);
     digits.parse().unwrap_or(value)
 }
 
-/// How many decimals a step of less than one has.
+/// Returns the number of decimals of a step below one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a step, a few at most")]
 pub(crate) fn decimals(step: f64) -> usize {
     (-step.log10()).round().clamp(0.0, 15.0) as usize
 }
 
 impl Measured {
-    /// One figure of so many samples.
+    /// Creates a single value with this number of samples.
     pub(crate) fn figure(what: &str, value: f64, unit: &str, samples: u64, how: impl Into<String>) -> Self {
         Self {
             what: what.to_owned(),
@@ -61,7 +61,7 @@ impl Measured {
         }
     }
 
-    /// The mean of a distribution, and its quantiles; `scale` makes the unit of nanoseconds.
+    /// Creates the mean and the quantiles of a distribution; `scale` converts nanoseconds to the unit.
     pub(crate) fn mean_of(what: &str, spread: &Spread, scale: f64, unit: &str, how: impl Into<String>) -> Self {
         let figure = |ns: f64| Some(to_digits(ns * scale));
         Self {
@@ -72,27 +72,27 @@ impl Measured {
         }
     }
 
-    /// What this machine does not show, and what it would take.
+    /// Creates a value that this machine does not show, with what that would require.
     pub(crate) fn missing(what: &str, unit: &str, why: impl Into<String>) -> Self {
         Self { standing: FigureState::Missing, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
     }
 
-    /// What only other machines can show.
+    /// Creates a value that only other machines can show.
     pub(crate) fn elsewhere(what: &str, unit: &str, why: impl Into<String>) -> Self {
         Self { standing: FigureState::Elsewhere, ..Self::missing(what, unit, why) }
     }
 }
 
-/// A distribution that grows, also by what an earlier run counted.
+/// A distribution that grows, also with the counts of an earlier run.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Lengths in picoseconds, to five digits, and how many samples have each.
+    /// Lengths in picoseconds, to five digits, and the number of samples of each.
     counts: BTreeMap<u64, u64>,
-    /// The longest, in nanoseconds, as it was.
+    /// The longest, in nanoseconds, exactly.
     longest_ns: f64,
 }
 
-/// To five digits: no source is kept to more, and each one's own steps stay what they are.
+/// To five digits: no source has more, and each source's own steps remain distinct.
 pub(super) fn to_five_digits(mut length: u64) -> u64 {
     let mut step = 1;
     while length / step >= 100_000 {
@@ -117,15 +117,15 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted of a source's ticks, each so long.
+    /// Adds counts of a source's ticks of this length each.
     #[expect(clippy::cast_precision_loss, reason = "lengths of time, below 2^53 ticks")]
     pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
-        // A class is told by its upper end, and the last one may end beyond the longest of all.
+        // A class is represented by its upper end, and the last one may end beyond the longest of all.
         let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
         self.add(ticks.classes().map(|(length, samples)| ((length as f64).min(longest), samples)), tick_ns);
     }
 
-    /// Adds what an earlier run counted of the same figure.
+    /// Adds the counts of the same value from an earlier run.
     pub(super) fn go_on(&mut self, before: &[Measured], what: &str, unit_ns: f64) {
         if let Some(before) = before.iter().find(|figure| figure.what == what) {
             self.add(before.distribution.iter().copied(), unit_ns);
@@ -133,7 +133,7 @@ impl Tally {
         }
     }
 
-    /// What this part of all samples does not exceed, in nanoseconds.
+    /// Returns this quantile, in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
     pub(super) fn quantile_ns(&self, part: f64) -> f64 {
         let wanted = (self.counts.values().sum::<u64>() as f64 * part).ceil().max(1.0);
@@ -145,12 +145,12 @@ impl Tally {
         found.map_or(0.0, |(&length, _)| length as f64 / 1e3).min(self.longest_ns)
     }
 
-    /// The smallest of all, in nanoseconds.
+    /// Returns the smallest of all, in nanoseconds.
     pub(super) fn smallest_ns(&self) -> Option<f64> {
         self.counts.first_key_value().map(|_| to_digits(self.quantile_ns(0.0)))
     }
 
-    /// Its mean, its quantiles and all of it; `None` without samples.
+    /// Returns its mean, its quantiles and the whole distribution; `None` without samples.
     #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
     pub(super) fn figure(&self, what: &str, unit_ns: f64, unit: &str, how: impl Into<String>) -> Option<Measured> {
         let samples: u64 = self.counts.values().sum();

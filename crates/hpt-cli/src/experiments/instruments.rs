@@ -1,5 +1,4 @@
-//! What experiments measure with: sources by what they stand for, their rates, and the instruments
-//! of `hpt bench`.
+//! The instruments of experiments: sources by role, their rates, and the instruments of `hpt bench`.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::{
     stopwatch::{Stopwatch, stopwatch},
 };
 
-/// What times many reads, and single ones: as `hpt bench` does.
+/// Times many reads, and single ones, as `hpt bench` does.
 pub(super) struct Bench {
     pub(super) wall: Opened,
     pub(super) stopwatch: Stopwatch,
@@ -33,7 +32,7 @@ impl Bench {
         Ok(Self { wall, stopwatch })
     }
 
-    /// Reads it as often as asked; `(place, of)`: the how-manieth of how many sources of the part.
+    /// Reads it as often as requested; `(place, of)` is the index of the source and the number of sources of the part.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> ReadCost {
         let instruments = Instruments {
@@ -48,7 +47,7 @@ impl Bench {
         })
     }
 
-    /// What so many reads take, and how single ones are spread.
+    /// Returns the duration of this many reads, and the distribution of single ones.
     pub(super) fn figures(
         &self,
         what: &str,

@@ -1,5 +1,4 @@
-//! `hpt clocksource compare`: cost of the kernel's clocks under every clocksource; the first one is
-//! restored.
+//! `hpt clocksource compare`: the read overhead of the kernel's clocks under every clocksource. Restores the first one.
 
 use clap::Args;
 use hpt_core::realtime::Pinned;

@@ -1,4 +1,4 @@
-//! What `set` and `compare` have in common: their options, their document and its page.
+//! Shared parts of `set` and `compare`: their options, their document and its tables.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,11 +12,11 @@ use crate::{
 };
 use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 
-/// The clocks whose readings depend on the clock source, and those that do not, beside them.
+/// The clocks whose reads depend on the clocksource, and for comparison those that do not.
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// Assumed time of a read, from which the progress bar estimates the length of the run. It is the
-/// time of a device's read; a single read takes three of them.
+/// Assumed duration of a read, from which the progress bar estimates the duration of the run. It is that of a device
+/// read; a single read takes three of them.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(super) struct MeasuringArguments {
     pub(super) journal: Option<PathBuf>,
 }
 
-/// Beside each clock's cost, how many times that under the first clock source it is.
+/// Computes the ratio of each clock's cost to its cost under the first clocksource.
 pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
     let firsts: Vec<(String, f64)> = results
         .iter()

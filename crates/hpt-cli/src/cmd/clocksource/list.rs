@@ -1,6 +1,5 @@
-//! `hpt clocksource`: every clocksource with its cost and its risk, why one is missing, and the
-//! boot parameters.
-//! Changes nothing.
+//! `hpt clocksource`: every clocksource with its read overhead and its risks, why one is missing, and the boot
+//! parameters. Changes nothing.
 
 use hpt_core::{
     Host,
@@ -64,7 +63,7 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
     listed.chain(absent).collect()
 }
 
-/// As dmesg prints it.
+/// In the format of dmesg.
 pub(super) fn log_line(line: &LogLine) -> String {
     format!("[{:5}.{:06}] {}", line.at_us / 1_000_000, line.at_us % 1_000_000, line.text)
 }
@@ -83,7 +82,7 @@ pub(super) fn log(outline: &ClockSourceOutline) -> KernelLogState {
     }
 }
 
-/// Those that are set and bear on clock sources, and those that could be.
+/// Returns those that are set and affect clocksources, and those that could be set.
 pub(super) fn parameters(host: &Host, set: &[SetParameter]) -> Vec<BootParameter> {
     let set: Vec<&SetParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
     let is_set = |known: &KnownParameter| set.iter().any(|parameter| parameter.known() == Some(known));
@@ -162,7 +161,7 @@ pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
     vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
 }
 
-/// Why a source is not on the list, as far as that is known.
+/// Returns why a clocksource is not on offer, as far as that is known.
 pub(super) fn missing(row: &ClocksourceRow, log: &KernelLogState) -> String {
     let why = match (row.log_says.is_empty(), log.readable, log.from_the_beginning) {
         (false, ..) => "the kernel's log says why",

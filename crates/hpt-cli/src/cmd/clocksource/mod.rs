@@ -1,4 +1,4 @@
-//! `hpt clocksource`: what the kernel tells the time by, what else it could, and what that would cost.
+//! `hpt clocksource`: the active clocksource, the alternatives, and their read overhead.
 
 mod compare;
 mod costs;

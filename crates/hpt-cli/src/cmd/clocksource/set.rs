@@ -1,5 +1,4 @@
-//! `hpt clocksource set`: another clocksource for the whole machine, and the cost of a clock before
-//! and after.
+//! `hpt clocksource set`: changes the clocksource of the machine, and measures a clock before and after.
 
 use clap::Args;
 use hpt_core::{
@@ -64,7 +63,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         }
     }
     context.signals.listen_until_the_end()?;
-    // Before anything is measured: what another one changes for a while, or one that was killed left behind, is not what the machine is set to.
+    // Before anything is measured: a value that another process has set temporarily, or that a killed one left behind,
+    // is not the machine's setting.
     let mut change = match may {
         Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
         Err(_) => None,
@@ -142,8 +142,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns a note if another process changed the clock source while hpt restored one that the
-/// kernel had overridden. That change is left alone, and it is not an error.
+/// Returns a note if another process changed the clocksource while hpt restored one that the kernel had overridden.
+/// That change is left alone, and it is not an error.
 pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
     match restored {
         Ok(()) => Ok(None),

@@ -1,5 +1,5 @@
-//! What a short measurement says of what was found: what a reading costs, whether the kernel keeps a real-time thread back, how late one is woken.
-//! Judges nothing: `diagnose` does.
+//! A short measurement that supports the findings: the read overhead, throttling of real-time threads, and wake-up
+//! latency. Reaches no verdict; `diagnose` does.
 
 use std::{fs, time::Duration};
 
@@ -18,24 +18,24 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// Three whole periods of a second, wherever in one of them it begins.
+/// Three whole periods of one second, wherever in a period it begins.
 const LOOK: Duration = Duration::from_millis(4_300);
-/// Looked at the clock so often; a hole is as long as a deadline in it was late.
+/// The interval between clock reads. A gap is as long as the latency of a deadline in it.
 const STEP: Duration = Duration::from_micros(100);
-/// A shorter time is not worth mentioning here: `hpt latency poll` counts them all.
+/// Shorter gaps are negligible here: `hpt latency poll` counts all of them.
 const HOLE: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
-/// Before ordinary threads, and behind the kernel's own.
+/// Above ordinary threads, and below the kernel's own.
 const PRIORITY: u8 = 40;
 
-/// One result, for programs.
+/// One result as a document row.
 pub(super) fn measured(what: &str, rules: &[&str], result: String) -> DoctorMeasurement {
     let rules = rules.iter().map(|&rule| rule.to_owned()).collect();
     DoctorMeasurement { what: what.to_owned(), rules, result }
 }
 
-/// Measures, for some seconds, on the CPU of `pinned`, and makes certain what that proves.
+/// Measures for some seconds on the CPU of `pinned`, and confirms the findings that the result proves.
 pub(super) fn measure(
     host: &Host,
     facts: &MachineFacts,
@@ -53,7 +53,7 @@ pub(super) fn measure(
     let is_found = |rules: &[&str]| {
         examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Found(_)))
     };
-    // Where nothing is kept for others, a thread that does not wait would stop them all; and where there is a limit, hpt would be killed.
+    // Without reserved time, a thread that never blocks would stop all others; and with a limit, hpt would be killed.
     let may_go_on = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
     let fifo = if may_go_on { Fifo::at(PRIORITY).ok() } else { None };
     let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
@@ -76,7 +76,7 @@ pub(super) fn measure(
     drop(fifo);
     progress.name("waking up");
     progress.at_fraction(LOOK.div_duration_f64(expected));
-    // One that waits is in nobody's way.
+    // A blocking thread disturbs no other.
     let fifo = Fifo::at(PRIORITY).ok();
     let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
     found.extend(woken(context).map(|late| {
@@ -99,7 +99,7 @@ fn time(duration: Duration) -> String {
     short_time(duration.as_secs_f64() * 1e9)
 }
 
-/// What a reading of the kernel's clock costs, and what it passes through.
+/// The read overhead of the kernel's clock, and what a read passes through.
 fn reading(host: &Host) -> Option<DoctorMeasurement> {
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;
@@ -112,12 +112,12 @@ fn reading(host: &Host) -> Option<DoctorMeasurement> {
     ))
 }
 
-/// How long this thread has waited for a CPU since it began; `None` where the kernel does not count that.
+/// Returns how long this thread has waited for a CPU since it started; `None` if the kernel does not count that.
 fn waited() -> Option<Duration> {
     waited_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?).map(Duration::from_nanos)
 }
 
-/// Looks at the clock all the time.
+/// Polls the clock.
 fn look(context: &Context) -> Holes {
     let begun = Instant::now();
     let end = begun + LOOK;
@@ -144,7 +144,7 @@ fn look(context: &Context) -> Holes {
     Holes { holes, window: Instant::now().saturating_duration_since(begun) }
 }
 
-/// Sleeps again and again, by the kernel's timer; `None` where nothing was measured.
+/// Sleeps repeatedly with the kernel's timer; `None` if nothing was measured.
 fn woken(context: &Context) -> Option<String> {
     let mut lateness = Lateness::new();
     let mut left = WAKES;

@@ -1,4 +1,4 @@
-//! `hpt doctor`: what of a machine is in the way of low latency and good time.
+//! `hpt doctor`: what impairs latency and timekeeping on a machine.
 
 mod measure;
 
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-/// What is said beside the rules' verdicts.
+/// Returns the notes, in addition to the rules' verdicts.
 struct Said {
     measured: Option<Vec<DoctorMeasurement>>,
     interrupted: bool,
@@ -114,12 +114,12 @@ fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
     })
 }
 
-/// Whether nothing is in the way.
+/// Returns whether there is no problem.
 fn answer(examined: &[Examined]) -> Answer {
     let in_the_way = |certain: bool| {
         findings(examined).any(|finding| finding.severity >= Severity::Minor && finding.certain == certain)
     };
-    // What only root is told, and what is unlikely, is said, and is no reason to know nothing.
+    // Rules that only root can decide, and unlikely problems, are reported, but do not make the verdict unknown.
     let untold = || {
         let weighs =
             |verdict: &Verdict| matches!(verdict, Verdict::Untold { root_is_told: false, is_unlikely: false, .. });
@@ -209,7 +209,7 @@ fn page(data: &DoctorDocument) -> Vec<Block> {
     blocks
 }
 
-/// The rules that say so, those with the same words together.
+/// Formats the rules with this verdict, combining those with the same text.
 fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
     let mut by_words: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in data.rules.iter().filter(|row| row.verdict == verdict) {
@@ -255,7 +255,7 @@ mod tests {
     use super::{Said, answer, document, measure::measured};
     use crate::{golden, output::Answer};
 
-    /// Three of this length, a second between.
+    /// Three of this length, one second apart.
     fn holes(length_ms: u64) -> Holes {
         let length = Duration::from_millis(length_ms);
         let holes = [0, 1, 2].map(|second| Hole { began: Duration::from_secs(second), length, waited: Some(length) });

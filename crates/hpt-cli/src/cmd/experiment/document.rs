@@ -1,4 +1,4 @@
-//! What `hpt experiment` found, for programs: its document and the rows of it.
+//! The document of `hpt experiment`, and its rows.
 
 use hpt_document::{
     experiment::{ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentRow, FigureState, LengthCount},
@@ -11,7 +11,7 @@ use crate::{
     experiments::{Experiment, Measured},
 };
 
-/// Every published figure with what was measured of it, and then what was measured besides.
+/// Returns every published value with the measured one, then the other measured values.
 pub(super) fn beside(
     experiment: &'static Experiment,
     measured: Vec<Measured>,
@@ -68,7 +68,7 @@ pub(super) fn data(
 ) -> ExperimentDocument {
     let head = head_of("experiment", &context.host);
     if let Some(by) = head.machine.emulated_by.clone() {
-        // Each by itself, because rows are taken apart.
+        // Repeated in each row, because rows are separated from each other.
         let measured = results.iter_mut().filter(|row| row.state == FigureState::Measured);
         measured.for_each(|row| row.how.push_str(&format!("; emulated by {by}")));
         if thread.is_some() {

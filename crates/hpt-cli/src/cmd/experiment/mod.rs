@@ -1,4 +1,4 @@
-//! `hpt experiment`: published measurements, made on this machine, beside what was published.
+//! `hpt experiment`: repeats published measurements on this machine, and compares the results.
 
 mod document;
 mod saved_parts;
@@ -42,7 +42,7 @@ const EXAMPLES: &str = "  \
   sudo hpt experiment clock-sources --all-clock-sources";
 
 const BY: &str = "hpt experiment";
-/// Drawing is not for every sample.
+/// The progress bar is not drawn for every sample.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
 /// Repeat a published measurement, and compare the figures
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         context.signals.listen()?;
         return Ok(list(arguments, context));
     }
-    // Before this thread is pinned: then it may run on one only.
+    // Before this thread is pinned, after which only one CPU is allowed.
     let mut ways = arguments.ways(&experiments, context)?;
     let held = ThreadOptions::on(arguments.cpu).hold(context, Conduct::Waits, BY)?;
     ways.cpu = held.cpu();
@@ -119,12 +119,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let plans = experiments.iter().zip(&conditions);
     let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
         plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
-    // Before an hour has passed, and not after.
+    // Before an hour of measuring, not after.
     kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    // How many samples of each part its figures have.
+    // Returns the number of samples of each part.
     let mut reached = Vec::new();
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
     for (experiment, plan) in plans {
@@ -174,7 +174,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                             ExperimentPartState::Measured
                         }
                     }
-                    // What others measured is not lost for it.
+                    // An error here must not discard the results of other parts.
                     Err(failure) => {
                         failed = Some(in_one_line(&failure));
                         figures.extend_from_slice(before);
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// No, where this machine does not show all that was published of such machines.
+/// No if this machine does not show everything that was published for machines of its kind.
 fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
     let measured = data.results.iter().any(|row| row.state == FigureState::Measured);
     let missing = data.results.iter().any(|row| row.state == FigureState::Missing);
@@ -217,7 +217,7 @@ fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
     }
 }
 
-/// What makes any part another measurement where it is another.
+/// Returns the settings that make a measurement of a part a different one.
 fn conditions(context: &Context, thread: &EffectiveSettings, cpu: Option<usize>) -> Vec<String> {
     let source = context.host.clock_sources().current.unwrap_or_default();
     vec![
@@ -228,7 +228,7 @@ fn conditions(context: &Context, thread: &EffectiveSettings, cpu: Option<usize>)
     ]
 }
 
-/// What the process may do, as the kernel tells it: by another right, another class.
+/// Returns the permissions of the process: with others, it runs under another scheduling policy.
 fn capabilities(context: &Context) -> String {
     let status = context.host.read("/proc/self/status").unwrap_or_default();
     let status = String::from_utf8_lossy(&status).into_owned();
@@ -246,7 +246,7 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// What is asked of the machine. Refused here where it is refused at all: before an hour has passed.
+    /// Applies the requested system-wide settings. If they are refused, it fails here: before an hour of measuring.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {
@@ -291,7 +291,7 @@ impl Arguments {
     }
 }
 
-/// What there is, with the published figures.
+/// Lists the experiments, with the published values.
 fn list(arguments: &Arguments, context: &Context) -> Document {
     let part = |part: &'static Part| ExperimentPartRow {
         name: part.name.to_owned(),

@@ -1,5 +1,4 @@
-//! Finished parts of experiments, which are kept until the next boot: `--resume` continues with
-//! them.
+//! Finished parts of experiments, which are saved until the next boot, so that `--resume` can continue.
 
 use std::{
     cell::{Cell as Shared, RefCell},
@@ -16,27 +15,27 @@ use crate::{
     experiments::{Experiment, Measured, Part},
 };
 
-/// What every file of a finished part in the state folder begins with, and what the lock is called by.
+/// The prefix of the files of finished parts in the state directory, and the name of the lock.
 pub(super) const STATE: &str = "experiment";
 
-/// A part that was finished, or as far as it came.
+/// A part that was finished or interrupted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SavedPart {
     pub(super) count: u64,
     pub(super) made: u64,
-    /// What is to be the same for it to be the same measurement.
+    /// What must be equal for it to be the same measurement.
     pub(super) conditions: Vec<String>,
     pub(super) figures: Vec<Measured>,
 }
 
 impl SavedPart {
-    /// Whether it is the same measurement, of which less was made.
+    /// Returns whether it is the same measurement with fewer samples.
     pub(super) fn is_less_than(&self, kept: &Self) -> bool {
         self.count == kept.count && self.conditions == kept.conditions && self.made < kept.made
     }
 }
 
-/// A part that is to be made.
+/// A part to be measured.
 pub(super) struct Planned<'a> {
     pub(super) part: &'static Part,
     pub(super) count: u64,
@@ -45,7 +44,7 @@ pub(super) struct Planned<'a> {
 }
 
 impl Planned<'_> {
-    /// How many are still to be made.
+    /// Returns the number of remaining samples.
     pub(super) fn left(&self) -> u64 {
         self.count - self.before.as_ref().map_or(0, |before| before.made)
     }
@@ -59,19 +58,20 @@ pub(super) fn expected(part: &Part, count: u64) -> Duration {
     Duration::from_secs_f64(part.each.as_secs_f64() * count as f64)
 }
 
-/// What was finished, and where it is kept: a file for each part, so that two who measure different ones do not take each other's away.
+/// Finished parts, and where they are saved: one file per part, so that two processes that measure different parts do
+/// not replace each other's.
 pub(super) struct SavedParts {
     pub(super) store: Option<(Store, Binding)>,
     pub(super) resume: bool,
-    /// Somebody else measures at the same time, where this is not held.
+    /// If this lock is not held, another process is measuring at the same time.
     pub(super) _alone: Option<Locked>,
     pub(super) notes: RefCell<Vec<String>>,
-    /// How many of these were told.
+    /// The number of these notes already printed.
     pub(super) told: Shared<usize>,
 }
 
 impl SavedParts {
-    /// That nothing can be kept is told and keeps nobody from measuring.
+    /// A failure to save is reported, and does not prevent measuring.
     pub(super) fn open(resume: bool, store: Option<&Path>, context: &Context) -> Self {
         let mut kept = Self { store: None, resume, _alone: None, notes: RefCell::default(), told: Shared::new(0) };
         if context.is_of_a_part() {
@@ -102,13 +102,13 @@ impl SavedParts {
         }
     }
 
-    /// Tells the notes that were not told yet.
+    /// Prints the notes that were not printed yet.
     pub(super) fn tell(&self, how: impl Fn(&str)) {
         let notes = self.notes.borrow();
         notes[self.told.replace(notes.len())..].iter().for_each(|note| how(note));
     }
 
-    /// What an earlier run made of the same measurement.
+    /// Returns what an earlier run saved of the same measurement.
     pub(super) fn find(&self, experiment: &Experiment, planned: &Planned<'_>) -> Option<SavedPart> {
         let Planned { part, count, conditions, .. } = *planned;
         let (store, binding) = self.store.as_ref().filter(|_| self.resume)?;
@@ -144,7 +144,7 @@ impl SavedParts {
         let name = format!("{}, {}", experiment.name, planned.part.name);
         let finished = SavedPart { count: planned.count, made, conditions: planned.conditions.to_vec(), figures };
         match store.load(&purpose, binding) {
-            // What cannot be read may be good.
+            // A file that cannot be read may be valid.
             Err(error @ StateError::Unreadable { .. }) => {
                 return self.note(format!("{name} is not kept: {}", causes(&error)));
             }
@@ -161,7 +161,7 @@ impl SavedParts {
     }
 }
 
-/// The file that a part is kept in; of another length it is another.
+/// Returns the file of a part; a different sample count has a different file.
 pub(super) fn file_of(experiment: &Experiment, part: &Part, count: u64) -> String {
     let name = part.name.replace('µ', "u").replace(' ', "-");
     format!("{STATE}-{}-{name}-{count}", experiment.name)

@@ -1,5 +1,4 @@
-//! What `hpt experiment` found, for people.
-//! Measures nothing.
+//! The tables of `hpt experiment`. Measures nothing.
 
 use hpt_document::experiment::{
     ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, LengthCount,
@@ -12,7 +11,7 @@ use crate::{
     sampling::realtime_settings::words,
 };
 
-/// About three figures, and more of a large one where the published one beside it has more.
+/// Formats about three digits, and more of a large value if the published one has more.
 pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
     let Some(value) = value else { return Cell::faint("-") };
     let decimals = match value.abs() {
@@ -28,7 +27,7 @@ pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
     Cell::plain(format!("{value:.decimals$}"))
 }
 
-/// How many samples are below each of 1, 2, 3, 5, 7, 10, 20, …, and not below the one before; first those below a whole unit.
+/// Returns the number of samples between each two of the limits 1, 2, 3, 5, 7, 10, 20, …; first those below one unit.
 pub(super) fn classes(distribution: &[LengthCount]) -> String {
     let mut classes: Vec<(f64, u64)> = Vec::new();
     for &LengthCount(length, samples) in distribution {
@@ -44,7 +43,7 @@ pub(super) fn classes(distribution: &[LengthCount]) -> String {
     classes.collect::<Vec<_>>().join(", ")
 }
 
-/// A letter for each way in which figures came about.
+/// A letter for each way in which a value was obtained.
 pub(super) fn letter(place: usize) -> String {
     let letters: Vec<char> = ('a'..='z').collect();
     match place / letters.len() {
@@ -53,7 +52,7 @@ pub(super) fn letter(place: usize) -> String {
     }
 }
 
-/// `reached` has for each part, in their order, how many samples its figures have.
+/// `reached` has the number of samples of each part, in order.
 pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut left = reached;
@@ -106,7 +105,7 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     blocks
 }
 
-/// How many were asked for, and what came of it.
+/// Formats the requested number of samples and the result.
 pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     let parts = parts.iter().zip(reached).map(|(part, reached)| {
         let fewer =
@@ -123,11 +122,11 @@ pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// What it was measured on.
+/// Formats the machine it was measured on.
 pub(super) fn here(data: &ExperimentDocument) -> String {
     let thread = data.thread.as_ref().map(|thread| format!("{}; ", words(thread, data.cpu))).unwrap_or_default();
     let machine = &data.head.machine;
-    // What emulates it is in its line.
+    // The emulator is in its line.
     let runs_it = if machine.emulated_by.is_some() {
         None
     } else {

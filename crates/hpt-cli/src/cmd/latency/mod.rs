@@ -1,5 +1,5 @@
-//! `hpt latency`: wake-up, polling and edge latency, stalls, and pairs of reads. One file or
-//! directory per subcommand.
+//! `hpt latency`: wake-up, polling and edge latency, stalls, and back-to-back reads. One file or directory per
+//! subcommand.
 
 pub(crate) mod gpio;
 pub(crate) mod pairs;
@@ -40,7 +40,7 @@ enum Mode {
 }
 
 impl Arguments {
-    /// The kind of its document.
+    /// Returns the kind of its document.
     pub(crate) const fn kind(&self) -> &'static str {
         match &self.mode {
             Mode::Timer(_) => timer_poll::TIMER,
@@ -51,7 +51,7 @@ impl Arguments {
         }
     }
 
-    /// Where a picture of the result is to be.
+    /// Returns the file for a chart of the result.
     pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
         match &self.mode {
             Mode::Timer(arguments) => arguments.picture(),

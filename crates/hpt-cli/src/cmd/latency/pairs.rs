@@ -1,4 +1,4 @@
-//! `hpt latency pairs`: what two reads in a row differ by, when they come rarely.
+//! `hpt latency pairs`: the difference of back-to-back reads, after pauses.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ const EXAMPLES: &str = "  \
 
 /// The kind of its document.
 pub(super) const KIND: &str = "latency-pairs";
-/// Among pairs that follow one another, one in so many is followed by a look at Ctrl-C.
+/// Ctrl-C is checked after this many consecutive pairs.
 const LOOK_EVERY: u64 = 1_000;
-/// A pair of reads, for the progress bar alone.
+/// Assumed duration of a pair of reads, for the progress bar only.
 const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
 /// Measure the difference of two back-to-back reads
@@ -66,11 +66,11 @@ pub(crate) struct Arguments {
     pub(crate) picture: ChartOption,
 }
 
-/// How long to wait before pairs, in turn.
+/// The pauses before pairs, used in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waits(Vec<Duration>);
 
-/// Reads `0s`, `1s` or `1s/5s`.
+/// Parses `0s`, `1s` or `1s/5s`.
 fn waits(text: &str) -> Result<Waits, String> {
     let limits = (Duration::ZERO, Duration::from_secs(3_600));
     let one = |text: &str| duration_in(text, limits, ("at most 1h", "100ms or 1s/5s"));
@@ -89,7 +89,7 @@ impl Waits {
         self.0.iter().map(|wait| format!("{wait:?}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// All waits of a run.
+    /// The total duration of all pauses of a run.
     fn total(&self, count: u32) -> Duration {
         let turn: Duration = self.0.iter().sum();
         turn.saturating_mul(count) / u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX)
@@ -98,7 +98,7 @@ impl Waits {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // First, because a source of one core's cycles keeps its thread where it was opened.
+    // First, because a source of one core's cycles pins its thread to the current CPU.
     let pinned = context.pin(arguments.cpu)?;
     let opened = subjects(arguments, context)?;
     let reference = context.open("monotonic-raw")?;
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         progress.name(&waits.name());
         let pairs = read_pairs(&sources, &waits.0, arguments.count.into(), |wait| {
             done += 1;
-            // Pairs in a row are not to be disturbed more than needs be.
+            // Consecutive pairs should be disturbed as little as possible.
             if wait.is_zero() && done % LOOK_EVERY != 0 {
                 return true;
             }
@@ -154,14 +154,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// The sources asked for; without any, those that a program could time its work by.
+/// Returns the requested sources; by default, those that a program could use to time its work.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
     }
     let names = source::names().into_iter();
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
-    // A clock of milliseconds shows nothing of this.
+    // A clock with a granularity of milliseconds is too coarse for this.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
 }
 
@@ -170,7 +170,7 @@ fn reads(sources: usize, ways: usize, count: u32) -> Duration {
     GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
 }
 
-/// Waits, in one sleep, which Ctrl-C ends. Says no when it did.
+/// Pauses in one sleep, which Ctrl-C ends. Returns false in that case.
 fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
     !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
 }

@@ -1,4 +1,4 @@
-//! Two reports side by side: which figures differ by more than their spread.
+//! Compares two reports: which values differ by more than their spread.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// A figure of one report: its middle, and the range that most samples lie in.
+/// A value of one report: its middle, and the range of most samples.
 #[derive(Clone, Debug, PartialEq)]
 struct One {
     part: &'static str,
@@ -40,24 +40,27 @@ struct One {
     value: f64,
     range: Option<(f64, f64)>,
     samples: u64,
-    /// Of a rate: who states what it is held against, and that. Statements of two origins differ by more than clocks do.
+    /// For a rate: the origin of its nominal frequency, and the frequency. Nominal frequencies of two origins differ by
+    /// more than clocks do.
     against: Option<(String, f64)>,
-    /// How many figures of this name come before it in its report. `bench` measures a clock by its system call in two rows where the kernel offers no vDSO.
+    /// The number of earlier values with this name in the report. `bench` measures a clock with its system call in two
+    /// rows if the kernel provides no vDSO.
     earlier: usize,
 }
 
-/// A figure, the range that most samples lie in, and how many there are.
+/// A value, the range of most samples, and the number of samples.
 type Spread = (Option<f64>, Option<(f64, f64)>, u64);
 
 impl One {
-    /// `None` of what was not measured. From p50 to p99: what lies below is for a read or a wake-up the same on every run.
+    /// `None` if it was not measured. From p50 to p99: what lies below is the same in every run for a read or a
+    /// wake-up.
     fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Spread) -> Option<Self> {
         let value = value.filter(|value| value.is_finite())?;
         Some(Self { part, what, unit: unit.to_owned(), value, range, samples, against: None, earlier: 0 })
     }
 }
 
-/// A name that is longer would be cut off beside a curve, and two that begin alike would be one.
+/// A longer name would be truncated in a chart, and two with the same start would look equal.
 const LONGEST_NAME: usize = 24;
 
 pub(super) fn run(
@@ -84,7 +87,7 @@ pub(super) fn run(
     Ok(Document::new(data, blocks))
 }
 
-/// A report that a page could be made of: figures of others would be missing without a word.
+/// A complete report is required: values of others would silently be missing.
 fn sound(path: &Path) -> Result<Report, Failure> {
     let report = Report::read(path)?;
     let made = super::html_page::page(&report);
@@ -135,7 +138,7 @@ fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportComp
     })
 }
 
-/// Parts that were not measured by the same command line.
+/// Returns parts that were not measured with the same command line.
 fn other_commands(first: &Report, second: &Report) -> Vec<String> {
     let both = first.0.parts.iter().map(|part| (part.command.as_str(), second.command(&part.name)));
     both.filter(|(one, other)| !other.is_empty() && one != other)
@@ -155,7 +158,7 @@ fn side(report: &Report, name: String) -> ComparedReport {
     }
 }
 
-/// All figures of a report that can be compared.
+/// Returns all values of a report that can be compared.
 fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
     let mut found = Vec::new();
     if let Some(bench) = report.document::<BenchDocument>("bench")? {
@@ -221,7 +224,7 @@ fn whole(ns: u64) -> f64 {
     ns as f64
 }
 
-/// Numbers the figures that have one name.
+/// Numbers the values that share a name.
 fn numbered(mut found: Vec<One>) -> Vec<One> {
     for at in 0..found.len() {
         let (before, rest) = found.split_at_mut(at);
@@ -230,7 +233,7 @@ fn numbered(mut found: Vec<One>) -> Vec<One> {
     found
 }
 
-/// The same figure.
+/// Whether it is the same value.
 fn is_same(one: &One, other: &One) -> bool {
     is_named_alike(one, other) && one.earlier == other.earlier
 }
@@ -239,7 +242,7 @@ fn is_named_alike(one: &One, other: &One) -> bool {
     one.part == other.part && one.what == other.what && one.unit == other.unit
 }
 
-/// Whether both are held against the same, as far as they say.
+/// Whether both are relative to the same nominal frequency, as far as they state it.
 fn is_alike(one: &One, other: &One) -> bool {
     let by = |one: &One| one.against.as_ref().map(|(by, _)| by.clone());
     by(one) == by(other)
@@ -276,7 +279,7 @@ fn row(first: Option<&One>, second: Option<&One>) -> ComparedFigureRow {
     }
 }
 
-/// They differ where the ranges have nothing in common.
+/// They differ if their ranges do not overlap.
 fn verdict(first: Option<&One>, second: Option<&One>) -> CompareVerdict {
     match (first, second) {
         (Some(one), Some(other)) if !is_alike(one, other) => CompareVerdict::OtherRates,

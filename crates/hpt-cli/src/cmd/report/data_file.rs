@@ -1,5 +1,4 @@
-//! The data of a report as they are saved: what was measured, with which commands, and each
-//! command's own document.
+//! The saved data of a report: what was measured, with which commands, and each command's own document.
 
 use std::path::Path;
 
@@ -16,14 +15,14 @@ use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
 pub(super) const SCHEMA: u32 = 1;
-/// A larger file is no report: one of a hundred CPUs has a hundredth of it.
+/// A larger file is not a report: that of a machine with a hundred CPUs has a hundredth of it.
 const LARGEST: u64 = 256 << 20;
 
-/// A report, and what reads its documents.
+/// A report, with typed access to its documents.
 #[derive(Clone, Debug)]
 pub(super) struct Report(pub(super) ReportDocument);
 
-/// What became of a part, for people.
+/// Returns the state of a part as text.
 pub(super) const fn words(state: ReportPartState) -> &'static str {
     match state {
         ReportPartState::Measured => "measured",
@@ -34,14 +33,14 @@ pub(super) const fn words(state: ReportPartState) -> &'static str {
 }
 
 impl Report {
-    /// The document of a part, if it was measured.
+    /// Returns the document of a part, if it was measured.
     pub(super) fn document<T: DeserializeOwned>(&self, part: &str) -> Result<Option<T>, Unreadable> {
         let Some(value) = self.0.documents.get(part) else { return Ok(None) };
         let kind = || value.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         T::deserialize(value).map(Some).map_err(|cause| Unreadable::Shape { kind: kind(), cause })
     }
 
-    /// The document of a part of any kind, if it was measured.
+    /// Returns the document of a part of any kind, if it was measured.
     pub(super) fn any_document(&self, part: &str) -> Result<Option<Document>, Unreadable> {
         let Some(value) = self.0.documents.get(part) else { return Ok(None) };
         match Document::read(value) {
@@ -51,7 +50,7 @@ impl Report {
         }
     }
 
-    /// Reads a report that was kept, or says what is wrong with it.
+    /// Reads a saved report, or returns what is wrong with it.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let not = |why: String| Failure::NotAReport { path: path.to_owned(), why };
         let content = content(path).map_err(|cause| Failure::Unreadable { path: path.to_owned(), cause })?;
@@ -94,11 +93,11 @@ impl Report {
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt};
     let regular = |what: &std::fs::Metadata| what.is_file();
-    // Before opening: to open a device may have effects.
+    // Before opening it: opening a device may have side effects.
     if !regular(&path.metadata()?) {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    // Without waiting for a program that writes into a pipe.
+    // Without waiting for a program that writes to a pipe.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let what = file.metadata()?;
     let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());

@@ -1,5 +1,5 @@
-//! The files of a report: all of them are written beside their places before any is put there, so that a full disk leaves none half written.
-//! Knows no content.
+//! The files of a report. All of them are written to temporary files before any is renamed, so that a full disk leaves
+//! none incomplete. Independent of their content.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Where what goes.
+/// The paths of the files.
 #[derive(Debug)]
 pub(super) struct ReportFiles<'a> {
     pub(super) page: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(super) struct ReportFiles<'a> {
     pub(super) force: bool,
 }
 
-/// What was kept.
+/// The files that were written.
 #[derive(Debug)]
 pub(super) struct WrittenFiles<'a> {
     pub(super) page: Option<&'a Path>,
@@ -34,7 +34,7 @@ pub(super) struct WrittenFiles<'a> {
 }
 
 impl ReportFiles<'_> {
-    /// Refuses what cannot be written, or is there already, before anything is measured.
+    /// Refuses paths that cannot be written, or that exist already, before anything is measured.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.page.iter().chain(&self.data) {
             match fs::symlink_metadata(path) {
@@ -42,7 +42,7 @@ impl ReportFiles<'_> {
                 Ok(_) if !self.force => return Err(Failure::ThereAlready(path.clone())),
                 Ok(_) | Err(_) => {}
             }
-            // Of a folder that is not there.
+            // The error for a missing directory.
             if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
                 return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
             }
@@ -64,7 +64,7 @@ impl ReportFiles<'_> {
         Ok(())
     }
 
-    /// Refuses to put a page, or data, in the place of a file that is read: those data may be the only ones.
+    /// Refuses to replace a file that is read with a page or data: it may be the only copy.
     pub(super) fn spare(&self, read: &[&Path]) -> Result<(), Failure> {
         let is_read = |path: &&PathBuf| {
             let place = fs::canonicalize(path).ok();
@@ -76,7 +76,7 @@ impl ReportFiles<'_> {
         }
     }
 
-    /// Writes everything, then puts everything in its place.
+    /// Writes everything, then renames everything.
     pub(super) fn keep(
         &self,
         page: &str,
@@ -101,7 +101,7 @@ impl ReportFiles<'_> {
             file.put(self.force).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         made.into_iter().for_each(MadeFolders::stay);
-        // Those of an earlier report: beside the new ones they would pass for this machine's.
+        // Charts of an earlier report: next to the new ones they would pass for those of this machine.
         let earlier = self.pictures.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
             fs::remove_file(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
@@ -114,12 +114,13 @@ impl ReportFiles<'_> {
     }
 }
 
-/// Folders that were not there before, the outermost first: they go again, as far as nothing is in them, unless they are to stay.
+/// Directories that did not exist before, the outermost first. They are removed again if they are empty, unless they
+/// are to stay.
 #[derive(Debug)]
 struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// Makes `folder`, and those above it that are missing.
+    /// Creates `folder` and its missing parents.
     fn down_to(folder: &Path) -> io::Result<Self> {
         let mut missing: Vec<PathBuf> = folder
             .ancestors()
@@ -129,7 +130,7 @@ impl MadeFolders {
         missing.reverse();
         let made = Self(missing);
         fs::create_dir_all(folder)?;
-        // After making it, so that a link on the way is seen.
+        // After creating it, so that a link in the path is noticed.
         files::check_folder(folder)?;
         Ok(made)
     }
@@ -142,13 +143,13 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // Where somebody else put something in it, it stays.
+            // If another process has put something into it, it stays.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// What is called in a folder as pictures of a report are: `01-cost.svg`.
+/// Returns whether a file name is that of a chart of a report: `01-cost.svg`.
 fn drawings(folder: &Path) -> Vec<PathBuf> {
     let is_called_so = |name: &str| {
         let numbered = name.strip_suffix(".svg").and_then(|name| name.split_once('-'));
@@ -159,7 +160,7 @@ fn drawings(folder: &Path) -> Vec<PathBuf> {
     named.map(|entry| entry.path()).collect()
 }
 
-/// Whether a file is a picture that a report wrote, by how it begins.
+/// Returns whether a file is a chart that a report wrote, judged by its start.
 fn is_ours(path: &Path) -> bool {
     let mut begin = Vec::new();
     let is_file = fs::symlink_metadata(path).is_ok_and(|what| what.is_file());
@@ -172,7 +173,7 @@ fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |cause| Failure::NothingWritten { path: path.clone(), cause }
 }
 
-/// A file with that content that can take the place of `path`, wholly on the disk.
+/// Creates a file with that content, completely on disk, that can replace `path`.
 fn beside(path: &Path, content: &str) -> io::Result<Unfinished> {
     let mut file = Unfinished::beside(path)?;
     file.fill(content.as_bytes())?;
@@ -214,7 +215,7 @@ mod tests {
         };
         assert_eq!(there(), ["01-cost.svg", "03-mine.svg", "04-notes.txt", "a.html", "old.svg"]);
 
-        // A folder in the place of a picture: nothing is changed, and that is known before anything is measured.
+        // A directory instead of a chart: nothing is changed, and that is detected before anything is measured.
         fs::create_dir(path("02-latency.svg")).expect("ours");
         let before = there();
         for refused in [keeping.check().err(), keeping.keep("other", "", &drawn("02-latency")).err()] {
@@ -244,7 +245,7 @@ mod tests {
         keeping(true).keep("other", "{}", &drawn).expect("it may be replaced");
         assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
 
-        // Where nothing can be written, no folder is left either that was made for it, also no outer one.
+        // If nothing can be written, no created directory remains, not even an outer one.
         let (outer, inner) = (path("outer"), path("outer/inner"));
         let nowhere =
             ReportFiles { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };

@@ -1,4 +1,4 @@
-//! A report as a page: what stands first, what follows, and which pictures.
+//! A report as a page: the order of its sections, and the charts.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::output::{
     short_time,
 };
 
-/// A page, and its pictures as files: name and content.
+/// A page, and its charts as files: name and content.
 pub(super) struct Made {
     pub(super) page: Page,
     pub(super) pictures: Vec<(String, String)>,
 }
 
-/// Those of wake-ups, with the names that curves have.
+/// Charts of wake-ups, with the names of the curves.
 pub(super) const WAKES: [(&str, &str); 3] =
     [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "looking")];
 
@@ -69,14 +69,14 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     Ok(Made { page, pictures: gallery.files })
 }
 
-/// Pictures that have been shown.
+/// The charts that have been shown.
 #[derive(Default)]
 pub(super) struct Gallery {
     pub(super) files: Vec<(String, String)>,
 }
 
 impl Gallery {
-    /// The picture for the page; none of what was not measured long enough to be drawn.
+    /// Returns the chart for the page; `None` if too little was measured to draw it.
     pub(super) fn show(&mut self, picture: Result<Picture, Unreadable>) -> Result<Vec<Piece>, Unreadable> {
         let picture = match picture {
             Err(Unreadable::Nothing) => return Ok(Vec::new()),
@@ -101,14 +101,14 @@ impl Gallery {
 }
 
 impl Report {
-    /// What its user called it, else what it is.
+    /// Returns the name that the user gave, otherwise a description.
     pub(super) fn title(&self) -> String {
         let machine = &self.0.machine;
         let what = machine.board.as_ref().or(machine.cpu.as_ref()).unwrap_or(&machine.architecture);
         format!("Time on {}", self.0.name.as_ref().unwrap_or(what))
     }
 
-    /// The machine, the day and the version, in a line.
+    /// Returns the machine, the date and the version, in one line.
     pub(super) fn lead(&self) -> String {
         let machine = &self.0.machine;
         let mut parts = vec![machine.cpu.as_ref().unwrap_or(&machine.architecture).clone()];
@@ -125,13 +125,13 @@ impl Report {
         parts.join(" · ")
     }
 
-    /// The command line of a part.
+    /// Returns the command line of a part.
     pub(super) fn command(&self, name: &str) -> String {
         self.0.parts.iter().find(|part| part.name == name).map_or_else(String::new, |part| part.command.clone())
     }
 }
 
-/// The figures that say the most, each with where it is from.
+/// Returns the most important values, each with its origin.
 fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     let mut first = Vec::new();
     if let Some(probe) = report.document::<ProbeDocument>("probe")?
@@ -282,7 +282,7 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     Ok(Some(Section { id: "latency", title: "Latency".to_owned(), pieces }))
 }
 
-/// How the report was made.
+/// Formats how the report was made.
 fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
         let note = part.why.clone().unwrap_or_else(|| words(part.state).to_owned());
@@ -313,7 +313,7 @@ fn made(report: &ReportDocument) -> Section {
     Section { id: "made", title: "How it was made".to_owned(), pieces }
 }
 
-/// Of one that took so long, for people.
+/// Formats a duration.
 fn took(elapsed_s: f64) -> String {
     humantime::format_duration(Duration::from_secs(
         Duration::try_from_secs_f64(elapsed_s).unwrap_or_default().as_secs(),
@@ -339,7 +339,8 @@ mod tests {
         sampling::latency_figures::figures,
     };
 
-    /// Wake-ups on so many CPUs: each of ten thousand whole microseconds was counted, more often the earlier it was.
+    /// Wake-ups on this many CPUs: each of ten thousand whole microseconds has counts, with higher counts for lower
+    /// latencies.
     fn wakes(cpus: u64, samples: u64, kind: &str) -> Value {
         let row = |cpu: u64| {
             let counts = (0..10_000_u64).map(|us| MicrosecondCount(us, (samples / cpus / (us + 10)).max(1)));
@@ -405,7 +406,7 @@ mod tests {
                 text.contains("a &lt;note&gt;") && text.contains("a &amp; b") && text.contains("hpt &lt;stall&gt;")
             );
         }
-        // What is drawn goes by the shape and not by the number of samples.
+        // The size of a drawing depends on its shape and not on the number of samples.
         let size = |samples| html::page(&page(&report(1, samples)).expect("it can be drawn").page).len();
         assert!(size(100_000_000) < 2 * size(1_000_000), "{} {}", size(100_000_000), size(1_000_000));
     }

@@ -1,5 +1,5 @@
-//! `hpt report`: a chosen set of measurements on one page, and two of them side by side.
-//! Measures nothing itself: it is given what runs a command line.
+//! `hpt report`: a set of measurements on one page, and comparing two of them. Measures nothing itself: it is given a
+//! function that runs a command line.
 
 mod compare;
 mod data_file;
@@ -40,7 +40,7 @@ const EXAMPLES: &str = "  \
   hpt report --from hpt-report.json --output again.html
   hpt report --compare monday.json friday.json --output beside.html";
 
-/// Where a page goes that nobody names.
+/// The default path of the page.
 const PAGE: &str = "hpt-report.html";
 
 /// Measure the machine, and write a report page
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What runs a command line as a part.
+/// Runs a command line as a part.
 pub(crate) type Runs<'a> = &'a dyn Fn(&[String], &Context) -> Result<Document, Failure>;
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Result<Document, Failure> {
@@ -175,7 +175,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
 }
 
 impl Report {
-    /// Folders of users become `~`: their names are in them.
+    /// Home directories become `~`, because they contain user names.
     fn hide(&mut self, home: Option<&str>) {
         let hide = |text: &mut String| *text = without_homes(text, home);
         let report = &mut self.0;
@@ -199,7 +199,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
         Some(home) if home.len() > 1 => text.replace(home, "~"),
         _ => text.to_owned(),
     };
-    // Also those of others: what follows up to the next slash is a name.
+    // Also those of other users: the part up to the next slash is a name.
     let mut parts = text.split("/home/");
     let mut hidden = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -210,7 +210,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
     hidden
 }
 
-/// Makes and keeps the page; what is printed is where it is, and what there was to measure.
+/// Makes and saves the page. Prints its location and the measured parts.
 fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> Result<Document, Failure> {
     let made = html_page::page(report).map_err(|why| {
         let path = from.unwrap_or(Path::new("the report")).to_owned();

@@ -1,5 +1,4 @@
-//! The measurements of a report, as command lines.
-//! Measures nothing.
+//! The measurements of a report, as command lines. Measures nothing.
 
 use crate::arguments::CpuChoice;
 
@@ -7,16 +6,16 @@ use crate::arguments::CpuChoice;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) name: &'static str,
-    /// Of its document.
+    /// The kind of its document.
     pub(super) kind: &'static str,
-    /// Behind `hpt`.
+    /// The arguments of `hpt`.
     words: &'static [&'static str],
-    /// The same in a second or so.
+    /// The same for about one second.
     short: &'static [&'static str],
     cpu: Cpu,
 }
 
-/// What a choice of CPU means to it.
+/// How it handles a chosen CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cpu {
     None,
@@ -26,7 +25,7 @@ enum Cpu {
     Any,
 }
 
-/// In the order in which they are made and shown.
+/// In the order in which they run and are shown.
 pub(crate) static PLANS: [Plan; 10] = [
     Plan { name: "doctor", kind: "doctor", words: &["doctor"], short: &["doctor"], cpu: Cpu::Number },
     Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None },
@@ -89,7 +88,7 @@ pub(crate) static PLANS: [Plan; 10] = [
 ];
 
 impl Plan {
-    /// The whole command line.
+    /// Returns the whole command line.
     pub(crate) fn line(&self, short: bool, cpu: Option<CpuChoice>) -> Vec<String> {
         let words = if short { self.short } else { self.words };
         let mut line: Vec<String> = ["hpt"].iter().chain(words).map(|&word| word.to_owned()).collect();

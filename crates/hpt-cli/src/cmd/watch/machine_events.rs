@@ -1,6 +1,5 @@
-//! What happens to the machine during a watch: suspend, migration, another clocksource, CPUs that
-//! go offline.
-//! Judges no source.
+//! Events of the machine during a watch: suspend, migration, another clocksource, CPUs that go offline. Judges no
+//! source.
 
 use std::{
     fs::File,
@@ -18,10 +17,10 @@ use hpt_document::watch::{CpuOffline, MachineEvent, MachineEventKind};
 
 use crate::{context::Context, exit::Failure, output::rounded};
 
-/// The CPUs that run, and when others did not.
+/// The online CPUs, and when others were offline.
 #[derive(Debug, Default)]
 pub(super) struct Cpus {
-    /// `None` where neither sysfs nor /proc tells.
+    /// `None` if neither sysfs nor /proc lists them.
     pub(super) running: Option<CpuList>,
     pub(super) offline: Vec<CpuOffline>,
 }
@@ -31,7 +30,7 @@ impl Cpus {
         self.running.as_ref().is_none_or(|running| running.contains(cpu))
     }
 
-    /// Takes what runs now, and says what changed. What is not told has not changed.
+    /// Takes the online CPUs, and returns what changed. An unknown state counts as unchanged.
     pub(super) fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<MachineEvent> {
         let (Some(was), Some(now)) = (self.running.as_ref(), now.as_ref()) else {
             self.running = now.or(self.running.take());
@@ -58,7 +57,7 @@ impl Cpus {
     }
 }
 
-/// Clocks and files that tell of what interrupts every comparison.
+/// Clocks and files that show events which interrupt every comparison.
 pub(super) struct MachineWatch {
     pub(super) monotonic: Opened,
     pub(super) boottime: Opened,
@@ -69,25 +68,26 @@ pub(super) struct MachineWatch {
     pub(super) cpus: Cpus,
 }
 
-/// What tells of the kernel's clock source.
+/// The sources of the kernel's clocksource.
 pub(super) struct ClocksourceNotices {
     log: Option<NewLogLines>,
-    /// The file that it is set by. It stays open: of a file that nobody has open the kernel may forget when it was written to.
+    /// The file that sets it. It stays open, because the kernel may forget the modification time of a file that no
+    /// process has open.
     setting: Option<File>,
 }
 
-/// What they tell at one moment.
+/// Their state at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     suspends: Suspends,
     disruption: Option<u64>,
     clock_source: Option<String>,
-    /// The clock sources that the kernel's log says it turned to since the last look.
+    /// The clocksources that the kernel log reports since the last check.
     turned_to: Vec<String>,
     log_is_read: bool,
-    /// When somebody emptied the file that it is set by, as shells do before they write to it; the kernel itself does not.
+    /// When the file that sets it was last truncated, as shells do before they write to it; the kernel itself does not.
     set_at: Option<SystemTime>,
-    /// How far wall time may be off, as the kernel reckons.
+    /// The maximum error of the wall clock, according to the kernel.
     maximum_error: Option<Duration>,
 }
 
@@ -100,14 +100,14 @@ impl MachineWatch {
         Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
     }
 
-    /// From here on it is watched.
+    /// Starts watching.
     pub(super) fn begin(&mut self, context: &Context) {
         self.last = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
         self.begun_s = self.now_s();
     }
 
-    /// CLOCK_BOOTTIME in seconds: suspend counts.
+    /// Returns CLOCK_BOOTTIME in seconds, including suspend.
     pub(super) fn now_s(&self) -> f64 {
         Duration::from_nanos(self.boottime.as_dyn().ticks_end()).as_secs_f64()
     }
@@ -120,25 +120,25 @@ impl MachineWatch {
         Duration::try_from_secs_f64(self.now_s() - self.begun_s).unwrap_or_default()
     }
 
-    /// Which CPUs went offline or came online since the last look.
+    /// Returns the CPUs that went offline or came online since the last check.
     pub(super) fn cpus_that_went_or_came(&mut self, context: &Context) -> Vec<MachineEvent> {
         let now = context.host.online_cpus();
         let at_s = self.at_s();
         self.cpus.follow(now, at_s)
     }
 
-    /// The source that the kernel counts by now, where that is one of hpt's.
+    /// Returns the source that the kernel uses now, if hpt has it.
     pub(super) fn counter(&self, context: &Context) -> Option<&'static str> {
         self.last.clock_source.as_deref().and_then(|name| counter_of_clock_source(&context.host, name))
     }
 
-    /// How far the kernel's tick is off the usual one now, or was at the last look.
+    /// Returns the deviation of the kernel's tick from the default, now or at the last check.
     pub(super) fn tick_off_by_ppm(&mut self) -> f64 {
         let now_ppm = clock::discipline().map_or(0.0, |is| is.tick_ppm.abs());
         now_ppm.max(std::mem::replace(&mut self.tick_ppm, now_ppm))
     }
 
-    /// What happened since the last look.
+    /// Returns the events since the last check.
     pub(super) fn happened(&mut self, context: &Context) -> Vec<MachineEvent> {
         let mut now = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
         let events = between(&self.last, &mut now, self.at_s());
@@ -146,7 +146,7 @@ impl MachineWatch {
         events
     }
 
-    /// What would not be seen.
+    /// Returns what would not be detected.
     pub(super) fn blind_spot(&self) -> Option<String> {
         self.told_by.log.is_none().then(|| {
             "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms may count as a step; run as root to \
@@ -178,10 +178,11 @@ pub(super) fn snapshot(
     Snapshot { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
 }
 
-/// What the kernel reckons when it was told nothing, or its clock was set or counts by something else since. Linux, kernel/time/ntp.c, `ntp_clear`.
+/// The kernel's value if it was never set, or since its clock was set or switched to another clocksource. Linux,
+/// kernel/time/ntp.c, `ntp_clear`.
 const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 
-/// What happened between two looks. What the later one does not tell is taken from the earlier one.
+/// Returns the events between two states. Values missing in the later one are taken from the earlier one.
 pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
     let mut tell = |kind, suspended_ns, said| events.push(MachineEvent { kind, at_s, suspended_ns, said });
@@ -221,7 +222,7 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
     }
     let all_is_forgotten =
         |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
-    // The log would tell which of the two it was, and setting wall time is no reason to begin anew.
+    // The log would show which of the two it was, and setting the wall clock is not a reason to restart.
     let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
     if forgot && !later.log_is_read && events.is_empty() {
         let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(cpus.offline, [off(1, 2.0, Some(4.5)), off(0, 5.0, None)]);
     }
 
-    /// A look at a machine on which nothing happens, so many seconds after it was started.
+    /// The state of a machine without events, this many seconds after boot.
     fn snapshot(at_s: u64) -> Snapshot {
         let ns = at_s * 1_000_000_000;
         Snapshot {
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(told(&snapshot(1), slept).0, [MachineEventKind::Suspend]);
         let moved = Snapshot { disruption: Some(2), ..snapshot(2) };
         assert_eq!(told(&snapshot(1), moved.clone()).0, [MachineEventKind::Migration]);
-        // A marker that is being changed is none, and is held against the last one that was.
+        // A marker that is being changed does not count, and is compared with the last valid one.
         let mut changing = Snapshot { disruption: None, ..snapshot(2) };
         assert!(between(&snapshot(1), &mut changing, 1.0).is_empty());
         assert_eq!(told(&changing, moved).0, [MachineEventKind::Migration]);
@@ -336,9 +337,9 @@ mod tests {
             ..snapshot(2)
         };
         assert_eq!(told(&snapshot(1), set(false)), (vec![MachineEventKind::ClockSource], Some("tsc".to_owned())));
-        // The log would tell if the kernel had turned to another one.
+        // The log would show that the kernel switched to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
-        // It is told once, also where the kernel forgot its synchronisation by it.
+        // It is reported once, even if it made the kernel lose its synchronization.
         let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
         assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::ClockSource]);
         let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
@@ -350,9 +351,9 @@ mod tests {
         let forgot =
             |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
         assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronised]);
-        // The log would have told of another clock source: wall time was set, which is no reason to begin anew.
+        // The log would have shown another clocksource: the wall clock was set, which is not a reason to restart.
         assert!(told(&snapshot(1), forgot(true)).0.is_empty());
-        // It was so before, and with no daemon the error grows until it is so.
+        // It was so before, and without a daemon the error grows until it is so.
         assert!(told(&forgot(false), forgot(false)).0.is_empty());
         let grown = Snapshot { maximum_error: Some(Duration::from_micros(15_999_500)), ..snapshot(1) };
         assert!(told(&grown, forgot(false)).0.is_empty());

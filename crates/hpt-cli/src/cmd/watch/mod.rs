@@ -1,4 +1,4 @@
-//! `hpt watch`: follows sources beside a reference, and says when one misbehaves.
+//! `hpt watch`: compares sources with a reference, and reports when one has a fault.
 
 mod machine_events;
 mod sources;
@@ -37,7 +37,7 @@ const EXAMPLES: &str = "  \
   hpt watch --source tsc --reference boottime  one source, beside another clock
   hpt watch --format json | jq .sources        a document a line, for programs";
 
-/// Sources are read so often: a jump shows as far as it is larger than what their rates may explain in that time.
+/// Sources are read this often. A step is detected if it exceeds what their rates may explain in that time.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// Watch clocks for drift, steps and offsets between CPUs
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether only a signal ends it.
+    /// Returns whether only a signal ends it.
     pub(crate) const fn is_endless(&self) -> bool {
         self.duration.is_none()
     }
@@ -92,7 +92,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
-    // Before this thread is pinned: then it may run on one only.
+    // Before this thread is pinned, after which only one CPU is allowed.
     let cpus = allowed_cpus();
     let pinned = context.pin(arguments.cpu)?;
     let reference = context.open(&arguments.reference)?;
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
-    // What was done until now takes its time on a busy machine, which is not time that was watched.
+    // On a busy machine the setup takes time, which is not watched time.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
     loop {
@@ -141,16 +141,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 }
             }
             events.extend(happened);
-            // A round in which a CPU goes or comes is as good as any other: sources are of the whole machine.
+            // A round in which a CPU goes offline or comes online is valid: sources belong to the whole machine.
             events.extend(machine.cpus_that_went_or_came(context));
-            // Once a round, between the readings of two rounds: a system call, which is in no bracket.
+            // Once per round, between the readings of two rounds: a system call that is in no bracket.
             if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
                 elsewhere += 1;
             }
             rounds += 1;
             let now_s = machine.now_s();
             let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
-            // One round alone is held against nothing: that is for who asked for less time than lies between two.
+            // A single round has nothing to be compared with: for runs shorter than the time between two rounds.
             if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
             }
@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 Vec::new(),
                 context,
             );
-            // The last one tells of it where it cannot be kept.
+            // The last one reports it if it cannot be saved.
             let _ = context.keep_metrics(&so_far.into());
         }
         let now_s = machine.now_s();
@@ -196,12 +196,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         (false, true) => Answer::Yes,
     };
     let blocks = summary_page(&data);
-    // CSV has the rows of the intervals, and no other ones.
+    // CSV has only the rows of the intervals.
     Ok(Document { answer, one_of_several: true, ..Document::new(data, blocks) })
 }
 
-/// Compares the counters of the next pairs of CPUs; returns what was found, and which CPUs went
-/// offline or came online meanwhile.
+/// Compares the counters of the next pairs of CPUs. Returns the results, and the CPUs that went offline or came online
+/// in the meantime.
 fn compare_cpus(
     opened: &Opened,
     turns: &mut Turns,
@@ -216,7 +216,7 @@ fn compare_cpus(
             Err(refused) => {
                 let at_s = machine.at_s();
                 events.extend(machine.cpus_that_went_or_came(context));
-                // That one of them is offline is told with its time.
+                // An offline CPU is reported with its time.
                 if [pair.0, pair.1].into_iter().all(|cpu| machine.cpus.is_running(cpu)) {
                     so_far.note_refusal(pair, &refused, at_s);
                 }

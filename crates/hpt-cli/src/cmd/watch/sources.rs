@@ -1,4 +1,4 @@
-//! Which sources and which pairs of CPUs `hpt watch` compares, and what it expects of each source.
+//! The sources and the pairs of CPUs that `hpt watch` compares, and the expectations of each source.
 
 use std::{io, time::Duration};
 
@@ -12,14 +12,14 @@ use hpt_core::{
 
 use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
 
-/// Timestamps that are handed over between two CPUs, in so much time at most.
+/// The number of timestamps passed between two CPUs, and the time limit.
 const HANDOVERS: u32 = 400;
 const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
-/// Pairs of CPUs that are looked at in one interval.
+/// The number of pairs of CPUs examined in one interval.
 const PAIRS_IN_AN_INTERVAL: usize = 4;
-/// How long a source is calibrated that nobody states a rate of.
+/// How long a source without a nominal frequency is calibrated.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
-/// What was measured without a bound says nothing of the rate.
+/// A measurement without a bound says nothing about the rate.
 const ANY_PPM: f64 = 1e6;
 /// Coarser ones are watched on request only.
 const COARSEST_NS: f64 = 1_000.0;
@@ -37,7 +37,7 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
     }
 }
 
-/// The sources asked for; without any, hpt's choice, all fine ones that are steady, and wall time.
+/// Returns the requested sources; by default hpt's choice, all fine constant-rate ones, and the wall clock.
 pub(super) fn sources(
     wanted: &[String],
     context: &Context,
@@ -70,8 +70,8 @@ pub(super) fn sources(
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
 
-/// The sources that have a rate, each with what may be expected of it. `notes` says which have
-/// none, or none that is stated.
+/// Returns the sources that have a rate, each with its expectation. `notes` lists those without a rate, and those
+/// without a nominal one.
 pub(super) fn with_expectations(
     sources: Vec<Opened>,
     reference: &dyn TimeSource,
@@ -97,7 +97,7 @@ pub(super) fn with_expectations(
     (kept, expected)
 }
 
-/// What may be expected of a source; one whose rate nobody states is measured.
+/// Returns the expectation of a source; one without a nominal frequency is measured.
 fn expected_of(
     source: &dyn TimeSource,
     reference: &dyn TimeSource,
@@ -112,7 +112,7 @@ fn expected_of(
     })
 }
 
-/// That the reference counted by what is watched, and from when to when where that changed.
+/// Returns a note that the reference used a watched counter, and from when to when if that changed.
 pub(super) fn common_counters(
     watched: &[Opened],
     reference: &dyn TimeSource,
@@ -128,7 +128,7 @@ pub(super) fn common_counters(
     notes.collect()
 }
 
-/// The first CPU with each of the others.
+/// Returns the first CPU paired with each of the others.
 pub(super) fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
     match cpus.split_first() {
         Some((&first, others)) => others.iter().map(|&other| (first, other)).collect(),
@@ -136,11 +136,11 @@ pub(super) fn pairs(cpus: &[usize]) -> Vec<(usize, usize)> {
     }
 }
 
-/// Which CPUs are compared, a few pairs in each interval.
+/// Selects the CPUs to compare, a few pairs in each interval.
 pub(super) struct Turns {
-    /// Those that hpt may use.
+    /// The CPUs that hpt may use.
     allowed: Vec<usize>,
-    /// Whether it may use all there are: then one that comes online later is compared as well.
+    /// Whether it may use all CPUs: one that comes online later is then compared as well.
     are_all: bool,
     place: usize,
 }
@@ -151,7 +151,7 @@ impl Turns {
         Self { allowed, are_all, place: 0 }
     }
 
-    /// The next pairs: the first CPU that runs is compared with the others that run.
+    /// Returns the next pairs: the first online CPU is compared with the other online ones.
     pub(super) fn next(&mut self, running: Option<&CpuList>) -> Vec<(usize, usize)> {
         let cpus: Vec<usize> = match running {
             Some(running) if self.are_all => running.iter().collect(),
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turn goes on");
         assert_eq!(turns.next(Some(&list("2"))), []);
         assert_eq!(turns.next(None).len(), 3, "where it is not told, all are tried");
-        // One that comes later, where hpt may use all of them; and where it may not.
+        // One that comes online later, if hpt may use all of them, and if it may not.
         assert!(turns.next(Some(&list("0-4"))).contains(&(0, 4)));
         let mut some = Turns::among(vec![1, 3], Some(&list("0-3")));
         assert_eq!((some.next(Some(&list("0-3"))), some.next(Some(&list("0-2")))), (vec![(1, 3)], vec![]));
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
     }
 
-    /// What the TSC of a captured machine is held against beside the kernel's clock.
+    /// Expectations of a captured machine's TSC compared with the kernel's clock.
     fn tsc_on(host: &Host) -> Option<Expected> {
         let mut reports = source::outline(host).into_iter();
         let tsc = reports.find(|report| report.id.as_str() == "tsc").expect("it is listed");
@@ -246,7 +246,8 @@ mod tests {
         let path =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
         let host = |name: &str| Context::captured(&path(name)).expect("it is there");
-        // By BogoMIPS of a kernel that was told the rate, by what another said in its log; and one that tells its log to nobody.
+        // From BogoMIPS of a kernel that was given the rate, from the log of another, and of one whose log is not
+        // readable.
         let mut closed = Capture::open(&path("qemu-q35")).expect("it is there");
         closed.insert("dev/kmsg", Entry::Unreadable(ReadRefused::PermissionDenied)).expect("a sound path");
         let closed = Host::captured(closed, host("qemu-q35").facts().clone());

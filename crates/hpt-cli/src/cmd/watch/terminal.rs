@@ -1,5 +1,4 @@
-//! What `hpt watch` found, for people: a line for each source and interval, and the summary.
-//! Measures nothing.
+//! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
 
 use hpt_document::watch::{Synchronisation, WatchDocument, WatchSummaryDocument};
 
@@ -17,7 +16,7 @@ pub(super) fn print_interval(data: &WatchDocument, context: &Context) -> Result<
     print_one_of_several(&document, context.format, data.interval == 1).map_err(Failure::Print)
 }
 
-/// A line for each source, and one for everything that happened.
+/// A line for each source, and one for each event.
 pub(super) fn lines(data: &WatchDocument) -> String {
     let mut lines = Vec::new();
     if data.interval == 1 {
@@ -59,7 +58,7 @@ pub(super) fn signed_time(ns: f64) -> String {
     format!("{sign}{}", short_time(ns.abs()))
 }
 
-/// Whether at least the rate of one source was seen.
+/// Returns whether the rate of at least one source was determined.
 pub(super) fn was_compared(data: &WatchSummaryDocument) -> bool {
     data.sources.iter().any(|source| source.lowest_ppm.is_some())
 }

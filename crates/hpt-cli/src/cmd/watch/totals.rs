@@ -1,5 +1,4 @@
-//! What `hpt watch` has seen until now: intervals added up to the summary.
-//! Prints nothing.
+//! The totals of `hpt watch`: intervals combined into the summary. Prints nothing.
 
 use std::io;
 
@@ -25,9 +24,9 @@ use crate::{
     sampling::cpu_absences,
 };
 
-/// The course of a source has so many points at most, however long the watch is.
+/// The largest number of points in the timeline of a source.
 const LONGEST_COURSE: usize = 500;
-/// A daemon that was started is found after so many intervals.
+/// A daemon that was started is detected after this many intervals.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
 pub(super) struct Totals {
@@ -44,7 +43,7 @@ pub(super) struct Totals {
     pub(super) synchronisation: Option<Synchronisation>,
 }
 
-/// Two CPUs that could not be compared, although both run.
+/// Two CPUs that could not be compared although both were online.
 #[derive(Debug)]
 pub(super) struct Refusal {
     cpus: (usize, usize),
@@ -79,7 +78,7 @@ impl Totals {
         !self.shared_faults.is_empty() || self.rows.iter().any(|total| total.row.steps.steps > 0)
     }
 
-    /// Takes where the thread and the other CPUs were until now.
+    /// Adds where the thread and the other CPUs were so far.
     pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
         self.away = presence.map_or_else(Vec::new, cpu_absences::all_of);
         self.offline.clone_from(&cpus.offline);
@@ -100,7 +99,7 @@ impl Totals {
     pub(super) fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
         let away = cpu_absences::notes(&self.away, "rounds of readings were made there");
         let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
-        // That the thread's own CPU was offline has been said.
+        // A note on the thread's own CPU exists already.
         let is_new = |offline: &&CpuOffline| !self.away.iter().any(|away| away.offline && away.cpu == offline.cpu);
         let offline = self.offline.iter().filter(is_new).map(|offline| {
             format!("CPU {} was offline {}{then}", offline.cpu, cpu_absences::span(offline.from_s, offline.to_s))
@@ -232,12 +231,12 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub(super) struct SourceTotal {
     pub(super) row: WatchSummaryRow,
-    /// So many intervals are one further in its course.
+    /// The number of intervals per point of its timeline.
     course_every: u64,
 }
 
 impl SourceTotal {
-    /// Of a source of which nothing was seen yet.
+    /// Creates one for a source without any result yet.
     pub(super) fn beginning(source: &str, expected_hz: f64, expected_by: &str) -> Self {
         let row = WatchSummaryRow {
             source: source.to_owned(),
@@ -340,7 +339,7 @@ pub(super) fn cores(source: &str, offset: &CoreOffset, limits: &Limits) -> CpuOf
     }
 }
 
-/// A fault is worse than none; else the tighter one tells more.
+/// A fault outweighs none; otherwise the tighter bound says more.
 pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
     let width = |cores: &CpuOffset| cores.most_ns - cores.least_ns;
     match (one.fault.is_some(), other.fault.is_some()) {

@@ -1,11 +1,11 @@
-//! What `hpt latency gpio` found, for programs: the rows of its document.
+//! The document of `hpt latency gpio`: its rows.
 
 use hpt_document::gpio_latency::GpioLatencyRow;
 
 use super::edge_figures::{EdgeFigures, Figure};
 use crate::sampling::latency_figures::figures;
 
-/// Those of the three figures that have samples.
+/// Returns those of the three latencies that have samples.
 pub(super) fn rows(three: &EdgeFigures) -> Vec<GpioLatencyRow> {
     let row = |figure: Figure| Some(GpioLatencyRow { figure: figure.word(), figures: figures(three.of(figure))? });
     Figure::ALL.into_iter().filter_map(row).collect()

@@ -1,4 +1,4 @@
-//! The three figures of an edge (driven to stamped, stamped to known, and both), and their counts.
+//! The three latencies of an edge (output-to-IRQ, IRQ-to-user, and end-to-end), and their counts.
 
 use clap::ValueEnum;
 use hpt_core::{
@@ -9,7 +9,7 @@ use hpt_document::gpio_latency::GpioFigure;
 
 use crate::sampling::raw_samples::RawSample;
 
-/// A part of an edge's way.
+/// A segment of an edge's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Figure {
     /// From before the line was driven until the edge was stamped
@@ -23,7 +23,7 @@ pub(super) enum Figure {
 impl Figure {
     pub(super) const ALL: [Self; 3] = [Self::SetToEdge, Self::EdgeToProgram, Self::Whole];
 
-    /// As it stands beside the others in a table.
+    /// Returns its name in a table.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::SetToEdge => "set to edge",
@@ -32,7 +32,7 @@ impl Figure {
         }
     }
 
-    /// As documents name it.
+    /// Returns its name in documents.
     pub(super) const fn word(self) -> GpioFigure {
         match self {
             Self::SetToEdge => GpioFigure::SetToEdge,
@@ -41,7 +41,7 @@ impl Figure {
         }
     }
 
-    /// The one that documents name so.
+    /// Returns the segment with that name in documents.
     pub(super) const fn of_word(word: GpioFigure) -> Self {
         match word {
             GpioFigure::SetToEdge => Self::SetToEdge,
@@ -59,11 +59,11 @@ impl Figure {
     }
 }
 
-/// The three figures of all edges.
+/// The three latencies of all edges.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeFigures([Lateness; 3]);
 
-/// An edge, and how many deadlines were left out before it.
+/// Adds an edge, and the number of deadlines that were skipped before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EdgeSample {
     pub(super) crossing: Crossing,

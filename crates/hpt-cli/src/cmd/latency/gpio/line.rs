@@ -1,9 +1,9 @@
-//! A GPIO line as documents name it.
+//! The name of a GPIO line in documents.
 
 use hpt_core::gpio::{Chip, LineState};
 use hpt_document::gpio_line::GpioLine;
 
-/// The line, for programs.
+/// Returns the line as a document field.
 pub(super) fn line_of(chip: &Chip, line: &LineState) -> GpioLine {
     GpioLine {
         chip: chip.name().to_owned(),
@@ -13,7 +13,7 @@ pub(super) fn line_of(chip: &Chip, line: &LineState) -> GpioLine {
     }
 }
 
-/// The line, for people.
+/// Returns the line as text.
 pub(super) fn line_words(line: &GpioLine) -> String {
     let place = format!("{}:{}", line.chip, line.line);
     line.name.as_ref().map_or_else(|| place.clone(), |name| format!("{name} ({place})"))

@@ -1,5 +1,4 @@
-//! `hpt latency gpio --list`: the GPIO chips, their lines, and who has them.
-//! Touches no line.
+//! `hpt latency gpio --list`: lists GPIO chips, their lines, and the users of the lines. Changes no line.
 
 use std::path::PathBuf;
 
@@ -16,7 +15,7 @@ use crate::{
 
 pub(super) const LIST: &str = "latency-gpio-list";
 
-/// The chips and their lines; or the one that is asked for.
+/// Returns the chips and their lines, or the requested one.
 pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
     let mut data = GpioListDocument {
         head: head_of(LIST, &context.host),

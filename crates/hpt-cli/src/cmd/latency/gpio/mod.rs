@@ -1,4 +1,4 @@
-//! `hpt latency gpio`: how long an edge on a GPIO line takes until a program knows.
+//! `hpt latency gpio`: measures the latency of edges on GPIO lines.
 
 mod document;
 mod edge_figures;
@@ -62,9 +62,9 @@ const KIND: &str = "latency-gpio";
 
 const BY: &str = "hpt latency gpio";
 const RAW: &str = "Also write every edge to a file: the number of the CPU, when the line was driven, and the three figures, in nanoseconds";
-/// What the kernel is told of who has a line.
+/// The consumer name that hpt gives the kernel for a line.
 const CONSUMER: &str = "hpt";
-/// After so many edges in a row that did not come, no more are waited for.
+/// The number of consecutive lost edges after which the run ends.
 const GIVE_UP_AFTER: u32 = 3;
 
 /// Measure the latency of GPIO edges
@@ -118,7 +118,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(100), Duration::from_secs(3_600)), ("between 100us and 1h", "100ms or 1s"))
 }
 
-/// What the thread that measured has to say.
+/// What the measuring thread returns.
 struct ThreadOutcome {
     settings: EffectiveSettings,
     cpu: Option<usize>,
@@ -129,7 +129,7 @@ struct ThreadOutcome {
 }
 
 impl Arguments {
-    /// The kind of its document.
+    /// Returns the kind of its document.
     pub(super) const fn kind(&self) -> &'static str {
         if self.list { LIST } else { KIND }
     }
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Ok(list(context, arguments.chip.as_deref()));
     };
-    // Both lines are to be put back.
+    // Both lines must be restored.
     context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
         Listen::Poll => (Conduct::Waits, Listening::Waiting),
@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let clock = PosixClock::open(&context.host, PosixId::Monotonic)
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
-    // Nothing is driven before somebody listens.
+    // Nothing is driven before the input is monitored.
     let input = Input::request(&in_chip, input.offset, CONSUMER)?;
     let output = Output::request(&out_chip, out.offset, CONSUMER)?;
     let mut wire = LoopBack::new(&output, &input, clock, listening);
@@ -203,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let results = rows(&three);
     let is_kept_away = conduct == Conduct::Spins && settings.is_before_interrupts();
     let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_kept_away);
-    // That nothing came is what was found out; that some did not is beside what was measured.
+    // If no edge arrived, that is the result; if some did not, it is a note.
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
@@ -243,7 +243,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// The thread that drives the one line and waits for the other.
+/// Starts the thread that drives one line and waits for the other.
 fn measure(
     wire: &mut LoopBack<'_>,
     level: bool,
@@ -252,7 +252,7 @@ fn measure(
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
-    // By itself: the thread that watches may not come to run before this one ends.
+    // By itself, because the watching thread may not be scheduled before this one ends.
     let end = arguments.extent.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
@@ -263,14 +263,14 @@ fn measure(
     gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
         match heard {
             Heard::Edge(crossing, missed) => {
-                // The edge has been heard: this is in no figure.
+                // The edge has arrived, so this is part of no value.
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
                     shared.break_at(Instant::from_nanoseconds(crossing.set_ns));
                 }
                 let sample = EdgeSample { crossing, missed };
-                // What it heard on another CPU says nothing of this one.
+                // What it detected on another CPU says nothing about this one.
                 if is_there {
                     backlog.add(sample);
                 }
@@ -280,7 +280,7 @@ fn measure(
                 (came, lost_in_a_row) = (came + 1, 0);
                 shared.count_one();
             }
-            // Where none has ever come, nothing is wired.
+            // If no edge ever arrived, the lines are not connected.
             _ if came == 0 => return false,
             _ => lost_in_a_row += 1,
         }

@@ -1,5 +1,4 @@
-//! What `hpt latency gpio` found, for people.
-//! Measures nothing.
+//! The tables of `hpt latency gpio`. Measures nothing.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::{
     },
 };
 
-/// What is to be known of edges that were not as they should be, the worst first.
+/// Returns notes on irregular edges, the most severe first.
 pub(super) fn what_was_wrong(
     counts: &EdgeCounts,
     (out, input): (&GpioLine, &GpioLine),

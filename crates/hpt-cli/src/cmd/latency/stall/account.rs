@@ -1,6 +1,5 @@
-//! What one thread of `hpt latency stall` found: its stalls with their causes, and what is normal
-//! on its CPU.
-//! Reads no clock and no file.
+//! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline of its CPU. Reads
+//! no clock and no file.
 
 use std::time::SystemTime;
 
@@ -13,29 +12,29 @@ use hpt_document::away::Away;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
-/// Of each thread, the longest and the newest are told one by one.
+/// The number of longest and newest stalls of each thread that are listed.
 pub(super) const KEPT: usize = 100;
 
-/// What is kept of what moved around one stall.
+/// The number of counters stored for one stall.
 const MOVERS: usize = 12;
 
-/// What is known of one stall beside its length.
+/// What is known of one stall in addition to its length.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
-    /// By the wall clock, as that was then.
+    /// The wall-clock time at that moment.
     pub(super) began: SystemTime,
     pub(super) cause: Cause,
     pub(super) moved: Moved,
-    /// So many stalls share what moved.
+    /// The number of stalls that share the increases.
     pub(super) shared: usize,
 }
 
-/// What one thread found.
+/// The results of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) stalls: Stalls<Beside>,
     pub(super) habits: Habits,
-    /// By the places of [`Cause::NAMES`]: how many, and how long all together.
+    /// By index of [`Cause::NAMES`]: number and total length.
     pub(super) causes: [(u64, u64); Cause::NAMES.len()],
 }
 
@@ -44,7 +43,7 @@ impl Account {
         Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
     }
 
-    /// Takes a window, judged by those before it.
+    /// Adds a window, judged by the windows before it.
     pub(super) fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
         let causes = stall_causes(stalls, moved, &self.habits);
         for (stall, cause) in stalls.iter().zip(causes) {
@@ -61,7 +60,7 @@ impl Account {
     }
 }
 
-/// First what the cause names, then what counted most.
+/// First the counters that the cause names, then those that increased most.
 fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
@@ -71,7 +70,7 @@ fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     }
 }
 
-/// What was seen while the thread was on other CPUs than its own.
+/// What was observed while the thread was on other CPUs than its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elsewhere {
     /// Whether the last window was one of them.
@@ -81,8 +80,8 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Takes a window in which the thread `stayed` on its CPU or did not, and says whether it is one of that CPU. The one in which it was taken away from there is:
-    /// its stall began there.
+    /// Adds a window in which the thread `stayed` on its CPU or did not. Returns whether it belongs to that CPU. The
+    /// window in which the thread was moved away does: its stall began there.
     pub(super) fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
         let was_elsewhere = std::mem::replace(&mut self.is_now, !stayed);
         let is_own = stayed || (!was_elsewhere && window.moved.migrated);
@@ -94,7 +93,7 @@ impl Elsewhere {
     }
 }
 
-/// What a thread said at its end.
+/// What a thread returns at its end.
 #[derive(Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
@@ -117,7 +116,7 @@ impl ThreadOutcome {
     }
 }
 
-/// What else is to be said.
+/// Further notes.
 pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
@@ -159,7 +158,7 @@ mod tests {
         assert!(is_own(true, false) && is_own(false, true));
         assert!(!is_own(false, false) && !is_own(false, true));
         assert!(is_own(true, true));
-        // Its affinity was widened, and it did not move: nobody knows where it was in between.
+        // Its affinity was widened, and it did not move: where it was in between is unknown.
         assert!(!is_own(false, false));
         assert_eq!((elsewhere.ns, elsewhere.stalls), (60 * MS, 3));
     }

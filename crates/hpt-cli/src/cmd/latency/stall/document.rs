@@ -1,5 +1,4 @@
-//! What `hpt latency stall` found, for programs: its document and the rows of it.
-//! Measures nothing.
+//! The document of `hpt latency stall`, and its rows. Measures nothing.
 
 use hpt_core::{
     diagnose::Cause,
@@ -90,12 +89,13 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
 const fn kind(counter: &Counter) -> StallCounterKind {
     match counter.kind {
         CounterKind::SoftInterrupt => StallCounterKind::SoftInterrupt,
-        // What later versions add is an interrupt of some kind.
+        // Kinds added by later versions are interrupts.
         _ => StallCounterKind::Interrupt,
     }
 }
 
-/// Those that moved in a window with a stall; those that moved with stalls the most often in proportion come first.
+/// Returns the counters that increased in a window with a stall; those that do so most often relative to windows
+/// without one come first.
 pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     let habits = &ended.account.habits;
     let (with, without) = habits.windows();
@@ -120,10 +120,10 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     rows
 }
 
-/// A stall for programs, and what it is likely caused by in words.
+/// Returns a stall as a document row, and its likely cause as text.
 pub(super) type StallWithWords = (StallRow, String);
 
-/// Some of all threads, in one order, and no more than of one.
+/// Merges those of all threads in one order, without exceeding the limit of one thread.
 pub(super) fn chosen<'a, I, K>(
     ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
@@ -166,7 +166,7 @@ fn stall_row(ended: &ThreadOutcome, (stall, beside): &(Stall, Beside)) -> StallR
     }
 }
 
-/// What is likely, and by what that shows.
+/// Returns the likely cause, with its evidence.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(super) fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool) -> String {
     let moved = &beside.moved;
@@ -199,7 +199,7 @@ pub(super) fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool
         Cause::Nothing if counts_firmware => "nothing moved: a hypervisor, or the processor itself".to_owned(),
         Cause::Nothing => "nothing moved: below the kernel (firmware, hypervisor)".to_owned(),
         Cause::Untold => "nothing could be read".to_owned(),
-        // What later versions add is told by its name.
+        // Causes added by later versions are shown by name.
         other => other.name().to_owned(),
     };
     let shared = if beside.shared > 1 { format!(" (of {} together)", beside.shared) } else { String::new() };

@@ -1,4 +1,5 @@
-//! `hpt latency stall`: when a thread that does nothing but look at the time is kept from it, for how long, and what moved meanwhile.
+//! `hpt latency stall`: when a busy-polling thread did not run, for how long, and which counters increased in the
+//! meantime.
 
 mod account;
 mod document;
@@ -59,13 +60,14 @@ const BY: &str = "hpt latency stall";
 const RAW: &str = "Also write every stall to a file: the number of the CPU, when it began by CLOCK_MONOTONIC, how long it was and how uncertain that is, in nanoseconds, and \
                    what it was likely caused by; and `shared` where others came at the same time, among which what moved was shared out";
 
-/// Without `--above`: what an interrupt takes on most machines is below, what is felt is above.
+/// Without `--above`: above the duration of an interrupt on most machines, and below what a user notices.
 const ABOVE: Duration = Duration::from_micros(10);
-/// A limit is so many usual steps of a source, without `--above`, and the least that it takes.
+/// Without `--above`, the threshold is this many usual steps of a source, and at least this long.
 const STEPS: u64 = 4;
 const LEAST_STEPS: u64 = 2;
 
-/// All threads have to answer in this time for a file to be written while they go on, and it is looked so often whether they have.
+/// All threads must answer within this time for a file to be written while they continue, and this is how often their
+/// answers are checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 
@@ -108,7 +110,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 struct RawStall {
     stall: Stall,
     cause: &'static str,
-    /// Others share what moved.
+    /// Others share the increases.
     shared: bool,
 }
 
@@ -134,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             .id
             .to_string(),
     };
-    // What belongs to the run and not to the measurement stays off the CPUs that are measured.
+    // Everything else that belongs to the run stays off the measured CPUs.
     let elsewhere = elsewhere(&cpus, &allowed_cpus());
     let raw = {
         let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
@@ -158,7 +160,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         if run.files.are_none() {
             return Ok(());
         }
-        // What not all have answered for is not written: the file of the minute before, or of the run before, says more.
+        // Counts that not all threads have confirmed are not written: the file from a minute before, or from the
+        // previous run, says more.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
             run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
@@ -212,17 +215,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// A CPU that nothing is measured on; none is needed where a thread may be anywhere.
+/// Returns a CPU on which nothing is measured; none is needed if a thread may run anywhere.
 fn elsewhere(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
 
-/// The counts of a thread as they were when it was asked for them.
+/// The counts of a thread when a copy was requested.
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
-    /// How often it was asked for a copy when it made this one.
+    /// The number of requests when it made this copy.
     answered: AtomicU64,
     lateness: Mutex<Lateness>,
 }
@@ -243,11 +246,11 @@ impl Copied {
     }
 }
 
-/// Asks all threads for their counts; `None` where one has not answered in this time.
+/// Requests the counts of all threads; `None` if one has not answered within this time.
 fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<ThreadLatencies>> {
     let number = wanted.fetch_add(1, Ordering::Relaxed) + 1;
     let end = std::time::Instant::now() + patience;
-    // They look for it when they ask what moved, which is at least every second or so.
+    // They check for it when they read the counters, at least every second or so.
     while copies.iter().any(|copy| copy.answered.load(Ordering::Acquire) < number) {
         if std::time::Instant::now() >= end {
             return None;
@@ -257,12 +260,12 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
     Some(copies.iter().map(Copied::of_thread).collect())
 }
 
-/// The thread of one CPU.
+/// Starts the thread of one CPU.
 struct OneThread<'a> {
     arguments: &'a Arguments,
     context: &'a Context,
     shared: &'a RunState,
-    /// How often a copy of the counts was asked for.
+    /// The number of requests for a copy of the counts.
     wanted: &'a AtomicU64,
     copy: &'a Copied,
     raw: Option<&'a Raw<RawStall>>,
@@ -302,10 +305,11 @@ impl OneThread<'_> {
         let moved = || counters.moved(Instant::now().as_nanoseconds());
         let each = |window: Window<'_>| {
             let before = found;
-            // Behind the questions of a window, which are files and so take far longer than this; the tight loop is left alone.
+            // After the reads of a window, which are files and take far longer than this; the tight loop is not
+            // affected.
             let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
             if !elsewhere.is_own(stayed, &window) {
-                // Pinning it again moves the thread: that is no stall.
+                // Pinning it again moves the thread: that is not a stall.
                 return if self.shared.goes_on() { Told::Busy } else { Told::End };
             }
             account.record(window.stalls, window.moved, |stall, cause| {
@@ -319,7 +323,7 @@ impl OneThread<'_> {
                 self.shared.count_one();
             });
             let wanted = self.wanted.load(Ordering::Relaxed);
-            // Lines are handed over at every so many of them.
+            // Lines are handed over whenever there are this many.
             let busy = wanted != copied || (lines.is_some() && handed_over(before, found));
             if wanted != copied {
                 copied = wanted;
@@ -334,7 +338,7 @@ impl OneThread<'_> {
         self.shared.begin(Instant::now());
         let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
         drop(lines);
-        // Whoever ended has answered for good: the others may go on for long.
+        // A thread that has ended has its final answer; the others may continue for long.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
         Ok(ThreadOutcome {
             cpu: self.cpu,
@@ -351,7 +355,7 @@ impl OneThread<'_> {
         })
     }
 
-    /// The limit, which readings by themselves do not reach.
+    /// Returns the threshold, which readings by themselves do not reach.
     fn above(&self, id: &SourceId, step_ns: u64) -> Result<Duration, Failure> {
         let least = Duration::from_nanos(step_ns * LEAST_STEPS);
         match self.arguments.above {
@@ -366,7 +370,7 @@ impl OneThread<'_> {
     }
 }
 
-/// Whether lines were handed to the writer while so many became so many.
+/// Returns whether lines must be handed to the writer at this count.
 const fn handed_over(before: u64, now: u64) -> bool {
     before / BACKLOG as u64 != now / BACKLOG as u64
 }
@@ -395,7 +399,7 @@ mod tests {
         let wanted = AtomicU64::new(0);
         let mut lengths = Lateness::new();
         lengths.record(Wake::new(Instant::from_nanoseconds(MS), 15_000));
-        // The second has not: nothing is written.
+        // The second one has not answered: nothing is written.
         copies[0].answer(&lengths, 1);
         assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none());
         let written = thread::scope(|scope| {

@@ -1,5 +1,4 @@
-//! What `hpt latency stall` found, for people.
-//! Measures nothing.
+//! The tables of `hpt latency stall`. Measures nothing.
 
 use hpt_core::measure::Lateness;
 use hpt_document::stall::{StallCounterRow, StallDocument};
@@ -13,10 +12,10 @@ use crate::{
     },
 };
 
-/// So many of the longest, and of the counters, are shown to people.
+/// The number of longest stalls, and of counters, in the tables.
 const SHOWN: usize = 10;
 
-/// What a kind of cause is called in the table of all.
+/// Returns the name of a kind of cause in the table of causes.
 fn cause_words(cause: &str) -> &'static str {
     match cause {
         "kept-waiting" => "waited for the CPU: others ran, or a quota was used up",
@@ -99,7 +98,7 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     blocks
 }
 
-/// The longest, with what moved: `words` has that of each.
+/// Formats the longest stalls, with the counters that increased: `words` has those of each.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn longest(data: &StallDocument, words: &[String]) -> Table {
     let columns = vec![
@@ -109,7 +108,7 @@ fn longest(data: &StallDocument, words: &[String]) -> Table {
         Column("what moved", Align::Left),
     ];
     let rows = data.longest.iter().zip(words).take(SHOWN).map(|(row, words)| {
-        // The day stands below.
+        // The date is below the table.
         let began = row.began.split_once('T').map_or(row.began.as_str(), |(_, time)| time);
         let about = if row.uncertain_ns > 0 { "≤ " } else { "" };
         vec![
@@ -122,7 +121,7 @@ fn longest(data: &StallDocument, words: &[String]) -> Table {
     Table { columns, rows: rows.collect() }
 }
 
-/// What moves with stalls more often than without.
+/// Formats the counters that increase more often with stalls than without.
 fn counters(data: &StallDocument) -> Option<Block> {
     let columns = vec![
         Column("counter", Align::Left),
@@ -219,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Two threads: one with stalls of every kind, one with a stall that comes back.
+    /// Two threads: one with stalls of every kind, one with periodic stalls.
     fn both() -> [ThreadOutcome; 2] {
         let mut account = Account::new();
         let mut quiet = |number: usize| {
@@ -250,7 +249,7 @@ mod tests {
         let mut all = Lateness::new();
         both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
         let of_a_day = |rows: Vec<StallWithWords>| -> (Vec<StallRow>, Vec<String>) {
-            // The wall clock of this machine is not in the example.
+            // The wall clock of this machine is not part of the example.
             let of_a_day = rows.into_iter().map(|(mut row, words)| {
                 let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(row.start_ns);
                 row.began = humantime::format_rfc3339_micros(at).to_string();

@@ -1,4 +1,4 @@
-//! What `hpt latency timer` and `hpt latency poll` found, for programs: the rows of their document.
+//! The document of `hpt latency timer` and `hpt latency poll`: its rows.
 
 use hpt_core::measure::Lateness;
 use hpt_document::wake_latency::WakeLatencyRow;

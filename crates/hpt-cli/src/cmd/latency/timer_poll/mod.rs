@@ -1,4 +1,4 @@
-//! `hpt latency timer` and `hpt latency poll`: how late a thread knows that a moment has come.
+//! `hpt latency timer` and `hpt latency poll`: how late a thread detects its deadlines.
 
 mod document;
 mod terminal;
@@ -153,9 +153,9 @@ impl PollArguments {
     }
 }
 
-/// Whether a thread leaves time to others between deadlines that are so far apart.
+/// Whether a thread leaves CPU time to others between deadlines this far apart.
 fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
-    // A Sleeper's reserve, or what it takes to be parked and woken: below, there is no time left to wait in.
+    // A Sleeper's margin, or the time to block and to wake up: below that, there is no time left to block.
     let spins_below = match waiting {
         Waiting::Polling => Duration::MAX,
         Waiting::Precise => Duration::from_micros(500),
@@ -164,15 +164,15 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
     if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
 }
 
-/// One thread's counts. The thread that measures does not wait for the one that reads.
+/// The counts of one thread. The measuring thread does not wait for the reader.
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<Found>,
-    /// When the thread was not on its CPU; told at its end.
+    /// When the thread was not on its CPU; reported at its end.
     absences: Mutex<Vec<Absence>>,
 }
 
-/// How late each was, and when.
+/// The latency of each wake-up, and when it was.
 struct Found {
     lateness: Lateness,
     course: Course,
@@ -191,11 +191,11 @@ impl Found {
     }
 }
 
-/// Who sleeps by the kernel's timer looks at the kernel's clock when it is woken: the line by which a counter tells the time is a millisecond long at most, and making
-/// the next one would be in every figure.
+/// A thread that sleeps with the kernel's timer reads the kernel's clock when it is woken. The conversion of a counter
+/// is valid for a millisecond at most, and computing the next one would be part of every value.
 const KERNELS_OWN: &str = "monotonic";
 
-/// While it is there, a source tells the time; afterwards the one that did before.
+/// While this lives, a source provides the time; afterwards the previous one does.
 struct ToldBy<'a> {
     before: SourceId,
     context: &'a Context,
@@ -211,7 +211,7 @@ impl<'a> ToldBy<'a> {
 
 impl Drop for ToldBy<'_> {
     fn drop(&mut self) {
-        // What told the time before is there still; should it be refused now, the other one tells it on.
+        // The previous source still exists. If it is refused now, the current one stays in use.
         if let Ok(opened) = self.context.open(self.before.as_str()) {
             let _ = clock::use_source(opened);
         }
@@ -219,7 +219,7 @@ impl Drop for ToldBy<'_> {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    // A line that is driven is to be put back.
+    // A driven line must be restored.
     if arguments.pulse.is_some() {
         context.signals.listen_until_the_end()?;
     } else {
@@ -245,7 +245,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         None => None,
     };
     let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
-    // After all that may be refused without a thread.
+    // After everything that can be refused without a thread.
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
@@ -337,7 +337,7 @@ impl Counts {
     }
 
     fn copy(&self) -> ThreadLatencies {
-        // A thread that panicked left whole counts.
+        // A thread that panicked left consistent counts.
         let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
         ThreadLatencies { cpu: self.cpu, lateness }
     }
@@ -348,7 +348,7 @@ impl Counts {
     }
 }
 
-/// The thread of one CPU.
+/// Starts the thread of one CPU.
 fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
@@ -360,7 +360,7 @@ fn measure(
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    // By itself: the thread that watches may not come to run before this one ends.
+    // By itself, because the watching thread may not be scheduled before this one ends.
     let mut stint = Stint::of(arguments.extent);
     let go_on = || shared.goes_on();
     let mut first_deadline = None;
@@ -368,7 +368,7 @@ fn measure(
         if let Some(pulse) = pulse {
             pulse.toggle();
         }
-        // Behind the reading that says how late it was, so in no figure; and without another reading of the clock.
+        // After the reading that determines the latency, so it is part of no value; and without another clock read.
         let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
         let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
         let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
@@ -379,7 +379,7 @@ fn measure(
         if let Some(began) = stint.begins(wake, Instant::now) {
             shared.begin(began);
         }
-        // What it had on another CPU says nothing of this one.
+        // Wake-ups on another CPU say nothing about this one.
         if is_there {
             backlog.add(wake);
         }

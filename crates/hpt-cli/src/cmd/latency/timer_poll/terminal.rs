@@ -1,5 +1,4 @@
-//! What `hpt latency timer` and `hpt latency poll` found, for people.
-//! Measures nothing.
+//! The tables of `hpt latency timer` and `hpt latency poll`. Measures nothing.
 
 use hpt_core::measure::Lateness;
 use hpt_document::{
@@ -35,7 +34,7 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Lateness) -> Vec<Block> {
         WaitMethod::Hpt => "a thread was there at deadlines, by hpt's Sleeper,",
         WaitMethod::Kernel => "the kernel woke a thread at deadlines",
     };
-    // Of a run that ended before its first deadline the kernel's word is left.
+    // A run that ended before its first deadline has only the kernel's statement.
     let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
     if data.results.is_empty() {
         cpus.extend(Some(&data.measuring.thread.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());

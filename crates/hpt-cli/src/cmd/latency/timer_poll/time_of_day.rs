@@ -1,23 +1,22 @@
-//! The time of day at which a run begins: read as it is typed, and found as a moment of the wall
-//! clock.
+//! The time of day at which a run starts: parsed as typed, and converted to a time of the wall clock.
 
 use std::{fmt, time::SystemTime};
 
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
-/// A time as it was asked for.
+/// A requested time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TimeOfDay {
-    /// The next one of a day, in the machine's zone.
+    /// The next occurrence of a time of day, in the machine's time zone.
     Next(civil::Time),
-    /// The one of a date.
+    /// A time on a date.
     Exactly(Timestamp),
 }
 
 pub(super) fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
     let of_a_date = || text.parse::<Timestamp>().ok();
     let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
-    // A time alone would be read as a date's beginning, and a date alone as midnight.
+    // A time alone would be parsed as the start of a date, and a date alone as midnight.
     if text.contains(['T', 't', ' ']) {
         of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
     } else {
@@ -36,7 +35,7 @@ impl fmt::Display for TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// The moment that is meant; `None` where it has passed.
+    /// Returns the time; `None` if it has passed.
     pub(super) fn after(&self, now: &Zoned) -> Option<SystemTime> {
         let timestamp = match self {
             Self::Exactly(timestamp) => *timestamp,
