@@ -1,8 +1,11 @@
 /*
- * Reads the processor's cycle counter in user mode on every CPU that is online, by the bare instruction, and says for each what came of it.
- * Also counts cycles by perf, as other programs do, while a command runs; where the kernel knows no such event, the command runs all the same.
- * Says what the register shows that lets programs in, PMUSERENR, and runs a guest of KVM for a moment, where the kernel has KVM.
- * Judges nothing: the host does.
+ * Reads the processor's cycle counter in user mode on every online CPU, with the bare
+ * instruction, and prints the result for each CPU.
+ * Counts cycles with perf, as other programs do, while a command runs. If the kernel has no such
+ * event, the command runs nevertheless.
+ * Prints PMUSERENR, the register that grants access, and runs a short KVM guest if the kernel has
+ * KVM.
+ * Does not judge the results: the host does.
  *
  *   cycles read
  *   cycles access
@@ -45,7 +48,7 @@ static uint32_t read_counter(void)
 	__asm__ volatile("isb; mrc p15, 0, %0, c9, c13, 0" : "=r"(value) : : "memory");
 	return value;
 #else
-	/* ARM1176, which has a register of its own. */
+	/* ARM1176 has its own register. */
 	uint32_t value;
 
 	__asm__ volatile("mrc p15, 0, %0, c15, c12, 1" : "=r"(value) : : "memory");
@@ -53,7 +56,7 @@ static uint32_t read_counter(void)
 #endif
 }
 
-/* Programs may read PMUSERENR wherever there is one. ARM1176 has none that they may read. */
+/* User mode may always read PMUSERENR, but ARM1176 has no such register that it may read. */
 static uint32_t read_access(void)
 {
 #if defined(__aarch64__)
@@ -86,10 +89,10 @@ static uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-/* For so long, because an emulated counter moves in steps. */
+/* Long enough to see a change, because an emulated counter advances in steps. */
 #define WINDOW_NS 10000000
 
-/* Fails where it is not online. */
+/* Fails if the CPU is not online. */
 static int stay_on(int cpu)
 {
 	cpu_set_t set;
@@ -133,7 +136,7 @@ static void read_on(int cpu)
 }
 
 #ifdef __aarch64__
-/* Where the guest's code is, and an address of the guest that nothing is at. */
+/* The address of the guest's code, and an unmapped address. */
 #define GUEST_CODE 0x10000
 #define GUEST_NOTHING 0x20000
 
@@ -143,7 +146,7 @@ static int failed(const char *what)
 	return 1;
 }
 
-/* A guest that stores a word where nothing is, which leaves it, and ends then. */
+/* Runs a guest that stores a word to the unmapped address. The store exits the guest. */
 static int run_guest(int cpu)
 {
 	/* movz x0, #2, lsl #16; str w0, [x0]; b . */
@@ -191,7 +194,7 @@ static int run_guest(int cpu)
 	if (ioctl(vcpu, KVM_RUN, 0))
 		return failed("KVM_RUN");
 	if (run->exit_reason != KVM_EXIT_MMIO || run->mmio.phys_addr != GUEST_NOTHING) {
-		printf("guest: left for another reason, %u\n", run->exit_reason);
+		printf("guest: unexpected exit reason %u\n", run->exit_reason);
 		return 1;
 	}
 	printf("guest: ran\n");
@@ -200,7 +203,7 @@ static int run_guest(int cpu)
 #else
 static int run_guest(int cpu)
 {
-	printf("guest: KVM has none for this program on CPU %d\n", cpu);
+	printf("guest: not supported by this program (CPU %d)\n", cpu);
 	return 0;
 }
 #endif

@@ -1,6 +1,6 @@
 /*
- * Leaves an emulated ARM board: QEMU ends at once. Freestanding, because it has to start on every board.
- * Returns 1 where nobody listens to semihosting calls.
+ * Ends the emulation of an ARM board: QEMU exits at once. Freestanding, because it must start on
+ * every board. Exits with 1 if semihosting is not available.
  *
  * Arm, Semihosting for AArch32 and AArch64 (2024Q1), 5.5 the instructions, 6.9 SYS_EXIT_EXTENDED.
  */

@@ -1,4 +1,4 @@
-//! Makes a time source of something that counts, and uses it like any other: here the frames of a film.
+//! Implements a time source of your own, and uses it like any other. Here it counts the frames of a film.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use hpt_core::{
     source::{Nominal, Scope, StatedBy},
 };
 
-/// Counts frames at 25 a second.
+/// Counts frames at 25 per second.
 #[derive(Debug)]
 struct FilmFrames {
     shown: AtomicU64,

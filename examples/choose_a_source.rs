@@ -1,4 +1,4 @@
-//! Chooses a source, explains the choice, and opens another one by name.
+//! Chooses the best time source, explains the choice, and opens another source by name.
 #![forbid(unsafe_code)]
 
 use hpt_core::{Host, source};

@@ -1,14 +1,15 @@
-//! Counts the cycles that a function takes, with the cycles that reading the counter takes beside it; without a cycle counter it says why, and measures time.
+//! Counts the CPU cycles of a function, without those that reading the counter takes. If no cycle counter is available,
+//! it prints the reason and measures time instead.
 #![forbid(unsafe_code)]
 
 use hpt_core::{ArmCycles, CycleStopwatch, Host, PerfCycles, Stopwatch, TimeSource, source};
 
-/// The function: mixes a thousand numbers.
+/// The function to measure: mixes a thousand numbers.
 fn mix() -> u64 {
     (0..1_000_u64).map(|n| n ^ (n << 7)).fold(0, |sum, n| std::hint::black_box(sum.rotate_left(5) ^ n))
 }
 
-/// The least of many laps: the function itself, when nothing disturbed it.
+/// Prints the smallest of many laps: that of the function when nothing disturbed it.
 fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
     let stopwatch = CycleStopwatch::new(source);
     let mut least = u64::MAX;
@@ -21,7 +22,7 @@ fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
     }
     let info = stopwatch.source().info();
     println!(
-        "{least} cycles, the least of 1000 laps; {own_cost} for reading {} (by {}) are taken off",
+        "{least} cycles, the smallest of 1000 laps, without {own_cost} cycles for reading {} (by {})",
         info.id,
         info.read_path.name()
     );
@@ -30,7 +31,7 @@ fn count(source: impl TimeSource) -> Result<(), Box<dyn std::error::Error>> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::live();
-    // The core's own counter, where a kernel module opened it; else this thread's perf event.
+    // The core's own counter if a kernel module opened it, otherwise this thread's perf event.
     let not_open = match ArmCycles::open(&host) {
         Ok(cycles) => return count(cycles),
         Err(reason) => reason,
@@ -40,12 +41,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(reason) => reason,
     };
     for (name, reason) in [("arm-cycles", not_open), ("perf-cycles", no_event)] {
-        let remedy = reason.remedy().map(|remedy| format!("; what helps: {remedy}")).unwrap_or_default();
+        let remedy = reason.remedy().map(|remedy| format!("; to fix this: {remedy}")).unwrap_or_default();
         println!("no {name}: {reason}{remedy}");
     }
     let (source, _) = source::choose(&host)?;
     let stopwatch = Stopwatch::calibrated(&host, source.as_dyn())?;
     let (_, lap) = stopwatch.time(mix);
-    println!("no cycles can be counted here; in time: {lap}");
+    println!("cycles cannot be counted here; the function takes {lap}");
     Ok(())
 }

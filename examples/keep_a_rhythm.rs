@@ -1,4 +1,4 @@
-//! Does something every millisecond, and says how punctual that was.
+//! Does something every millisecond, and reports the wake-up latency.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -9,15 +9,15 @@ fn main() {
     let mut pacer = Pacer::every(Duration::from_millis(1));
     for _ in 0..500 {
         let tick = pacer.wait();
-        // The work of a period: here, to see whether one was missed.
+        // The work of one period. Here it only reports skipped periods.
         if tick.skipped > 0 {
-            println!("{} periods were left out before {}", tick.skipped, tick.deadline);
+            println!("{} periods were skipped before {}", tick.skipped, tick.deadline);
         }
     }
     let (counts, report) = (pacer.counts(), pacer.sleeper().report());
-    println!("{} periods, {} begun after their deadline", counts.ticks, counts.overruns);
+    println!("{} periods, {} deadline misses", counts.ticks, counts.overruns);
     if let Some(late) = report.late {
-        println!("late by {:.0} ns (p50), {:.0} ns (p99), {:.0} ns at most", late.p50_ns, late.p99_ns, late.max_ns);
+        println!("wake-up latency: p50 {:.0} ns, p99 {:.0} ns, max {:.0} ns", late.p50_ns, late.p99_ns, late.max_ns);
     }
     println!(
         "woken {:?} before each deadline; {:.1} % of the time spent spinning",

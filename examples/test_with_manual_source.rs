@@ -1,11 +1,11 @@
-//! Tests code that waits for time, without waiting: the test moves the clock by hand.
+//! Tests code that depends on time without waiting: the test advances the clock manually.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
 use hpt_core::{Clock, Frequency, Reading, TimeSource, testing::ManualSource};
 
-/// Allows an action once per interval: the code under test. It takes its time source as a parameter.
+/// The code under test: allows an action once per interval. It takes its time source as a parameter.
 struct RateLimit<S> {
     clock: Clock<S>,
     interval: Duration,
@@ -38,6 +38,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(!limit.allows(), "a nanosecond too soon");
     time.advance(1);
     assert!(limit.allows(), "a second has passed");
-    println!("a rate limit of one a second was tested in no time");
+    println!("a rate limit of one action per second was tested without waiting");
     Ok(())
 }

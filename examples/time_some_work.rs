@@ -1,4 +1,4 @@
-//! Times a piece of work with the best counter of this machine, and says what the reading itself costs.
+//! Times a piece of work with the best counter of this machine, and reports the read overhead.
 #![forbid(unsafe_code)]
 
 use hpt_core::{Host, Stopwatch, source};
@@ -10,9 +10,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let (sum, lap) = stopwatch.time(|| (0..100_000_u64).map(|n| n ^ (n << 7)).fold(0, u64::wrapping_add));
     println!("mixing 100,000 numbers to {sum:#x} took {lap}");
-    println!("without the stopwatch's own cost: {:?}", lap.without_own_cost());
+    println!("without the read overhead: {:?}", lap.without_own_cost());
 
     let ((), lap) = stopwatch.time(|| ());
-    println!("nothing at all took {lap}");
+    println!("an empty closure took {lap}");
     Ok(())
 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Opens the processor's cycle counter (PMCCNTR, on ARM1176 CCNT) to programs on every CPU of an ARM machine, and closes it again on unload.
- * It does not reserve the counter: perf may take, stop or close it at any time. The module then says so, and opens it again when perf has left.
- * KVM of some kernels closes it, too. The module reports that, and does not open the counter again until the administrator tells it to.
+ * Opens the processor's cycle counter (PMCCNTR; CCNT on ARM1176) to programs on every CPU of an ARM
+ * machine, and closes it again on unload. Does not reserve the counter: perf may take, stop or
+ * close it at any time. The module reports that, and opens the counter again when perf has left.
+ * In some kernels, KVM closes the counter, too. The module reports that, and does not open the
+ * counter again before the administrator requests it.
  *
- * The aarch64 and ARMv7 parts ran on emulated boards. Unproved, because no emulator has it: the counter of ARM1176, which has registers of its
- * own; the cycle counters of Cortex-A5, A8 and A9; and PMUv3 under a 32-bit kernel.
+ * The aarch64 and ARMv7 parts were tested on emulated boards. Not tested, because no emulator has
+ * them: the counter of ARM1176, which has its own registers; the cycle counters of Cortex-A5, A8
+ * and A9; and PMUv3 under a 32-bit kernel.
  *
- * Arm Architecture Reference Manual for A-profile (DDI 0487), D24.5 Performance Monitors registers; for ARMv7-A and ARMv7-R (DDI 0406C),
- * chapter C12; ARM1176JZF-S Technical Reference Manual (DDI 0301H), pages 3-132 to 3-140.
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), D24.5 Performance Monitors registers;
+ * for ARMv7-A and ARMv7-R (DDI 0406C), chapter C12; ARM1176JZF-S Technical Reference Manual (DDI
+ * 0301H), pages 3-132 to 3-140.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -41,30 +45,42 @@
 /* The cycle counter's bit in the registers that have one for each counter. */
 #define CYCLES BIT(31)
 
-/* PMCR, and PMNC of ARM1176: everything counts, every 64th cycle only, the cycle counter overflows at 64 bits. */
+/*
+ * PMCR, and PMNC of ARM1176: enable all counters; count every 64th cycle only; the cycle counter
+ * overflows at 64 bits.
+ */
 #define CONTROL_E BIT(0)
 #define CONTROL_D BIT(3)
 #define CONTROL_LC BIT(6)
 
-/* PMUSERENR: every register of the unit but the interrupts', or (PMUv3) reading the cycle counter and nothing else. */
+/*
+ * PMUSERENR: access to all registers of the unit except those for interrupts; or (PMUv3) read
+ * access to the cycle counter only.
+ */
 #define USER_EN BIT(0)
 #define USER_CR BIT(2)
 
-/* The bits that this module saves, sets and restores. All others are somebody else's. */
+/* The bits that this module saves, sets and restores. It does not change the others. */
 #define USER_OURS (USER_EN | USER_CR)
 
-/* EN, SW, CR and ER: the value that KVM puts into PMUSERENR while a guest has the CPU. Nobody else sets all four. */
+/*
+ * EN, SW, CR and ER: the value that KVM writes to PMUSERENR while a guest has the CPU. No other
+ * code sets all four bits.
+ */
 #define USER_GUEST GENMASK(3, 0)
 
-/* PMCCFILTR: not in user mode; in user mode by the security state, which inverts it; in EL2 as well. */
+/*
+ * PMCCFILTR: do not count in user mode; invert that for user mode in the Non-secure state; also
+ * count in EL2.
+ */
 #define FILTER_U BIT(30)
 #define FILTER_NSU BIT(28)
 #define FILTER_NSH BIT(27)
 
-/* How the unit of the CPU that asks is reached. */
+/* The kind of performance monitor unit of the current CPU. */
 enum unit {
 	UNIT_NONE,
-	UNIT_ARM1176,	/* registers of its own in c15, 32 bits, no filter */
+	UNIT_ARM1176,	/* its own registers in c15, 32 bits, no filter */
 	UNIT_V1,	/* no filter for the cycle counter */
 	UNIT_V2,
 	UNIT_V3,
@@ -75,7 +91,7 @@ enum unit {
 #include <asm/sysreg.h>
 #include <asm/virt.h>
 
-/* By ID_AA64DFR0_EL1.PMUVer; 0xf is a unit that is not Arm's. */
+/* ID_AA64DFR0_EL1.PMUVer; 0xf is an implementation-defined unit. */
 static enum unit unit(void)
 {
 	u32 version = FIELD_GET(GENMASK_ULL(11, 8), read_sysreg(id_aa64dfr0_el1));
@@ -143,7 +159,10 @@ static u64 read_cycles(void)
 	return read_sysreg(pmccntr_el0);
 }
 
-/* In user mode and in the kernel, wherever it runs: without NSH the counter would stand in a kernel that runs in EL2. */
+/*
+ * Counts in user mode and in the kernel. Without NSH, the counter would stop while a kernel in EL2
+ * runs.
+ */
 static u32 wanted_filter(void)
 {
 	return is_kernel_in_hyp_mode() ? FILTER_NSH : 0;
@@ -166,10 +185,13 @@ static u32 wanted_filter(void)
 #define PMUSERENR __ACCESS_CP15(c9, 0, c14, 0)
 #define PMINTENSET __ACCESS_CP15(c9, 0, c14, 1)
 
-/* What PMSELR must say for PMXEVTYPER to be the cycle counter's filter. */
+/* The value of PMSELR that makes PMXEVTYPER the filter of the cycle counter. */
 #define SELECT_CYCLES 31
 
-/* ARM1176. Interrupts and overflow flags (cleared by ones) stand in PMNC, three bits each, of which the cycle counter's is the last. */
+/*
+ * ARM1176. PMNC contains three bits each for interrupts and overflow flags (written as one to
+ * clear); the last of each is for the cycle counter.
+ */
 #define PMNC __ACCESS_CP15(c15, 0, c12, 0)
 #define CCNT __ACCESS_CP15(c15, 0, c12, 1)
 #define ACCESS_VALIDATION __ACCESS_CP15(c15, 0, c9, 0)
@@ -178,7 +200,10 @@ static u32 wanted_filter(void)
 #define PMNC_FLAGS GENMASK(10, 8)
 #define PMNC_CYCLES_FLAG BIT(10)
 
-/* By the part where ID_DFR0.PerfMon does not tell: its 0 says nothing of PMUv1 (DDI 0406C, B4.1.82). */
+/*
+ * Uses the part number if ID_DFR0.PerfMon is not conclusive: 0 does not exclude PMUv1 (DDI 0406C,
+ * B4.1.82).
+ */
 static enum unit unit(void)
 {
 	switch (read_cpuid_part()) {
@@ -189,7 +214,10 @@ static enum unit unit(void)
 	case ARM_CPU_PART_CORTEX_A9:
 		return UNIT_V1;
 	}
-	/* Before ARMv7 the field is not there, or means something else: the kernel knows ARMv7 by these two as well. */
+	/*
+	 * Before ARMv7, the field is absent or has another meaning. The kernel identifies ARMv7
+	 * with these two registers, too.
+	 */
 	if (FIELD_GET(GENMASK(19, 16), read_cpuid_id()) != 0xf || FIELD_GET(GENMASK(3, 0), read_cpuid_ext(CPUID_EXT_MMFR0)) < 3)
 		return UNIT_NONE;
 	switch (FIELD_GET(GENMASK(27, 24), read_cpuid_ext(CPUID_EXT_DFR0))) {
@@ -215,7 +243,7 @@ static u32 read_control(void)
 	return is_arm1176() ? read_sysreg(PMNC) : read_sysreg(PMCR);
 }
 
-/* What stands in PMNC's flags would clear them, perf's as well. */
+/* Writing ones to the flags in PMNC would clear them, including those of perf. */
 static void write_control(u32 value)
 {
 	if (is_arm1176())
@@ -224,7 +252,7 @@ static void write_control(u32 value)
 		write_sysreg(value, PMCR);
 }
 
-/* All counters of ARM1176 count as soon as E is set. */
+/* On ARM1176, all counters count as soon as E is set. */
 static u32 read_enabled(void)
 {
 	return is_arm1176() ? CYCLES : read_sysreg(PMCNTENSET);
@@ -260,7 +288,10 @@ static void clear_overflow(void)
 		write_sysreg(CYCLES, PMOVSR);
 }
 
-/* Bit 0 of ARM1176's register, V, opens what EN opens; it can be written in the Secure state only, which is where Linux runs on a Pi 1. */
+/*
+ * Bit 0 (V) of ARM1176's register grants the same access as EN. It can only be written in the
+ * Secure state, in which Linux runs on a Pi 1.
+ */
 static u32 read_user(void)
 {
 	return is_arm1176() ? read_sysreg(ACCESS_VALIDATION) : read_sysreg(PMUSERENR);
@@ -274,7 +305,7 @@ static void write_user(u32 value)
 		write_sysreg(value, PMUSERENR);
 }
 
-/* By PMSELR, which is given back as it was. */
+/* Selects the filter with PMSELR, and restores PMSELR. */
 static u32 read_filter(void)
 {
 	u32 selected, value;
@@ -314,12 +345,12 @@ static u32 wanted_filter(void)
 	return 0;
 }
 
-/* The kernel's own driver for 32 bits leaves LC alone, and so does this. */
+/* The kernel's own 32-bit driver does not change LC, and neither does this module. */
 #define WANTED_CONTROL CONTROL_E
 
 #endif
 
-/* --- one CPU: all of this runs on it, with interrupts off ---------------------------------------------------------- */
+/* --- one CPU: these functions run on it, with interrupts off ------------------------------------------------------- */
 
 enum state {
 	STATE_UNKNOWN,
@@ -344,54 +375,59 @@ static const char * const names[STATES] = {
 };
 
 static const char * const words[STATES] = {
-	[STATE_ABSENT] = "there is no cycle counter that counts",
+	[STATE_ABSENT] = "no working cycle counter",
 	[STATE_OPEN] = "programs can read the cycle counter",
-	[STATE_PERF] = "perf is counting there; until it has left, the cycle counter is perf's, or closed, or about to be stopped",
-	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it there gets SIGILL",
-	[STATE_STANDING] = "the cycle counter was stopped, as perf does: it can be read, and stands",
-	[STATE_TAKEN] = "closed by KVM after a guest, or by kernel.perf_user_access: readers get SIGILL; not opened until check_seconds is written",
-	[STATE_GUEST] = "a guest of KVM has the CPU, and the module leaves it alone until the guest's thread is switched out",
+	[STATE_PERF] = "perf is counting; until it ends, it may set, close or stop the cycle counter",
+	[STATE_CLOSED] = "the cycle counter was closed, as perf does: a program that reads it gets SIGILL",
+	[STATE_STANDING] = "the cycle counter was stopped, as perf does: programs can read it, but it does not advance",
+	[STATE_TAKEN] = "closed by KVM after a guest, or by kernel.perf_user_access: readers get SIGILL; stays closed until check_seconds is written",
+	[STATE_GUEST] = "a guest of KVM has the CPU; the module waits until the guest's thread is switched out",
 };
 
 struct processor {
-	/* The module has opened it, and this is what was there before. */
+	/* The module has opened the counter; the values before that. */
 	bool opened;
 	u32 control, enabled, user, filter;
-	/* It was tried, and did not count. */
+	/* The counter was tried and did not count. */
 	bool dead;
-	/* Something other than a perf event closed it. It would do so again, and end the next reader: left closed until root asks. */
+	/*
+	 * Something other than a perf event closed the counter. It would do so again and end the
+	 * next reader, so the counter stays closed until root requests otherwise.
+	 */
 	bool given_up;
-	/* What was last said of it. */
+	/* The state that was last reported. */
 	enum state said;
 };
 
 static DEFINE_PER_CPU(struct processor, processors);
 
-/* The least right that the unit knows: PMUv3 gives the cycle counter alone, for reading. */
+/* The smallest permission that the unit offers: on PMUv3, read access to the cycle counter. */
 static u32 wanted_user(void)
 {
 	return unit() == UNIT_V3 ? USER_CR : USER_EN;
 }
 
-/* Programs may read the counter, or more. */
+/* Programs may at least read the counter. */
 static bool is_given(void)
 {
 	return read_user() & USER_OURS;
 }
 
 /*
- * KVM has PMUSERENR: it does not show the host's value, and KVM replaces what is written. With VHE KVM has it from when the thread
- * that runs the guest is switched in until it is switched out, and an interrupt of that thread sees it. Another thread never does.
+ * KVM uses PMUSERENR: the register does not contain the host's value, and KVM overwrites other
+ * values. With VHE, this lasts from when the thread that runs the guest is switched in until it is
+ * switched out. An interrupt of that thread sees KVM's value. Another thread never does.
  *
- * What the other thread finds there depends on the kernel. Linux 6.4 restores the host's value (commit 8681f7175901), and some stable
- * kernels do, too. Others leave 0. So a CPU that has guests cannot be kept open on those.
+ * The value that another thread finds depends on the kernel. Linux 6.4 restores the host's value
+ * (commit 8681f7175901), and so do some stable kernels. Others leave 0. With those, the counter
+ * cannot be kept open on a CPU that has guests.
  */
 static bool is_guests(void)
 {
 	return unit() == UNIT_V3 && (read_user() & USER_GUEST) == USER_GUEST;
 }
 
-/* Who counts by perf has the counter interrupt; nobody else does. */
+/* Perf enables the interrupts of the counters that it uses; no other code does. */
 static enum state look(void)
 {
 	u32 interrupts, filter;
@@ -410,7 +446,7 @@ static enum state look(void)
 		return STATE_PERF;
 	if (is_given())
 		return STATE_STANDING;
-	/* After perf the counter stands as well. */
+	/* Perf also stops the counter when it closes it. */
 	if (this_cpu_read(processors.given_up) || (this_cpu_read(processors.opened) && !stands))
 		return STATE_TAKEN;
 	return STATE_CLOSED;
@@ -425,7 +461,10 @@ static bool counts(void)
 	return read_cycles() != before;
 }
 
-/* Undoes what the module did and nobody has changed since. The value of the counter stays: it is nobody's. */
+/*
+ * Restores what the module changed, unless other code has changed it since. Does not restore the
+ * value of the counter.
+ */
 static void close_here(void)
 {
 	struct processor *processor = this_cpu_ptr(&processors);
@@ -445,14 +484,14 @@ static void close_here(void)
 	clear_overflow();
 	write_filter(processor->filter);
 	control = (read_control() & ~ours) | (processor->control & ours);
-	/* Other counters may be perf's. */
+	/* Perf may be using other counters. */
 	if (!(processor->control & CONTROL_E) && !read_interrupts())
 		control &= ~CONTROL_E;
 	write_control(control);
 	isb();
 }
 
-/* Restores what the module changed here, and leaves the CPU alone from now on. */
+/* Restores what the module changed on this CPU, and does not touch the CPU from now on. */
 static void give_up_here(void)
 {
 	close_here();
@@ -460,9 +499,10 @@ static void give_up_here(void)
 }
 
 /*
- * Leaves the counter alone as long as a guest has this CPU, and after it was given up.
- * Leaves the counter alone as long as perf counts anything on this CPU: perf would close it at the next opportunity, and a cycle counter
- * that perf has is set to values that perf chooses. Never sets the counter: somebody may be measuring with it.
+ * Does nothing while a guest has this CPU, and after the CPU was given up.
+ * Does nothing while perf counts anything on this CPU: perf would close the counter at the next
+ * opportunity, and perf sets a cycle counter that it uses to its own values. Never writes to the
+ * counter, because a program may be measuring with it.
  */
 static void open_here(void)
 {
@@ -471,7 +511,7 @@ static void open_here(void)
 
 	if (unit() == UNIT_NONE || processor->dead || processor->given_up || is_guests() || read_interrupts())
 		return;
-	/* An interrupt of a thread that has just left a guest. */
+	/* This is an interrupt of a thread that has just left a guest. */
 	if (current->flags & PF_VCPU)
 		return;
 	if (first) {
@@ -503,18 +543,18 @@ static void open_here(void)
 enum purpose {
 	/* Opens nothing. */
 	LOOK,
-	/* Opens the counter where perf has left. */
+	/* Opens the counter after perf has left. */
 	OPEN,
-	/* Opens it also where it was given up. */
+	/* Also opens the counter if it was given up. */
 	OPEN_ANEW,
 };
 
-/* What is to be done on a CPU, and what came of it. */
+/* A visit to a CPU: its purpose and its result. */
 struct visit {
 	enum purpose purpose;
-	/* Somebody else had opened it before this module ever did. */
+	/* Other code had opened the counter before this module did. */
 	bool given;
-	/* The module has it open for the host's programs, whatever a guest has there at the moment. */
+	/* The module has opened the counter for programs of the host, even if a guest has the CPU. */
 	bool opened;
 	enum state found;
 	enum state left;
@@ -539,7 +579,7 @@ static void visit_here(void *data)
 	local_irq_restore(flags);
 }
 
-/* Says what is new about a CPU, and no more than a few things at a time: perf can come and go with every switch of tasks. */
+/* Logs a new state of a CPU. Rate-limited: perf can come and go with every context switch. */
 static void say(unsigned int cpu, enum state state)
 {
 	static DEFINE_RATELIMIT_STATE(limit, 10 * HZ, 64);
@@ -554,13 +594,14 @@ static void say(unsigned int cpu, enum state state)
 	*said = state;
 }
 
-/* One at a time: checks, and who asks for the state. */
+/* Serializes checks and queries of the state. */
 static DEFINE_MUTEX(visiting);
 
 /*
- * A visit by interrupt found a guest's value. This one is made by a thread on the CPU, which runs once the guest's thread is switched
- * out, and finds the host's value. The interrupt comes first because most CPUs have no guest, and because a thread would have to wait
- * for a real-time thread that never blocks.
+ * For a CPU where the visit by interrupt found a guest's value. This visit runs in a thread on the
+ * CPU, once the guest's thread is switched out, and finds the host's value. The interrupt is tried
+ * first, because most CPUs have no guest, and because a thread would have to wait for a real-time
+ * thread that never blocks.
  */
 static DEFINE_PER_CPU(struct work_struct, second_visits);
 
@@ -570,7 +611,7 @@ static void visit_again(struct work_struct *work)
 	unsigned int cpu;
 
 	mutex_lock(&visiting);
-	/* Where the CPU went offline, the work is done on another, which is visited in its place. */
+	/* If the CPU went offline, the work runs on another CPU, which is visited instead. */
 	migrate_disable();
 	cpu = smp_processor_id();
 	visit_here(&visit);
@@ -592,7 +633,10 @@ static void check_all(enum purpose purpose, struct cpumask *in_state)
 			continue;
 		if (visit.left == STATE_GUEST && purpose != LOOK)
 			schedule_work_on(cpu, per_cpu_ptr(&second_visits, cpu));
-		/* Where the counter was opened, a guest alone changes nothing for programs: the second visit sees whether KVM does. */
+		/*
+		 * If the module opened the counter, a guest alone changes nothing for programs. The
+		 * second visit finds out whether KVM does.
+		 */
 		if (visit.left != STATE_GUEST || !visit.opened) {
 			if (visit.found != visit.left && visit.found != STATE_GUEST)
 				say(cpu, visit.found);
@@ -605,7 +649,7 @@ static void check_all(enum purpose purpose, struct cpumask *in_state)
 	mutex_unlock(&visiting);
 }
 
-/* Nobody is told when perf takes a counter, so that the CPUs are looked at now and then. */
+/* The kernel does not report when perf takes a counter, so the CPUs are checked periodically. */
 static unsigned int check_seconds = 10;
 static bool loaded;
 static DEFINE_MUTEX(loading);
@@ -648,9 +692,9 @@ static const struct kernel_param_ops check_seconds_ops = {
 };
 module_param_cb(check_seconds, &check_seconds_ops, &check_seconds, 0644);
 MODULE_PARM_DESC(check_seconds,
-		 "seconds between two looks at every CPU, which open the counter again where perf has left (0: never); writing it looks at once, and opens taken CPUs, too");
+		 "seconds between checks of every CPU, which open the counter again after perf has left (0: never); writing it checks at once and also opens taken CPUs");
 
-/* A line for each state: its name, and the CPUs that are in it. Opens nothing. */
+/* Prints a line for each state: its name, and the CPUs in this state. Opens nothing. */
 static int get_state(char *buffer, const struct kernel_param *parameter)
 {
 	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
@@ -671,9 +715,12 @@ static int get_state(char *buffer, const struct kernel_param *parameter)
 static const struct kernel_param_ops state_ops = { .get = get_state };
 module_param_cb(state, &state_ops, NULL, 0444);
 MODULE_PARM_DESC(state,
-		 "where the counter is open, perf (in use by perf), closed, standing, taken (closed by KVM or root), guest (KVM has it), or absent, by CPU");
+		 "state of the counter of each CPU: open, perf (in use by perf), closed, standing, taken (closed by KVM or root), guest (KVM has it), or absent");
 
-/* The same in words, for each state but open: why a program that reads the counter there is ended, or finds that it stands. */
+/*
+ * Prints a description of each state except open: why reading the counter ends the program, or why
+ * the counter does not advance.
+ */
 static int get_why(char *buffer, const struct kernel_param *parameter)
 {
 	struct cpumask *in_state = kcalloc(STATES, sizeof(*in_state), GFP_KERNEL);
@@ -693,16 +740,19 @@ static int get_why(char *buffer, const struct kernel_param *parameter)
 
 static const struct kernel_param_ops why_ops = { .get = get_why };
 module_param_cb(why, &why_ops, NULL, 0444);
-MODULE_PARM_DESC(why, "why programs cannot read the counter of a CPU; empty where they can read all");
+MODULE_PARM_DESC(why, "why programs cannot read the counter of a CPU; empty if they can read all");
 
-/* The kernel's own driver resets the unit of a CPU that comes online before this, and of one that wakes up before `woken`. */
+/*
+ * The kernel's own driver resets the unit of a CPU before this function is called when the CPU
+ * comes online, and before `woken` is called when it wakes up.
+ */
 static int came_online(unsigned int cpu)
 {
 	struct visit visit = { .purpose = OPEN_ANEW };
 
 	visit_here(&visit);
 	if (visit.given)
-		pr_warn("CPU%u: somebody else lets programs read the cycle counter, and it stays so when this module goes\n", cpu);
+		pr_warn("CPU%u: other code already lets programs read the cycle counter; it stays open when this module is unloaded\n", cpu);
 	if (visit.left == STATE_OPEN)
 		*per_cpu_ptr(&processors.said, cpu) = visit.left;
 	else
@@ -716,18 +766,19 @@ static int goes_offline(unsigned int cpu)
 	bool foreign;
 
 	local_irq_save(flags);
-	/* The thread that runs this has no guest, so that it is not KVM who has the register. */
+	/* The thread that runs this has no guest, so KVM is not using the register. */
 	foreign = this_cpu_read(processors.opened) && is_guests();
 	close_here();
 	local_irq_restore(flags);
 	if (foreign)
-		pr_warn("CPU%u: somebody else has PMUSERENR, and it stays as it is\n", cpu);
+		pr_warn("CPU%u: other code has changed PMUSERENR; it stays as it is\n", cpu);
 	return 0;
 }
 
 /*
- * A core that was powered down has lost its registers. Runs on it, with interrupts off. A counter that was closed by somebody else
- * before that is given up first: opened at every wake-up, it would never be found closed.
+ * A core that was powered down has lost its registers. Runs on that core, with interrupts off. A
+ * counter that other code closed before the power-down is given up first: if it were opened at
+ * every wake-up, a check would never find it closed.
  */
 static int woken(struct notifier_block *block, unsigned long event, void *data)
 {
@@ -738,7 +789,7 @@ static int woken(struct notifier_block *block, unsigned long event, void *data)
 	return NOTIFY_OK;
 }
 
-/* After the kernel's own driver, whose priority is 0. */
+/* Runs after the kernel's own driver, whose priority is 0. */
 static struct notifier_block waking = {
 	.notifier_call = woken,
 	.priority = -1,
@@ -763,7 +814,7 @@ static int __init hpt_cycles_init(void)
 	}
 	check_all(LOOK, in_state);
 	if (cpumask_equal(&in_state[STATE_ABSENT], cpu_online_mask)) {
-		pr_err("no CPU has a cycle counter that this module knows and that counts\n");
+		pr_err("no CPU has a working cycle counter that this module supports\n");
 		err = -ENODEV;
 		goto remove;
 	}
@@ -789,7 +840,7 @@ static void __exit hpt_cycles_exit(void)
 {
 	unsigned int cpu;
 
-	/* Who writes check_seconds from here on does not begin a check. */
+	/* From here on, writing check_seconds does not start a check. */
 	mutex_lock(&loading);
 	loaded = false;
 	mutex_unlock(&loading);

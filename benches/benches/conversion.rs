@@ -1,5 +1,6 @@
-//! What does it cost to turn ticks into nanoseconds: by the 64.64 scale, a division, the kernel's multiply and shift, or floating point?
-//! Reads no counter, and asks for speed alone.
+//! Measures the cost of converting ticks to nanoseconds: with the 64.64 scale, a division, the
+//! kernel's multiply and shift, and floating point.
+//! Reads no counter, and measures speed only.
 
 mod common;
 
@@ -10,31 +11,32 @@ use hpt_core::{Frequency, Scale};
 
 /// A rate at which no conversion is trivial.
 const HERTZ: u64 = 2_596_104_000;
-/// A second of ticks, and some: within the range of all four.
+/// A little more than a second of ticks, within the range of all four methods.
 const TICKS: u64 = HERTZ + 12_345;
-/// For so long the kernel's multiplier and shift hold without an overflow. Linux, kernel/time/clocksource.c, `clocks_calc_mult_shift`.
+/// The time for which the kernel's multiplier and shift do not overflow. Linux,
+/// kernel/time/clocksource.c, `clocks_calc_mult_shift`.
 const KERNEL_RANGE_S: u64 = 600;
 
 fn main() {
     let mut criterion = common::criterion();
-    let _pinned = common::or_say("on one CPU", hpt_benches::pin());
+    let _pinned = common::or_say("pinned to one CPU", hpt_benches::pin());
     let scale = black_box(Scale::of(Frequency::from_hertz(HERTZ).expect("not zero")));
     compare(&mut criterion, "hpt Scale", |ticks| scale.nanoseconds(ticks));
     let hertz = black_box(u128::from(HERTZ));
-    // Exact; the quotient fits, for as many ticks as last 584 years.
+    // Exact. The quotient fits for 584 years of ticks.
     #[expect(clippy::cast_possible_truncation, reason = "a second of ticks is a second")]
     compare(&mut criterion, "u128 division", |ticks| (u128::from(ticks) * 1_000_000_000 / hertz) as u64);
     let (multiplier, shift) = black_box(kernel_scale());
-    // Right to 1e-7 or so, for ticks of at most ten minutes.
+    // Accurate to about 1e-7, for at most ten minutes of ticks.
     compare(&mut criterion, "kernel multiply and shift", |ticks| (ticks * multiplier) >> shift);
     let tick_ns = black_box(1e9 / HERTZ as f64);
-    // Right to 53 bits: 1 ns after 104 days.
+    // Accurate to 53 bits: 1 ns after 104 days.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a second of ticks is a second")]
     compare(&mut criterion, "f64 multiplication", |ticks| (ticks as f64 * tick_ns) as u64);
     criterion.final_summary();
 }
 
-/// Times one conversion by itself, and one that waits for the one before.
+/// Times independent conversions, and conversions that each depend on the previous one.
 fn compare(criterion: &mut Criterion, name: &str, convert: impl Fn(u64) -> u64) {
     criterion.benchmark_group("conversion, apart").bench_function(name, |bencher| {
         bencher.iter(|| convert(black_box(TICKS)));
@@ -51,7 +53,7 @@ fn compare(criterion: &mut Criterion, name: &str, convert: impl Fn(u64) -> u64) 
     });
 }
 
-/// The finest multiplier and shift whose product stays below 2^64 for ten minutes of ticks.
+/// Returns the finest multiplier and shift whose product stays below 2^64 for ten minutes of ticks.
 fn kernel_scale() -> (u64, u32) {
     let multiplier = |shift: u32| (1_000_000_000_u64 << shift) / HERTZ;
     let shift = (0..=32)

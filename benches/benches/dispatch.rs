@@ -1,5 +1,5 @@
-//! What does it cost to reach a source's read through a generic, a reference, a box or `dyn`?
-//! The bare instruction and the rivals run beside them.
+//! Measures the cost of reading a source through a generic, a reference, a box or `dyn`.
+//! Includes the bare instruction and the competitors for comparison.
 
 mod common;
 

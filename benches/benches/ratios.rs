@@ -1,5 +1,5 @@
-//! How many times the bare instruction does each way to read time cost, and how much later does its result arrive?
-//! A table, or JSON for a record; the race itself is in `hpt_benches::rounds`.
+//! Compares the cost and the latency of each way to read time with the bare instruction.
+//! Prints a table, or JSON for a record. `hpt_benches::rounds` does the measurement.
 
 use std::{
     env,
@@ -23,49 +23,50 @@ use hpt_benches::{
 };
 use hpt_core::{Host, PosixClock, PosixId, realtime};
 
-/// What `cargo bench` runs: a few seconds where a read takes tens of nanoseconds. Many short batches and not few long ones, because a fenced
-/// loop keeps for a whole batch the pace at which it began (see [`hpt_benches::rounds::order`]).
+/// The rounds of `cargo bench`: a few seconds if a read takes tens of nanoseconds. Uses many short
+/// batches instead of a few long ones, because a fenced loop keeps its initial pace for a whole
+/// batch (see [`hpt_benches::rounds::order`]).
 const ROUNDS: usize = 3000;
 const READS_PER_BATCH: u64 = 2000;
-/// Where a read takes a microsecond, fewer rounds have to do.
+/// If a read takes a microsecond, there are fewer rounds.
 const LONGEST_RACE: Duration = Duration::from_secs(8);
-/// What `cargo test` runs: a look whether everybody runs at all.
+/// The rounds of `cargo test`, which only checks that every contender runs.
 const TRIAL: Effort = Effort { rounds: 2, longest: LONGEST_RACE, reads_per_batch: 20 };
 
-/// Race the ways to read time against the bare instruction.
+/// Compare ways to read time with the bare instruction.
 #[derive(Debug, Parser)]
 struct Args {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// Measure nothing; print the JSON in <RECORD> as Markdown
+    /// Print the JSON in <RECORD> as Markdown, without measuring
     #[arg(long, value_name = "RECORD", conflicts_with = "json")]
     markdown: Option<PathBuf>,
-    /// Run at most so many rounds of each of the three races
+    /// Maximum number of rounds of each of the three comparisons
     #[arg(long, value_name = "N", default_value_t = ROUNDS)]
     rounds: usize,
-    /// Read so many times, or so many pairs, in each batch
+    /// Number of reads, or pairs of reads, in each batch
     #[arg(long, value_name = "N", default_value_t = READS_PER_BATCH)]
     reads: u64,
-    /// Note this day in the record
+    /// Date for the record
     #[arg(long, value_name = "YYYY-MM-DD")]
     date: Option<String>,
-    /// Note this commit in the record
+    /// Commit for the record
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
-    /// Note this compiler in the record
+    /// Compiler version for the record
     #[arg(long, value_name = "VERSION")]
     rustc: Option<String>,
-    /// What `cargo bench` says and `cargo test` does not
+    /// Passed by `cargo bench`, but not by `cargo test`
     #[arg(long, hide = true)]
     bench: bool,
-    /// The name that `cargo bench NAME` hands to every bench
+    /// The name that `cargo bench NAME` passes to every bench
     #[arg(hide = true)]
     filter: Option<String>,
 }
 
 fn main() -> ExitCode {
-    // `cargo test` says nothing, or options of the test harness.
+    // `cargo test` passes no arguments, or options of the test harness.
     if !env::args().any(|argument| argument == "--bench") {
         return finish(trial());
     }
@@ -96,13 +97,13 @@ fn answer(args: Args) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Too short for figures, so it shows none.
+/// Runs too briefly for meaningful figures, so it prints none.
 fn trial() -> Result<(), Box<dyn Error>> {
     let report = race(TRIAL, Provenance::default())?;
-    print(&format!("{} contenders ran; `cargo bench` times them\n", report.contenders.len()))
+    print(&format!("{} contenders ran; use `cargo bench` to time them\n", report.contenders.len()))
 }
 
-/// A closed pipe is not an error.
+/// Prints `text`. A closed pipe is not an error.
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -117,7 +118,7 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
     let pinned = match hpt_benches::pin() {
         Ok(pinned) => Some(pinned),
         Err(reason) => {
-            skip("on one CPU", reason.to_string());
+            skip("pinned to one CPU", reason.to_string());
             None
         }
     };

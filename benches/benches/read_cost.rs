@@ -1,5 +1,5 @@
-//! What does one read of the time cost, in a row and waited for, by every way there is to read it?
-//! All in one run; how they compare within a round is for ratios.rs.
+//! Measures the cost of one read of the time, back to back and fenced, with every way to read it.
+//! ratios.rs compares them within a round.
 
 mod common;
 

@@ -1,8 +1,8 @@
-//! The bare instructions, the fence and the C library's call that everything else is held against.
-//! Converts nothing, and adds nothing to an instruction but what joins its halves.
+//! The bare instructions, the fence and the C library's call with which everything else is
+//! compared. Converts nothing, and only joins the halves of an instruction's result.
 #![expect(
     unsafe_code,
-    reason = "with bare/ the room of this package where it lives: an instruction or a call in each block"
+    reason = "this file and bare/ contain the unsafe code of this package: an instruction or a call in each block"
 )]
 
 pub mod shared;
@@ -11,17 +11,18 @@ pub mod slewing;
 
 pub use self::machine::{Counter, Fence};
 
-/// `clock_gettime(CLOCK_MONOTONIC)` of the C library, as it is; zero where a sandbox refuses it.
+/// Calls `clock_gettime(CLOCK_MONOTONIC)` of the C library. Returns zero if a sandbox denies it.
 #[must_use]
 #[inline(always)]
 pub fn clock_monotonic() -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a live timespec that the call may fill; a call that fails leaves it as it is. clock_gettime(2).
+    // SAFETY: `now` is a live timespec that the call may fill; a call that fails leaves it as it
+    // is. clock_gettime(2).
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now
 }
 
-/// The same as one number; a time of the system clock fits into it for 292 years.
+/// Converts a time to nanoseconds. A time of the system clock fits for 292 years.
 #[must_use]
 #[inline(always)]
 #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
@@ -35,7 +36,8 @@ mod machine {
 
     use hpt_core::{Host, host::CounterPermission};
 
-    /// Leaf 1, EDX bit 4: the processor has RDTSC. Intel SDM vol. 2A (325383-085), CPUID, table 3-11.
+    /// Leaf 1, EDX bit 4: the processor has RDTSC. Intel SDM vol. 2A (325383-085), CPUID, table
+    /// 3-11.
     const LEAF_FEATURES: u32 = 1;
     const EDX_TSC: u32 = 1 << 4;
 
@@ -46,22 +48,22 @@ mod machine {
     }
 
     impl Counter {
-        /// What the plain read is called in tables.
+        /// The name of the unordered read in tables.
         pub const PLAIN: &str = "bare rdtsc";
-        /// What the ordered read is called in tables.
+        /// The name of the ordered read in tables.
         pub const ORDERED: &str = "bare lfence;rdtsc";
 
-        /// Looks for the instruction, and for the calling thread's right to it.
+        /// Checks whether the instruction exists, and whether the calling thread may use it.
         ///
         /// # Errors
         ///
-        /// Why it may not be executed, in words.
+        /// Returns the reason if it may not be executed.
         pub fn detect(host: &Host) -> Result<Self, &'static str> {
             if !host.is_live() {
                 return Err("a captured machine has no counter to read");
             }
             if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
-                return Err("prctl(PR_SET_TSC) forbids this thread to read the counter");
+                return Err("prctl(PR_SET_TSC) denies this thread access to the counter");
             }
             match host.cpu().leaf(LEAF_FEATURES) {
                 Some([_, _, _, edx]) if edx & EDX_TSC != 0 => Ok(Self { made_by_detect: PhantomData }),
@@ -69,13 +71,14 @@ mod machine {
             }
         }
 
-        /// The counter, at whatever moment the processor finds convenient.
+        /// Reads the counter, unordered.
         #[must_use]
         #[inline(always)]
         pub fn read(self) -> u64 {
             let (low, high): (u64, u64);
-            // SAFETY: touches no memory and no flags. The processor has the instruction and the thread the right to it: `detect` made this
-            // token only then; where that right is withdrawn later the kernel sends SIGSEGV, which is not undefined behaviour. Intel SDM
+            // SAFETY: touches no memory and no flags. The processor has the instruction and the
+            // thread the right to it: `detect` made this token only then; where that right is
+            // withdrawn later the kernel sends SIGSEGV, which is not undefined behaviour. Intel SDM
             // vol. 2B (325383-085), RDTSC.
             // nomem: the read promises no order, so values may stay in registers across it.
             unsafe {
@@ -84,13 +87,14 @@ mod machine {
             join(low, high)
         }
 
-        /// The counter, not before all earlier instructions have completed.
+        /// Reads the counter after all earlier instructions have completed.
         #[must_use]
         #[inline(always)]
         pub fn read_ordered(self) -> u64 {
             let (low, high): (u64, u64);
-            // SAFETY: as `read`; LFENCE belongs to SSE2, which every x86-64 processor has. Intel SDM vol. 2B (325383-085), LFENCE.
-            // No nomem: the compiler must not move earlier accesses below an ordered read.
+            // SAFETY: as `read`; LFENCE belongs to SSE2, which every x86-64 processor has. Intel
+            // SDM vol. 2B (325383-085), LFENCE. No nomem: the compiler must not move earlier
+            // accesses below an ordered read.
             unsafe {
                 asm!("lfence", "rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
             }
@@ -98,13 +102,14 @@ mod machine {
         }
     }
 
-    /// RDTSC clears the upper halves of RAX and RDX: taken as 64 bits they need no extension. Intel SDM vol. 2B (325383-085), RDTSC.
+    /// Joins both halves. RDTSC clears the upper halves of RAX and RDX, so that 64-bit values need
+    /// no extension. Intel SDM vol. 2B (325383-085), RDTSC.
     #[inline(always)]
     const fn join(low: u64, high: u64) -> u64 {
         high << 32 | low
     }
 
-    /// The fence that makes every read wait for the one before: LFENCE.
+    /// The fence that makes every read wait for the previous one: LFENCE.
     #[derive(Clone, Copy, Debug)]
     pub struct Fence {
         made_by_detect: PhantomData<()>,
@@ -114,18 +119,18 @@ mod machine {
         /// Its name in tables.
         pub const NAME: &str = "lfence";
 
-        /// Every x86-64 processor has it.
+        /// Returns the fence, which every x86-64 processor has.
         #[must_use]
         pub const fn detect() -> Option<Self> {
             Some(Self { made_by_detect: PhantomData })
         }
 
-        /// Holds back all later instructions until all earlier ones have completed.
+        /// Delays all later instructions until all earlier ones have completed.
         #[inline(always)]
         pub fn wait(self) {
-            // SAFETY: LFENCE belongs to SSE2, which every x86-64 processor has; it changes no register, flag or memory. Intel SDM vol. 2B
-            // (325383-085), LFENCE.
-            // No nomem: what was handed on before the fence is to be in memory before it.
+            // SAFETY: LFENCE belongs to SSE2, which every x86-64 processor has; it changes no
+            // register, flag or memory. Intel SDM vol. 2B (325383-085), LFENCE.
+            // No nomem: values passed on before the fence must be in memory before it.
             unsafe {
                 asm!("lfence", options(nostack, preserves_flags));
             }
@@ -146,33 +151,34 @@ mod machine {
     }
 
     impl Counter {
-        /// What the plain read is called in tables.
+        /// The name of the unordered read in tables.
         pub const PLAIN: &str = "bare mrs cntvct_el0";
-        /// What the ordered read is called in tables.
+        /// The name of the ordered read in tables.
         pub const ORDERED: &str = "bare isb;mrs cntvct_el0";
 
-        /// Looks for the calling thread's right to the register.
+        /// Checks whether the calling thread may read the register.
         ///
         /// # Errors
         ///
-        /// Why it may not be read, in words.
+        /// Returns the reason if it may not be read.
         pub fn detect(host: &Host) -> Result<Self, &'static str> {
             if !host.is_live() {
                 return Err("a captured machine has no counter to read");
             }
             if CounterPermission::of_this_thread() == CounterPermission::Forbidden {
-                return Err("prctl(PR_SET_TSC) forbids this thread to read the counter");
+                return Err("prctl(PR_SET_TSC) denies this thread access to the counter");
             }
             Ok(Self { made_by_detect: PhantomData })
         }
 
-        /// The counter, at whatever moment the processor finds convenient.
+        /// Reads the counter, unordered.
         #[must_use]
         #[inline(always)]
         pub fn read(self) -> u64 {
             let ticks: u64;
-            // SAFETY: touches no memory and no flags. Every ARMv8-A processor has the register; Linux lets EL0 read it, or traps the read and
-            // emulates it (arch/arm64/kernel/traps.c, cntvct_read_handler), unless prctl forbids it, which `detect` asked. Arm ARM (DDI
+            // SAFETY: touches no memory and no flags. Every ARMv8-A processor has the register;
+            // Linux lets EL0 read it, or traps the read and emulates it (arch/arm64/kernel/traps.c,
+            // cntvct_read_handler), unless prctl denies it, which `detect` checked. Arm ARM (DDI
             // 0487), CNTVCT_EL0.
             // nomem: the read promises no order, so values may stay in registers across it.
             unsafe {
@@ -181,13 +187,14 @@ mod machine {
             ticks
         }
 
-        /// The counter, not before all earlier instructions have completed.
+        /// Reads the counter after all earlier instructions have completed.
         #[must_use]
         #[inline(always)]
         pub fn read_ordered(self) -> u64 {
             let ticks: u64;
-            // SAFETY: as `read`; ISB is an instruction of every ARMv8-A processor. Arm ARM (DDI 0487), ISB.
-            // No nomem: the compiler must not move earlier accesses below an ordered read.
+            // SAFETY: as `read`; ISB is an instruction of every ARMv8-A processor. Arm ARM (DDI
+            // 0487), ISB. No nomem: the compiler must not move earlier accesses below an ordered
+            // read.
             unsafe {
                 asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags));
             }
@@ -195,7 +202,7 @@ mod machine {
         }
     }
 
-    /// The fence that makes every read wait for the one before: ISB.
+    /// The fence that makes every read wait for the previous one: ISB.
     #[derive(Clone, Copy, Debug)]
     pub struct Fence {
         made_by_detect: PhantomData<()>,
@@ -205,17 +212,18 @@ mod machine {
         /// Its name in tables.
         pub const NAME: &str = "isb";
 
-        /// Every ARMv8-A processor has it.
+        /// Returns the fence, which every ARMv8-A processor has.
         #[must_use]
         pub const fn detect() -> Option<Self> {
             Some(Self { made_by_detect: PhantomData })
         }
 
-        /// Holds back all later instructions until the pipeline has been refilled after all earlier ones.
+        /// Delays all later instructions until the pipeline has been refilled after all earlier
+        /// ones.
         #[inline(always)]
         pub fn wait(self) {
             // SAFETY: ISB changes no register, flag or memory. Arm ARM (DDI 0487), ISB.
-            // No nomem: what was handed on before the fence is to be in memory before it.
+            // No nomem: values passed on before the fence must be in memory before it.
             unsafe {
                 asm!("isb", options(nostack, preserves_flags));
             }
@@ -227,17 +235,17 @@ mod machine {
 mod machine {
     use hpt_core::Host;
 
-    /// No counter that user space may read on every processor of this architecture: a token without values.
+    /// Uninhabited: no counter can be read in user space on every processor of this architecture.
     #[derive(Clone, Copy, Debug)]
     pub enum Counter {}
 
     impl Counter {
-        /// What the plain read would be called in tables.
+        /// The name of the unordered read in tables.
         pub const PLAIN: &str = "bare instruction";
-        /// What the ordered read would be called in tables.
+        /// The name of the ordered read in tables.
         pub const ORDERED: &str = "bare ordered instruction";
 
-        /// There is none.
+        /// Returns an error.
         ///
         /// # Errors
         ///
@@ -259,15 +267,15 @@ mod machine {
         }
     }
 
-    /// No fence that is known to wait for a read: a token without values.
+    /// Uninhabited: no fence is known to wait for a read.
     #[derive(Clone, Copy, Debug)]
     pub enum Fence {}
 
     impl Fence {
-        /// What it would be called in tables.
+        /// Its name in tables.
         pub const NAME: &str = "none";
 
-        /// There is none.
+        /// Returns `None`.
         #[must_use]
         pub const fn detect() -> Option<Self> {
             None
@@ -287,7 +295,7 @@ mod tests {
     use super::{Counter, clock_monotonic};
 
     #[test]
-    fn ordered_reads_stand_in_their_order() {
+    fn ordered_reads_are_in_order() {
         if let Ok(counter) = Counter::detect(&Host::live()) {
             let (first, second) = (counter.read_ordered(), counter.read_ordered());
             assert!(first <= second, "{first} {second}");
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_c_librarys_clock_moves_forwards() {
+    fn the_c_librarys_clock_does_not_run_backwards() {
         let (first, second) = (clock_monotonic(), clock_monotonic());
         assert!((first.tv_sec, first.tv_nsec) <= (second.tv_sec, second.tv_nsec));
     }

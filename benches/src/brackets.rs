@@ -1,5 +1,5 @@
-//! Readings of a clock between two of another, and how far the clock was off by them.
-//! Pure: brackets come in, figures go out.
+//! Bracketed readings of a clock between two readings of another, and the offset of the clock.
+//! Pure: computes figures from brackets.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::tails::{Samples, Tails};
 
-/// Brackets that tell the usual width; until then they wait to be judged.
+/// Number of brackets that determine the usual width. They are judged after that.
 const TO_BEGIN_WITH: usize = 1_000;
-/// The usual width is told again after so many brackets.
+/// Number of brackets after which the usual width is determined again.
 const UNTIL_TOLD_AGAIN: u64 = 1 << 16;
-/// So many narrow brackets tell where the clock is in the beginning and at the end.
+/// Number of narrow brackets that determine the offset at the beginning and at the end.
 const AT_AN_END: usize = 1_001;
 
-/// A reading of a clock between two readings of the one that it is held against, in nanoseconds.
+/// A reading of a clock between two readings of the reference, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bracket {
     /// The reading before.
@@ -26,20 +26,20 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// Its width in nanoseconds.
+    /// Returns the width in nanoseconds.
     #[must_use]
     pub fn width_ns(self) -> u64 {
         u64::try_from(self.after_ns - self.before_ns).unwrap_or(0)
     }
 
-    /// How far the reading is outside, in nanoseconds: zero inside.
+    /// Returns the distance of the reading from the bracket, in nanoseconds; zero inside.
     #[must_use]
     pub fn outside_ns(self) -> u64 {
         let outside = (self.before_ns - self.reading_ns).max(self.reading_ns - self.after_ns);
         u64::try_from(outside).unwrap_or(0)
     }
 
-    /// How far the reading is ahead of the middle, in nanoseconds; negative behind it.
+    /// Returns the offset of the reading from the middle, in nanoseconds; negative if it is behind.
     #[must_use]
     pub fn ahead_of_middle_ns(self) -> i64 {
         self.reading_ns - self.before_ns - (self.after_ns - self.before_ns) / 2
@@ -50,7 +50,7 @@ impl Bracket {
 #[derive(Debug, Default)]
 pub struct Account {
     has_own_epoch: bool,
-    /// What is added to readings of a clock with an epoch of its own.
+    /// The correction for a clock with its own epoch.
     anchor_ns: i64,
     waiting: Vec<(Bracket, &'static str)>,
     usual_ns: u64,
@@ -68,58 +68,61 @@ pub struct Account {
     last: VecDeque<i64>,
 }
 
-/// The bracket in which the clock was furthest off.
+/// The bracket with the largest distance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// How far outside.
+    /// The distance of the reading from the bracket.
     pub outside_ns: u64,
-    /// How wide the bracket was.
+    /// The width of the bracket.
     pub width_ns: u64,
-    /// When it was, in seconds from the first reading.
+    /// Its time, in seconds from the first reading.
     pub at_s: f64,
-    /// What pause was before the reading.
+    /// The pause before the reading.
     pub pause: &'static str,
 }
 
 /// The figures of one clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Offsets {
-    /// Whose.
+    /// The name of the clock.
     pub name: &'static str,
-    /// Whether it was put to the right time in its first narrow bracket, because its epoch is its own.
+    /// Whether the clock has its own epoch, and was set to the reference in its first narrow
+    /// bracket.
     pub has_own_epoch: bool,
-    /// All readings, disturbed ones too.
+    /// Number of readings, including disturbed ones.
     pub readings: u64,
-    /// Readings whose bracket was wider than twice the usual width: they are in no quantile.
+    /// Number of readings whose bracket was wider than twice the usual width. No quantile includes
+    /// them.
     pub disturbed: u64,
     /// The usual width of a bracket.
     pub usual_width_ns: u64,
-    /// How far readings were outside their brackets.
+    /// The distance of readings from their brackets.
     pub outside: Option<Tails>,
-    /// How far the worst disturbed reading was outside its bracket.
+    /// The distance of the worst disturbed reading from its bracket.
     pub disturbed_worst_ns: u64,
-    /// Where the worst of all was.
+    /// The bracket of the worst reading of all.
     pub worst: Option<Worst>,
-    /// How far readings were from the middle, of brackets up to one and a half times as wide as usual.
+    /// The distance of readings from the middle, for brackets up to one and a half times the usual
+    /// width.
     pub from_middle: Option<Tails>,
-    /// The furthest behind the middle, of the same.
+    /// The largest offset behind the middle, for the same brackets.
     pub most_behind_ns: i64,
-    /// The furthest ahead of it.
+    /// The largest offset ahead of the middle, for the same brackets.
     pub most_ahead_ns: i64,
-    /// How far ahead of the middle readings were at the end, as a median.
+    /// The median offset from the middle at the end.
     pub at_end_ns: Option<i64>,
-    /// How much that changed from the beginning to the end, in parts per million.
+    /// The change of that offset from the beginning to the end, in parts per million.
     pub drift_ppm: Option<f64>,
 }
 
 impl Account {
-    /// An account of a clock that shares the epoch of the one it is held against, or not.
+    /// Creates an account of a clock, which has its own epoch or that of the reference.
     #[must_use]
     pub fn new(has_own_epoch: bool) -> Self {
         Self { has_own_epoch, ..Self::default() }
     }
 
-    /// Takes a bracket that followed on a pause of this name.
+    /// Adds a bracket that followed a pause of this name.
     pub fn take(&mut self, bracket: Bracket, pause: &'static str) {
         self.begun_ns.get_or_insert(bracket.before_ns);
         self.ended_ns = bracket.after_ns;
@@ -137,7 +140,7 @@ impl Account {
         self.judge(bracket, pause);
     }
 
-    /// The figures, with what is still waiting.
+    /// Computes the figures, including brackets that are not judged yet.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing, below 2^53 ns")]
     pub fn offsets(&mut self, name: &'static str) -> Offsets {
@@ -173,7 +176,7 @@ impl Account {
         self.usual_ns = self.widths.median().unwrap_or(0).max(1);
     }
 
-    /// The first brackets have told what is usual: now they are judged.
+    /// Determines the usual width from the first brackets, and judges them.
     fn begin(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_is_not_off_and_outside_is_off_by_the_distance() {
+    fn a_reading_inside_has_no_distance() {
         let outside = [995, 1000, 1050, 1100, 1107].map(|reading| bracket(1000, reading, 100).outside_ns());
         assert_eq!(outside, [5, 0, 0, 0, 7]);
         let ahead = [995, 1050, 1107].map(|reading| bracket(1000, reading, 100).ahead_of_middle_ns());
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_bracket_is_counted_and_in_no_quantile() {
+    fn a_disturbed_bracket_is_counted_but_in_no_quantile() {
         let mut account = Account::new(false);
         (0..5_000).for_each(|at| account.take(bracket(at * 1000, at * 1000 + 50, 100), "none"));
         account.take(bracket(9_000_000, 8_999_000, 201), "sleep");
@@ -257,10 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_first_bracket_neither_tells_the_usual_width_nor_an_epoch() {
+    fn a_wide_first_bracket_determines_neither_the_usual_width_nor_the_epoch() {
         let mut account = Account::new(true);
         account.take(bracket(0, 7, 1_000_000), "none");
-        // A clock that was started at 2 ms of the other.
+        // A clock that was started when the other showed 2 ms.
         (2_000..2_010).for_each(|at| account.take(bracket(at * 1000, (at - 2_000) * 1000 + 50, 100), "none"));
         let offsets = account.offsets("it");
         assert_eq!((offsets.usual_width_ns, offsets.disturbed), (100, 1));
@@ -276,20 +279,20 @@ mod tests {
         }
         let offsets = account.offsets("it");
         let drift_ppm = offsets.drift_ppm.expect("it ran");
-        // The two medians are a thousandth of the time within the ends.
+        // The two medians are slightly within the ends of the run.
         assert!((9.0..=10.0).contains(&drift_ppm), "{drift_ppm}");
         assert_eq!(offsets.most_ahead_ns, 199_990);
     }
 
     #[test]
-    fn nothing_has_no_figures() {
+    fn no_readings_have_no_figures() {
         let offsets = Account::new(true).offsets("it");
         assert_eq!((offsets.readings, offsets.outside, offsets.at_end_ns, offsets.drift_ppm), (0, None, None, None));
     }
 
     proptest! {
         #[test]
-        fn who_is_outside_is_further_from_the_middle_than_half_the_width(before in 0_i64..1 << 50, reading in 0_i64..1 << 50, width in 0_i64..1 << 20) {
+        fn a_reading_outside_is_further_from_the_middle_than_half_the_width(before in 0_i64..1 << 50, reading in 0_i64..1 << 50, width in 0_i64..1 << 20) {
             let bracket = bracket(before, reading, width);
             let beyond = bracket.ahead_of_middle_ns().abs() - width / 2;
             if bracket.outside_ns() > 0 {

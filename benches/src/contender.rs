@@ -1,5 +1,6 @@
-//! One who takes part in a race: a way to read time, read many times in a row by itself or with a fence behind every read.
-//! Times nothing: `rounds` and the benches do.
+//! A contender: a way to read time, which is read many times back to back or with a fence after
+//! every read.
+//! Does not time reads: `rounds` and the benches do.
 
 use std::{fmt, hint::black_box, marker::PhantomData};
 
@@ -7,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::bare::Fence;
 
-/// On whose behalf a contender runs.
+/// The group of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
-    /// Nobody's: an instruction.
+    /// A bare instruction.
     Bare,
-    /// This project's.
+    /// Part of this project.
     Hpt,
-    /// Another's.
+    /// A competitor.
     Rival,
 }
 
-/// What one read gives. Only those who give the same do the same work.
+/// The unit of a reading. Only contenders with the same unit do the same work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gives {
-    /// Steps of a counter, which somebody has yet to convert.
+    /// Ticks of a counter, which must still be converted.
     Ticks,
     /// Time in nanoseconds, as one number.
     Nanoseconds,
@@ -32,7 +33,7 @@ pub enum Gives {
 }
 
 impl Gives {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,31 +44,31 @@ impl Gives {
     }
 }
 
-/// One who takes part.
+/// A way to read time.
 pub struct Contender<'a> {
     /// Its name in tables.
     pub name: &'static str,
-    /// On whose behalf it runs.
+    /// Its group.
     pub group: Group,
-    /// What a read gives.
+    /// The unit of a reading.
     pub gives: Gives,
     batch: Box<dyn Batch + 'a>,
 }
 
-/// One who takes part in a race of intervals: a way to read, and a way to tell how long ago that was.
+/// A way to measure an interval: a way to read, and a way to compute the elapsed time.
 pub struct Pair<'a> {
     /// Its name in tables.
     pub name: String,
-    /// On whose behalf it runs.
+    /// Its group.
     pub group: Group,
-    /// What the interval is given in.
+    /// The unit of the interval.
     pub gives: Gives,
     batch: Box<dyn Fn(u64, Fence) + 'a>,
 }
 
 impl<'a> Pair<'a> {
-    /// A pair that begins by `now` and ends by `elapsed`. The beginning stays in registers, as it does in a program; the interval is
-    /// handed to [`black_box`], for all alike.
+    /// Creates a pair that begins with `now` and ends with `elapsed`. The first reading stays in
+    /// registers, as in a program. The interval is passed to [`black_box`], for every pair alike.
     pub fn new<S: 'a, E: 'a>(
         name: impl Into<String>,
         group: Group,
@@ -86,7 +87,7 @@ impl<'a> Pair<'a> {
         Self { name: name.into(), group, gives, batch: Box::new(batch) }
     }
 
-    /// Runs `pairs` pairs, with the fence behind each of their reads.
+    /// Runs `pairs` pairs, with the fence after each of their reads.
     pub fn run(&self, pairs: u64, fence: Fence) {
         (self.batch)(pairs, fence);
     }
@@ -98,27 +99,29 @@ impl fmt::Debug for Pair<'_> {
     }
 }
 
-/// One who does not take part.
+/// A contender that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Who.
+    /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl<'a> Contender<'a> {
-    /// A contender that reads by `read`. Every batch is compiled for it alone; what a read gives is handed to [`black_box`], for all alike.
+    /// Creates a contender that reads with `read`. Its batches are compiled separately. Each
+    /// reading is passed to [`black_box`], for every contender alike.
     pub fn new<T: 'a>(name: &'static str, group: Group, gives: Gives, read: impl Fn() -> T + 'a) -> Self {
         Self { name, group, gives, batch: Box::new(Reader { read, gives: PhantomData }) }
     }
 
-    /// Reads `reads` times, each as soon as the processor likes.
+    /// Reads `reads` times back to back, as soon as the processor can.
     pub fn read_in_a_row(&self, reads: u64) {
         self.batch.in_a_row(reads);
     }
 
-    /// Reads `reads` times, with the fence behind each: no read begins before the result of the one before is there.
+    /// Reads `reads` times with the fence after each: no read begins before the previous result is
+    /// available.
     pub fn read_fenced(&self, reads: u64, fence: Fence) {
         self.batch.fenced(reads, fence);
     }
@@ -134,8 +137,8 @@ impl fmt::Debug for Contender<'_> {
     }
 }
 
-/// A loop over one way to read. Called once a batch, so that the call is not in the figures. Not unrolled: the compiler would unroll the
-/// short reads and not the long ones.
+/// A loop over one way to read. Called once per batch, so that the call does not affect the
+/// figures. Not unrolled manually, because the compiler would unroll short reads but not long ones.
 trait Batch {
     fn in_a_row(&self, reads: u64);
     fn fenced(&self, reads: u64, fence: Fence);
@@ -169,7 +172,7 @@ mod tests {
     use crate::bare::Fence;
 
     #[test]
-    fn a_batch_reads_as_often_as_it_is_told() {
+    fn a_batch_makes_the_requested_number_of_reads() {
         let reads = Cell::new(0);
         let contender = Contender::new("by hand", Group::Bare, Gives::Ticks, || reads.replace(reads.get() + 1));
         contender.read_in_a_row(7);

@@ -1,5 +1,6 @@
-//! Two who hand readings of a clock to each other, and see whether time goes backwards from one to the other.
-//! Knows no clock and no thread: both come in.
+//! Two players hand readings of a clock to each other, and detect whether time runs backwards
+//! between them.
+//! Independent of the clock and of threads, which are parameters.
 
 use std::{
     hint::spin_loop,
@@ -8,31 +9,31 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Turns of waiting after which it is asked whether to go on.
+/// Iterations of waiting after which `keep_going` is called.
 const PATIENCE: u32 = 1 << 16;
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Player {
-    /// Who begins.
+    /// The player that begins.
     First,
-    /// Who answers.
+    /// The player that answers.
     Second,
 }
 
-/// What a player saw.
+/// The observations of a player.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Readings that it handed over.
+    /// Number of readings that it handed over.
     pub handovers: u64,
-    /// How many of them were below the reading that it had been handed.
+    /// Number of those readings that were below the reading that it had received.
     pub backward: u64,
-    /// How far the worst of them was.
+    /// The largest backward difference.
     pub worst_backward: u64,
 }
 
 impl Seen {
-    /// Notes a reading that was taken after `handed` had been received.
+    /// Records a reading that was taken after `handed` was received.
     pub fn note(&mut self, handed: u64, reading: u64) {
         self.handovers += 1;
         if reading < handed {
@@ -41,7 +42,7 @@ impl Seen {
         }
     }
 
-    /// What both saw.
+    /// Combines the observations of both players.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -52,7 +53,8 @@ impl Seen {
     }
 }
 
-/// Plays until `handovers` readings were handed over by this player, or until `keep_going` says no. `word` is zero in the beginning.
+/// Plays until this player has handed over `handovers` readings, or until `keep_going` returns
+/// false. `word` must be zero at the beginning.
 pub fn play(
     player: Player,
     word: &AtomicU64,
@@ -83,12 +85,14 @@ pub fn play(
     seen
 }
 
-/// A reading and whose it is, so that equal readings of the two differ. Readings have 63 bits: nanoseconds for 292 years.
+/// Packs a reading with its player, so that equal readings of the two players differ. Readings have
+/// 63
+/// bits: nanoseconds for 292 years.
 const fn packed(player: Player, reading: u64) -> u64 {
     reading << 1 | matches!(player, Player::First) as u64
 }
 
-/// The reading that `player` was handed; `None` while it is its own.
+/// Returns the reading that `player` received; `None` while the word contains its own reading.
 const fn received(player: Player, word: u64) -> Option<u64> {
     let from_first = word & 1 == 1;
     if from_first == matches!(player, Player::First) { None } else { Some(word >> 1) }
@@ -106,9 +110,9 @@ mod tests {
     use super::{Player, Seen, packed, play, received};
 
     #[test]
-    fn a_clock_that_all_share_never_goes_back() {
+    fn a_shared_clock_never_runs_backwards() {
         let (word, clock) = (AtomicU64::new(0), AtomicU64::new(0));
-        // Repeats itself: equal readings are handed over too.
+        // Repeats readings, so that equal readings are handed over, too.
         let now = || clock.fetch_add(1, Ordering::SeqCst) / 3;
         let seen = thread::scope(|scope| {
             let second = scope.spawn(|| play(Player::Second, &word, 500, now, || true));
@@ -118,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_lags_behind_is_found_out() {
+    fn a_clock_that_lags_is_detected() {
         let word = AtomicU64::new(packed(Player::First, 1000));
         let seen = play(Player::Second, &word, 1, || 930, || true);
         assert_eq!(seen, Seen { handovers: 1, backward: 1, worst_backward: 70 });
     }
 
     #[test]
-    fn who_is_left_alone_ends_when_told_to() {
-        // The first may begin, and is never answered.
+    fn a_player_without_answers_ends_on_request() {
+        // The first player begins, and never gets an answer.
         let mut asked = 0;
         let keep_going = || {
             asked += 1;
@@ -138,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reading_reaches_the_other_and_not_its_owner(reading in 0_u64..1 << 63) {
+        fn a_reading_reaches_only_the_other_player(reading in 0_u64..1 << 63) {
             prop_assert_eq!(received(Player::Second, packed(Player::First, reading)), Some(reading));
             prop_assert_eq!(received(Player::First, packed(Player::Second, reading)), Some(reading));
             prop_assert_eq!(received(Player::First, packed(Player::First, reading)), None);

@@ -1,5 +1,6 @@
-//! What is raced in the benches: the bare instruction, this project's clocks and their rivals, and the rules of the race.
-//! Never published, and named by neither product.
+//! The contenders of the benches (the bare instruction, this project's clocks and their
+//! competitors) and the method of comparison.
+//! Not published, and not used by the library or the command.
 
 pub mod bare;
 pub mod brackets;
@@ -19,11 +20,12 @@ use hpt_core::realtime::{PinError, Pinned, allowed_cpus};
 
 pub use contender::{Contender, Gives, Group, Skipped};
 
-/// Pins the calling thread to the last CPU it may use: the first serves the interrupts of most machines.
+/// Pins the calling thread to the last CPU that it may use, because the first handles the
+/// interrupts on most machines.
 ///
 /// # Errors
 ///
-/// [`PinError`] when the kernel refuses.
+/// [`PinError`] if the kernel rejects the request.
 pub fn pin() -> Result<Pinned, PinError> {
     Pinned::to(allowed_cpus().last().copied().unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! This project's ways to read time, opened once and lent to the contenders.
+//! This project's ways to read time, opened once and borrowed by the contenders.
 //! Compares nothing.
 
 use std::{hint::black_box, time::Duration};
@@ -12,10 +12,11 @@ use hpt_core::{
 
 use crate::contender::{Contender, Gives, Group, Pair};
 
-/// For how long the counter is calibrated: the scale's value has no part in what a read costs.
+/// The duration of the calibration, which can be short: the cost of a read does not depend on the
+/// value of the scale.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
 
-/// The processor's own counter, and what its ways are called in tables.
+/// The processor's own counter, and the names of its contenders in tables.
 #[cfg(target_arch = "x86_64")]
 mod native {
     pub(super) use hpt_core::Tsc as Native;
@@ -34,7 +35,7 @@ mod native {
 }
 use native::Native;
 
-/// The processor's counter in all the ways in which it can be reached.
+/// The processor's counter, in all forms in which a program can hold it.
 #[derive(Debug)]
 pub struct Ours {
     counter: Native,
@@ -44,14 +45,14 @@ pub struct Ours {
     opened: Opened,
 }
 
-/// Why this project's clocks take no part.
+/// The reason why this project's clocks are not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OursError {
     /// The counter, or the clock it is calibrated against, cannot be read.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// Its rate could not be found.
+    /// Its rate could not be calibrated.
     #[error(transparent)]
     NotCalibrated(#[from] CalibrateError),
     /// It wraps too soon.
@@ -64,25 +65,25 @@ impl Ours {
     ///
     /// # Errors
     ///
-    /// [`OursError`] where the machine has none or does not let it be read.
+    /// [`OursError`] if the machine has no counter or does not permit reading it.
     pub fn open(host: &Host) -> Result<Self, OursError> {
         let counter = Native::open(host)?;
         let reference = PosixClock::open(host, PosixId::MonotonicRaw)?;
         let frequency = calibrate::calibrate(&counter, &reference, CALIBRATION_WINDOW)?.frequency;
         let clock = Clock::new(counter.clone(), frequency)?;
-        // Through black_box, so that the compiler cannot know which source stands behind the pointer.
+        // Through black_box, so that the compiler does not know the source behind the pointer.
         let boxed = black_box(Box::new(counter.clone()) as Box<dyn TimeSource>);
         let opened = black_box(source::open(host, counter.info().id.as_str())?);
         Ok(Self { counter, frequency, clock, boxed, opened })
     }
 
-    /// Nanoseconds from one of the counter's ticks to the next.
+    /// Returns the length of a tick of the counter, in nanoseconds.
     #[must_use]
     pub fn tick_ns(&self) -> f64 {
         1e9 / self.frequency.hertz_f64()
     }
 
-    /// The clock, and the source by its own type and through `dyn`.
+    /// Returns the clock, and the source with its own type and through `dyn`.
     #[must_use]
     pub fn contenders(&self) -> Vec<Contender<'_>> {
         let Self { counter, clock, .. } = self;
@@ -96,7 +97,7 @@ impl Ours {
         ]
     }
 
-    /// Every way in which a program may hold a source.
+    /// Returns every way in which a program can hold a source.
     #[must_use]
     pub fn by_every_way(&self) -> Vec<Contender<'_>> {
         let Self { counter, clock, boxed, opened, .. } = self;
@@ -117,7 +118,8 @@ impl Ours {
     }
 }
 
-/// `Instant` as it times a program's work: as a number and as a [`Duration`], without order and with.
+/// Returns `Instant` as used to time a program's work: as a number and as a [`Duration`], unordered
+/// and ordered.
 #[must_use]
 pub fn pairs() -> Vec<Pair<'static>> {
     let (ns, duration) = (Gives::Nanoseconds, Gives::SecondsAndNanoseconds);

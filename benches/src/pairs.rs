@@ -1,5 +1,6 @@
-//! `now` and then `elapsed`, as a program times its work: two reads, and what makes an interval of them.
-//! Times nothing: `rounds` does. Chooses nobody: `ours` and `rivals` do.
+//! Pairs of `now` and `elapsed`, as a program times its work: two reads, and their conversion to an
+//! interval.
+//! Does not time them: `rounds` does. Does not choose them: `ours` and `rivals` do.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,11 @@ use crate::{
     rounds::{Quantiles, Times},
 };
 
-/// Two bare reads, without order and with: neither subtracted nor converted, so that whatever makes an interval of them is extra.
+/// Returns two bare reads, unordered and ordered. They are neither subtracted nor converted, so
+/// they are the baseline for computing an interval.
 #[must_use]
 pub fn bare(counter: Counter) -> [Pair<'static>; 2] {
-    // Not one closure over a function pointer for both: the reads would be calls.
+    // Separate closures: with one closure over a function pointer, the reads would be calls.
     let plain = Pair::new(
         two_of(Counter::PLAIN),
         Group::Bare,
@@ -31,7 +33,7 @@ pub fn bare(counter: Counter) -> [Pair<'static>; 2] {
     [plain, ordered]
 }
 
-/// What a pair of one kind of bare reads is called in tables.
+/// Returns the name of a pair of bare reads in tables.
 #[must_use]
 pub fn two_of(read: &str) -> String {
     format!("2 × {read}")
@@ -40,21 +42,21 @@ pub fn two_of(read: &str) -> String {
 /// One pair's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairLine {
-    /// Who.
+    /// The name of the pair.
     pub name: String,
-    /// On whose behalf.
+    /// The group of the pair.
     pub group: Group,
-    /// What the interval is given in.
+    /// The unit of the interval.
     pub gives: Gives,
     /// Time per pair, in nanoseconds.
     pub fenced_ns: Option<Quantiles>,
-    /// The same less two bare reads without order, in the same round.
+    /// Time per pair minus that of two unordered bare reads in the same round.
     pub over_plain_ns: Option<Quantiles>,
-    /// The same less two bare ordered reads, in the same round.
+    /// Time per pair minus that of two ordered bare reads in the same round.
     pub over_ordered_ns: Option<Quantiles>,
 }
 
-/// The lines of a race among pairs.
+/// Returns the lines of a comparison of pairs.
 #[must_use]
 pub fn lines(pairs: &[Pair<'_>], times: &Times) -> Vec<PairLine> {
     let place = |read: &str| pairs.iter().position(|pair| pair.name == two_of(read));
@@ -74,7 +76,7 @@ pub fn lines(pairs: &[Pair<'_>], times: &Times) -> Vec<PairLine> {
         .collect()
 }
 
-/// The lines as a table, which is Markdown too.
+/// Formats the lines as a table, which is also Markdown.
 #[must_use]
 pub fn table(lines: &[PairLine]) -> String {
     let mut table = Table::new();
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_held_against_two_bare_reads_of_either_kind() {
+    fn a_pair_is_compared_with_two_bare_reads_of_each_kind() {
         let pair = |name| Pair::new(name, Group::Rival, Gives::Nanoseconds, || 0, |start: u64| start);
         let pairs = [pair(two_of(Counter::PLAIN)), pair(two_of(Counter::ORDERED)), pair("slow".to_owned())];
         let lines = lines(&pairs, &Times::of_race(3, 3, |at| [30.0, 40.0, 45.5][at], || true));

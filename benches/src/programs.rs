@@ -1,4 +1,4 @@
-//! What the longer programs share: where a result goes, what is noted beside it, and how Ctrl-C ends a measurement.
+//! Shared code of the longer programs: output of results with their provenance, and Ctrl-C.
 //! Measures nothing.
 
 use std::{
@@ -21,35 +21,35 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::report::{Machine, Provenance};
 
-/// The version of the JSON of all these programs.
+/// The version of the JSON output of these programs.
 const SCHEMA: u32 = 1;
 
-/// How all of them end.
+/// The exit codes of these programs.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0  yes: measured, and nothing that was promised was broken
-  1  a negative answer: a promise was broken
-  2  could not tell, or wrong usage
-Ctrl-C ends a measurement early: what was measured is printed and kept.";
+  0  measured; no promise was broken
+  1  a promise was broken
+  2  no result, or wrong usage
+Ctrl-C ends a measurement early; the results so far are printed and kept.";
 
-/// Where the result goes, and what a record notes beside it.
+/// Where to write the result, and the provenance for a record.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Keep {
-    /// Write the result as JSON to this file too [default: print the table alone]
+    /// Also write the result as JSON to this file [default: print the table only]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Note this day in the JSON
+    /// Date for the JSON
     #[arg(long, value_name = "YYYY-MM-DD")]
     date: Option<String>,
-    /// Note this commit in the JSON
+    /// Commit for the JSON
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
-    /// Note this compiler in the JSON
+    /// Compiler version for the JSON
     #[arg(long, value_name = "VERSION")]
     rustc: Option<String>,
 }
 
-/// A result with all that is needed to judge it.
+/// A result with all information that is needed to judge it.
 #[derive(Debug, Serialize)]
 struct Document<'a, R> {
     schema: u32,
@@ -59,23 +59,23 @@ struct Document<'a, R> {
     result: &'a R,
 }
 
-/// What a program found, for its exit code.
+/// The outcome of a program, which determines its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is as promised.
+    /// All promises were kept.
     Kept,
-    /// Something is not.
+    /// A promise was broken.
     Broken,
-    /// Nothing could be found out.
+    /// There is no result.
     Unknown,
 }
 
 impl Keep {
-    /// Prints `text`, and writes `result` where it was asked for.
+    /// Prints `text`, and writes `result` to the requested file.
     ///
     /// # Errors
     ///
-    /// When it cannot be written. A closed pipe is not an error.
+    /// Fails if the output cannot be written. A closed pipe is not an error.
     pub fn publish<R: Serialize>(
         self,
         program: &'static str,
@@ -97,7 +97,7 @@ impl Keep {
     }
 }
 
-/// The exit code of `program`, and on standard error why it could not do its work.
+/// Returns the exit code of `program`, and prints an error on standard error.
 #[must_use]
 pub fn exit_code(program: &str, result: Result<Outcome, Box<dyn Error>>) -> ExitCode {
     match result {
@@ -111,16 +111,17 @@ pub fn exit_code(program: &str, result: Result<Outcome, Box<dyn Error>>) -> Exit
     }
 }
 
-/// Whether Ctrl-C or SIGTERM asked to end.
+/// A request to end by Ctrl-C or SIGTERM.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From here on the first of these signals asks, and the second ends the program.
+    /// Installs the handlers: the first of these signals is a request, and the second ends the
+    /// program.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel rejects a handler.
     pub fn listen() -> io::Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
@@ -130,14 +131,14 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether one came.
+    /// Returns whether a request was received.
     #[must_use]
     pub fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A table, which is Markdown too; all columns but the first are figures.
+/// Returns a table, which is also Markdown. All columns except the first are right-aligned.
 #[must_use]
 pub fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
@@ -155,24 +156,24 @@ pub fn table<const COLUMNS: usize>(
     table.to_string()
 }
 
-/// Reads `20min` or `1m 30s`.
+/// Parses `20min` or `1m 30s`.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// Returns the reason if the text is not a duration.
 pub fn duration(text: &str) -> Result<Duration, humantime::DurationError> {
     humantime::parse_duration(text)
 }
 
-/// Reads `1000000000`, `1e9` or `2.5e6`.
+/// Parses `1000000000`, `1e9` or `2.5e6`.
 ///
 /// # Errors
 ///
-/// What is understood.
+/// Returns a description of valid numbers.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "whole, positive and below 2^53: just seen"
+    reason = "whole, positive and below 2^53, as just checked"
 )]
 pub fn count(text: &str) -> Result<u64, &'static str> {
     match text.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! What a race showed, as data, as JSON and as a table.
+//! The results of a comparison, as data, JSON and a table.
 //! Measures nothing.
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -16,27 +16,27 @@ use crate::{
 /// The version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// A race with all that is needed to judge it.
+/// A comparison with all information that is needed to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The version of this layout.
     pub schema: u32,
-    /// Where the program came from.
+    /// The origin of the program.
     pub provenance: Provenance,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// How it was measured.
+    /// The method of the measurement.
     pub method: Method,
-    /// What was measured.
+    /// The results of single reads.
     pub contenders: Vec<Line>,
-    /// What was measured of pairs; older records have none.
+    /// The results of pairs; older records have none.
     #[serde(default)]
     pub pairs: Vec<PairLine>,
-    /// What was not, and why.
+    /// The contenders that were not measured, and the reasons.
     pub skipped: Vec<Skipped>,
 }
 
-/// Where the program came from; what nobody told is absent.
+/// The origin of the program. Unknown values are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The day, as YYYY-MM-DD.
@@ -47,7 +47,7 @@ pub struct Provenance {
     pub rustc: Option<String>,
 }
 
-/// The machine, without anything that would tell one of its kind from another.
+/// The machine, without anything that identifies an individual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The machine's kind in one word, for file names.
@@ -62,50 +62,50 @@ pub struct Machine {
     pub kernel_release: String,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// The CPU the race was pinned to; absent when it could not be pinned.
+    /// The CPU to which the comparison was pinned; absent if it could not be pinned.
     pub pinned_cpu: Option<usize>,
 }
 
-/// How it was measured.
+/// The method of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Method {
-    /// Rounds of reads in a row.
+    /// Rounds of back-to-back reads.
     pub rounds_in_a_row: usize,
-    /// Rounds of reads with a fence behind each.
+    /// Rounds of reads with a fence after each.
     pub rounds_fenced: usize,
-    /// Rounds of pairs with a fence behind each read.
+    /// Rounds of pairs with a fence after each read.
     #[serde(default)]
     pub rounds_of_pairs: usize,
     /// Reads, or pairs, that each contender makes in a round.
     pub reads_per_batch: u64,
     /// The clock that timed the batches.
     pub timed_by: String,
-    /// The instruction behind every read of the fenced race; absent when there was none.
+    /// The instruction after every fenced read; absent if there was none.
     pub fence: Option<String>,
 }
 
 /// One contender's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Who.
+    /// The name of the contender.
     pub name: String,
-    /// On whose behalf.
+    /// The group of the contender.
     pub group: Group,
-    /// What a read gives.
+    /// The unit of a reading.
     pub gives: Gives,
-    /// Time per read in a row, in nanoseconds.
+    /// Time per back-to-back read, in nanoseconds.
     pub in_a_row_ns: Option<Quantiles>,
-    /// The same over the bare instruction's, in the same round.
+    /// That time divided by the bare instruction's in the same round.
     pub ratio_to_bare: Option<Quantiles>,
-    /// The same over the standard library's, in the same round.
+    /// That time divided by the standard library's in the same round.
     pub ratio_to_std: Option<Quantiles>,
-    /// Time per read with a fence behind it, in nanoseconds.
+    /// Time per read with a fence after it, in nanoseconds.
     pub fenced_ns: Option<Quantiles>,
-    /// The same less that of the bare instruction with the same fence, in the same round.
+    /// The fenced time minus that of the bare instruction with the same fence, in the same round.
     pub fenced_extra_ns: Option<Quantiles>,
 }
 
-/// The lines of two races among the same contenders.
+/// Returns the lines of two comparisons of the same contenders.
 #[must_use]
 pub fn lines(contenders: &[Contender<'_>], in_a_row: &Times, fenced: Option<&Times>) -> Vec<Line> {
     let place = |name: &str| contenders.iter().position(|contender| contender.name == name);
@@ -127,7 +127,7 @@ pub fn lines(contenders: &[Contender<'_>], in_a_row: &Times, fenced: Option<&Tim
 }
 
 impl Machine {
-    /// The machine at hand, as a race pinned to `pinned_cpu` sees it.
+    /// Describes this machine, for a comparison that is pinned to `pinned_cpu`.
     #[must_use]
     pub fn of(host: &Host, pinned_cpu: Option<usize>) -> Self {
         let cpu = host.cpu();
@@ -146,7 +146,7 @@ impl Machine {
 }
 
 impl Report {
-    /// A report of today's layout.
+    /// Creates a report with the current layout.
     #[must_use]
     pub fn new(
         provenance: Provenance,
@@ -159,7 +159,7 @@ impl Report {
         Self { schema: SCHEMA, provenance, machine, method, contenders, pairs, skipped }
     }
 
-    /// The table, which is Markdown too, with the machine and the method below it.
+    /// Returns the table, which is also Markdown, followed by the machine and the method.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = Table::new();
@@ -167,7 +167,7 @@ impl Report {
         table.set_header([
             "what".to_owned(),
             "gives".to_owned(),
-            "ns a read".to_owned(),
+            "ns per read".to_owned(),
             format!("/ {}", Counter::PLAIN),
             format!("/ {STD_INSTANT}"),
             "fenced, ns".to_owned(),
@@ -190,8 +190,8 @@ impl Report {
         let mut text = format!("{table}\n\n{}\n", self.circumstances());
         if !self.pairs.is_empty() {
             text.push_str(&format!(
-                "\nWhat it costs to time something, `now` and then `elapsed`, beside two bare reads that nobody subtracts. Medians of {} \
-                 rounds of as many pairs, in the same run.\n\n{}\n",
+                "\nCost of timing something with `now` and then `elapsed`, compared with two bare reads without subtraction. \
+                 Medians of {} rounds of as many pairs, in the same run.\n\n{}\n",
                 self.method.rounds_of_pairs,
                 pairs::table(&self.pairs)
             ));
@@ -202,7 +202,8 @@ impl Report {
         text
     }
 
-    /// A whole record: a heading, and the table between the marks by which README finds it.
+    /// Returns a whole record: a heading, and the table between the marks by which
+    /// docs/benchmarks.md finds it.
     #[must_use]
     pub fn record(&self) -> String {
         let date = self.provenance.date.as_deref().unwrap_or("undated");
@@ -213,7 +214,7 @@ impl Report {
         )
     }
 
-    /// Source, sample count, spread and machine, in a paragraph.
+    /// Returns a paragraph with the machine, the number of samples and the method.
     fn circumstances(&self) -> String {
         let Self { provenance, machine, method, .. } = self;
         let unknown = || "unknown".to_owned();
@@ -224,12 +225,12 @@ impl Report {
             .unwrap_or_default();
         let pinned = machine.pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
         let fence = method.fence.as_ref().map_or("Fenced: no fence is known here".to_owned(), |fence| {
-            format!("Fenced: {fence} behind every read, for all alike")
+            format!("Fenced: {fence} after every read, for all contenders alike")
         });
         format!(
-            "{}{hypervisor}, {}, Linux {}, clock source {}, {pinned}; {}; commit {}, {}. Medians of {} rounds in a row and {} \
-             fenced, each of {} reads, timed by {}; in brackets the 10th and the 90th percentile over the rounds; ratios and \
-             differences are taken within a round. {fence}.",
+            "{}{hypervisor}, {}, Linux {}, clocksource {}, {pinned}; {}; commit {}, {}. Medians of {} back-to-back rounds and {} \
+             fenced rounds, each of {} reads, timed with {}; in parentheses, the 10th and 90th percentile over the rounds; ratios \
+             and differences are computed within a round. {fence}.",
             machine.name,
             machine.architecture,
             machine.kernel_release,
@@ -245,12 +246,13 @@ impl Report {
     }
 }
 
-/// A name for files: the machine's and its hypervisor's, in lower case and hyphens, without what every processor's name has.
+/// Returns a file name: the names of the machine and its hypervisor, in lower case and with
+/// hyphens, without words that are common in processor names.
 #[must_use]
 pub fn slug(name: &str, hypervisor: Option<&str>) -> String {
     const EMPTY_WORDS: [&str; 5] = ["r", "tm", "cpu", "processor", "with"];
     let hypervisor = hypervisor.map(Cpu::hypervisor_name);
-    // "@ 3.40GHz" is the rate some makers append to the name.
+    // Some vendors append the frequency to the name, such as "@ 3.40GHz".
     let name = name.split('@').next().unwrap_or(name);
     [Some(name), hypervisor]
         .into_iter()
@@ -276,7 +278,7 @@ mod tests {
         Contender::new(name, Group::Rival, Gives::Ticks, || 0)
     }
 
-    /// Times of 1, 2 and 4 ns in a row, and of 10 ns more with a fence.
+    /// Times of 1, 2 and 4 ns for back-to-back reads, and 10 ns more with a fence.
     fn figures(names: &[&'static str]) -> Vec<Line> {
         let contenders: Vec<_> = names.iter().copied().map(contender).collect();
         let race = |more_ns| Times::of_race(contenders.len(), 3, |at| [1.0, 2.0, 4.0][at] + more_ns, || true);
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_held_against_the_bare_instruction_and_the_standard_library() {
+    fn figures_are_compared_with_the_bare_instruction_and_the_standard_library() {
         let lines = figures(&[Counter::PLAIN, STD_INSTANT, "quick"]);
         let p50 = |quantiles: Option<Quantiles>| quantiles.map(|quantiles| quantiles.p50);
         assert_eq!((p50(lines[2].ratio_to_bare), p50(lines[2].ratio_to_std)), (Some(4.0), Some(2.0)));
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_bare_instruction_the_rest_is_reported_and_the_reason_said() {
+    fn without_the_bare_instruction_the_rest_and_the_reason_are_reported() {
         let skipped = vec![Skipped { name: "bare rdtsc".to_owned(), reason: "another processor".to_owned() }];
         let report = report(figures(&[STD_INSTANT, "quick"]), skipped);
         assert_eq!(report.contenders[1].ratio_to_bare, None);
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_again_as_it_was_written() {
+    fn a_record_survives_a_round_trip() {
         let report = report(figures(&[Counter::PLAIN, "quick"]), Vec::new());
         let json = serde_json::to_string_pretty(&report).expect("plain data");
         assert!(json.starts_with("{\n  \"schema\": 1,"), "{json}");
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_carries_the_marks_by_which_readme_finds_its_table() {
+    fn a_record_has_marks_around_its_table() {
         let record = report(figures(&[Counter::PLAIN]), Vec::new()).record();
         let (before, rest) = record.split_once("<!-- bench:begin -->\n").expect("the begin mark");
         let (table, after) = rest.split_once("<!-- bench:end -->\n").expect("the end mark");
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_is_the_machines_kind_and_no_more() {
+    fn a_slug_has_only_the_kind_of_machine() {
         assert_eq!(slug("AMD EPYC", Some("KVMKVMKVM")), "amd-epyc-kvm");
         assert_eq!(slug("Intel(R) Core(TM) i7-2600 CPU @ 3.40GHz", None), "intel-core-i7-2600");
         assert_eq!(slug("Raspberry Pi 4 Model B Rev 1.4", None), "raspberry-pi-4-model-b-rev-1-4");

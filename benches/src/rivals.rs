@@ -1,5 +1,5 @@
-//! The rivals: what others offer to read time with, and the bare instruction.
-//! Configured as their authors do, and where they offer a choice, for speed.
+//! The competitors: other ways to read time, and the bare instruction.
+//! Uses their default configuration or, if there is a choice, the fastest one.
 
 use hpt_core::Host;
 
@@ -8,11 +8,11 @@ use crate::{
     contender::{Contender, Gives, Group, Pair},
 };
 
-/// The bare instruction, without order and with.
+/// Returns the bare instruction, unordered and ordered.
 ///
 /// # Errors
 ///
-/// Why it cannot be executed here.
+/// Returns the reason if it cannot be executed here.
 pub fn bare(host: &Host) -> Result<Vec<Contender<'static>>, &'static str> {
     let counter = Counter::detect(host)?;
     Ok(vec![
@@ -21,14 +21,16 @@ pub fn bare(host: &Host) -> Result<Vec<Contender<'static>>, &'static str> {
     ])
 }
 
-/// All rivals. The first call of quanta's calibrates it, for up to 200 ms; minstant and fastant did so before `main`.
+/// Returns all competitors. quanta calibrates itself at its first call, for up to 200 ms; minstant
+/// and fastant do so before `main`.
 ///
-/// quanta's raw reading and the readings of minstant and fastant are ticks; those two are converted only when they are subtracted or, as here,
-/// shown as Unix time. minstant and fastant without a TSC that they trust read the kernel's clock instead.
+/// quanta's raw readings and the readings of minstant and fastant are ticks. The latter two are
+/// converted only when they are subtracted or, as here, shown as Unix time. minstant and fastant
+/// read the kernel's clock if they do not trust the TSC.
 #[must_use]
 pub fn rivals() -> Vec<Contender<'static>> {
     let (for_raw, for_now) = (quanta::Clock::new(), quanta::Clock::new());
-    // The global clock of quanta::Instant is made by its first reading, which is not to be timed.
+    // The first reading initializes the global clock of quanta::Instant, which must not be timed.
     let _ = quanta::Instant::now();
     let (minstant_anchor, fastant_anchor) = (minstant::Anchor::new(), fastant::Anchor::new());
     vec![
@@ -48,7 +50,7 @@ pub fn rivals() -> Vec<Contender<'static>> {
     ]
 }
 
-/// The rivals as they time a program's work, each by its own `now` and `elapsed`.
+/// Returns the competitors as used to time a program's work, each with its own `now` and `elapsed`.
 #[must_use]
 pub fn pairs() -> Vec<Pair<'static>> {
     let quanta = quanta::Clock::new();
@@ -73,10 +75,11 @@ pub fn pairs() -> Vec<Pair<'static>> {
     ]
 }
 
-/// The name of the standard library's clock, which is the second measure of all others.
+/// The name of the standard library's clock, which is the second baseline.
 pub const STD_INSTANT: &str = "std Instant::now";
 
-/// A rival whose time stands still between two ticks of the kernel: quicker, and no like for the others.
+/// Returns a competitor whose time advances only with the kernel's ticks: faster, but not
+/// comparable with the others.
 #[must_use]
 pub fn coarse() -> Contender<'static> {
     rival("coarsetime Instant::now", Gives::Ticks, coarsetime::Instant::now)

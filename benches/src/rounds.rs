@@ -1,5 +1,6 @@
-//! The rules of a race: in every round each contender runs one batch, in an order that changes, and figures are compared within a round.
-//! Knows no contender by name, and prints nothing.
+//! Measures contenders in rounds: in every round, each contender runs one batch, in an order that
+//! changes. Figures are compared within a round.
+//! Independent of the contenders, and prints nothing.
 
 use std::time::Duration;
 
@@ -11,21 +12,22 @@ use crate::{
     contender::{Contender, Pair},
 };
 
-/// Reads before each batch that are not timed: they fill the caches and the branch predictor again after the contender before.
+/// Untimed reads before each batch, which warm up the caches and the branch predictor after the
+/// previous contender.
 const WARM_UP_READS: u64 = 200;
 
-/// How much is run in a race.
+/// The length of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds, at most.
+    /// Maximum number of rounds.
     pub rounds: usize,
-    /// No round begins after this.
+    /// No round starts after this time.
     pub longest: Duration,
     /// Reads in one batch.
     pub reads_per_batch: u64,
 }
 
-/// The tenth, the half and nine tenths of a set of samples are at most this.
+/// The 10th, 50th and 90th percentile of a set of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// 10 %.
@@ -37,19 +39,19 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// The median in a table.
+    /// Formats the median for a table.
     #[must_use]
     pub fn median(quantiles: Option<Self>) -> String {
         quantiles.map_or("–".to_owned(), |Self { p50, .. }| format!("{p50:.2}"))
     }
 
-    /// The median in a table, and the other two in brackets.
+    /// Formats the median for a table, with the other two in parentheses.
     #[must_use]
     pub fn spread(quantiles: Option<Self>) -> String {
         quantiles.map_or("–".to_owned(), |Self { p10, p50, p90 }| format!("{p50:.2} ({p10:.2} to {p90:.2})"))
     }
 
-    /// Those of `samples`, by nearest rank; `None` without samples.
+    /// Computes the quantiles of `samples`, by nearest rank; `None` without samples.
     #[must_use]
     pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.into_iter().collect();
@@ -60,7 +62,7 @@ impl Quantiles {
     }
 }
 
-/// What a race showed: nanoseconds a read, for every contender in every round.
+/// The result of a comparison: nanoseconds per read, for every contender in every round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     /// One line per contender, one column per round.
@@ -68,8 +70,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// Runs a race of `contenders` for `rounds` rounds, or until `keep_going` says no. `batch_ns(contender)` runs a batch and returns the
-    /// nanoseconds per read.
+    /// Compares `contenders` for `rounds` rounds, or until `keep_going` returns false.
+    /// `batch_ns(contender)` runs a batch and returns the nanoseconds per read.
     pub fn of_race(
         contenders: usize,
         rounds: usize,
@@ -85,19 +87,19 @@ impl Times {
         Self { read_ns }
     }
 
-    /// A race of reads that follow each other as closely as the processor likes.
+    /// Compares back-to-back reads, which the processor may overlap.
     #[must_use]
     pub fn in_a_row(contenders: &[Contender<'_>], effort: Effort, stopwatch: &PosixClock) -> Self {
         Self::timed(contenders, effort, stopwatch, Contender::read_in_a_row)
     }
 
-    /// A race of reads with `fence` behind each.
+    /// Compares reads with `fence` after each.
     #[must_use]
     pub fn fenced(contenders: &[Contender<'_>], effort: Effort, stopwatch: &PosixClock, fence: Fence) -> Self {
         Self::timed(contenders, effort, stopwatch, |contender, reads| contender.read_fenced(reads, fence))
     }
 
-    /// A race of pairs of reads with `fence` behind each read; its nanoseconds are those of a pair.
+    /// Compares pairs of reads with `fence` after each read. The times are those of a pair.
     #[must_use]
     pub fn pairs(pairs: &[Pair<'_>], effort: Effort, stopwatch: &PosixClock, fence: Fence) -> Self {
         Self::timed(pairs, effort, stopwatch, |pair, times| pair.run(times, fence))
@@ -114,25 +116,25 @@ impl Times {
         )
     }
 
-    /// How many rounds were run.
+    /// Returns the number of rounds that were run.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.read_ns.first().map_or(0, Vec::len)
     }
 
-    /// Nanoseconds a read of one contender, over the rounds.
+    /// Returns the nanoseconds per read of one contender, over all rounds.
     #[must_use]
     pub fn read_ns(&self, contender: usize) -> Option<Quantiles> {
         Quantiles::of(self.read_ns.get(contender)?.iter().copied())
     }
 
-    /// One contender's time over another's in the same round.
+    /// Returns one contender's time divided by another's in the same round.
     #[must_use]
     pub fn ratio(&self, contender: usize, baseline: usize) -> Option<Quantiles> {
         self.compare(contender, baseline, |read_ns, baseline_ns| read_ns / baseline_ns)
     }
 
-    /// One contender's time less another's in the same round, in nanoseconds a read.
+    /// Returns one contender's time minus another's in the same round, in nanoseconds per read.
     #[must_use]
     pub fn extra_ns(&self, contender: usize, baseline: usize) -> Option<Quantiles> {
         self.compare(contender, baseline, |read_ns, baseline_ns| read_ns - baseline_ns)
@@ -144,12 +146,15 @@ impl Times {
     }
 }
 
-/// Who runs when in a round: everybody once, in every place and directly behind every other equally often.
+/// Returns the order of contenders in a round. Each runs once. Over many rounds, each runs equally
+/// often in every position and directly after every other contender.
 ///
-/// Not a plain rotation: that leaves everybody behind the same neighbour. How soon a processor fetches again behind a fence depends on what it
-/// ran before (on a Zen 3, the same loop took 66 or 70 cycles a turn, for a whole batch), so that a fixed neighbour makes a fixed error.
+/// A plain rotation would always keep the same predecessor. How soon a processor resumes fetching
+/// after a fence depends on the code that ran before (on a Zen 3, the same loop took 66 or 70
+/// cycles per iteration, for a whole batch), so a fixed predecessor causes a fixed error.
 pub fn order(round: usize, contenders: usize) -> impl Iterator<Item = usize> {
-    // With a prime number of seats every stride from 1 to seats - 1 visits each seat once; empty seats are passed over.
+    // With a prime number of seats, every stride from 1 to seats - 1 visits each seat once. Empty
+    // seats are skipped.
     let seats = (contenders.max(2)..).find(|&seats| is_prime(seats)).expect("there is always a larger prime");
     let stride = 1 + round % (seats - 1);
     let first = round / (seats - 1) % seats;
@@ -161,7 +166,8 @@ fn is_prime(number: usize) -> bool {
         && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
 }
 
-/// Nanoseconds per read of one batch, by a clock that no time daemon bends and no contender reads.
+/// Returns the nanoseconds per read of one batch, measured with a clock that no time daemon slews
+/// and no contender reads.
 #[expect(clippy::cast_precision_loss, reason = "a batch lasts less than 2^53 ns")]
 fn time_ns(reads: u64, stopwatch: &PosixClock, batch: impl Fn(u64)) -> f64 {
     batch(WARM_UP_READS.min(reads));
@@ -181,14 +187,14 @@ mod tests {
     use super::{Quantiles, Times, order};
 
     #[test]
-    fn two_take_turns() {
+    fn two_contenders_alternate() {
         let rounds: Vec<Vec<usize>> = (0..3).map(|round| order(round, 2).collect()).collect();
         assert_eq!(rounds, [[0, 1], [1, 0], [0, 1]]);
         assert_eq!((order(5, 0).count(), order(5, 1).count()), (0, 1));
     }
 
     #[test]
-    fn everybody_runs_behind_everybody_else() {
+    fn each_contender_runs_after_each_other() {
         // Seven is prime: 6 strides from 7 places.
         let mut behind = [[0; 7]; 7];
         for round in 0..6 * 7 {
@@ -197,7 +203,7 @@ mod tests {
         }
         for (first, counts) in behind.iter().enumerate() {
             for (second, &count) in counts.iter().enumerate() {
-                assert_eq!(count, if first == second { 0 } else { 6 }, "{second} behind {first}");
+                assert_eq!(count, if first == second { 0 } else { 6 }, "{second} after {first}");
             }
         }
     }
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_slows_down_slows_everybody_and_no_ratio() {
+    fn a_processor_that_slows_down_does_not_change_ratios() {
         let mut batches = 0.0;
         let run = |contender| {
             batches += 1.0;
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_race_cut_short_has_whole_rounds_only() {
+    fn an_interrupted_comparison_has_only_whole_rounds() {
         let mut rounds = 0;
         let times = Times::of_race(
             3,
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_quantiles() {
+    fn no_samples_have_no_quantiles() {
         assert_eq!(Quantiles::of([]), None);
         assert_eq!(Times::of_race(1, 0, |_| 0.0, || true).read_ns(0), None);
         assert_eq!(Times::of_race(1, 1, |_| 1.0, || true).ratio(0, 1), None);
@@ -251,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_runs_once_in_every_round(contenders in 1_usize..20, rounds in 0_usize..30) {
+        fn each_contender_runs_once_in_every_round(contenders in 1_usize..20, rounds in 0_usize..30) {
             let mut runs = vec![0; contenders];
             let run = |contender: usize| {
                 runs[contender] += 1;

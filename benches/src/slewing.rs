@@ -1,5 +1,6 @@
-//! How the kernel's clock is to be bent while others are held against it, and whether somebody else bends it.
-//! Leaves it as it was: at the end, by Ctrl-C, and when the program panics.
+//! Slews the kernel's clock while others are compared with it, and detects whether another process
+//! slews it.
+//! Restores it at the end, after Ctrl-C, and when the program panics.
 
 use std::{io, time::Duration};
 
@@ -10,53 +11,53 @@ pub use crate::bare::slewing::KernelClock;
 
 /// The unit of a frequency in the kernel: 2^-16 ppm. adjtimex(2).
 const PER_PPM: f64 = 65_536.0;
-/// The kernel takes no more, in either direction: 500 ppm. adjtimex(2), `MAXFREQ` of kernel/time/ntp.c.
+/// The kernel's limit in either direction: 500 ppm. adjtimex(2), `MAXFREQ` in kernel/time/ntp.c.
 const LARGEST: i64 = 500 << 16;
 
 impl KernelClock {
-    /// Why this is not what it was or what was planned; `None` where it is.
+    /// Returns how this state differs from `planned`; `None` if it does not.
     #[must_use]
     pub fn differs_from(self, planned: Self) -> Option<String> {
         if self.frequency != planned.frequency {
             return Some(format!(
-                "the kernel's frequency is {}, not {} · 2^-16 ppm",
+                "the kernel's frequency is {}, expected {} · 2^-16 ppm",
                 self.frequency, planned.frequency
             ));
         }
         if self.tick_us != planned.tick_us {
-            return Some(format!("the kernel's tick is {}, not {} µs", self.tick_us, planned.tick_us));
+            return Some(format!("the kernel's tick is {}, expected {} µs", self.tick_us, planned.tick_us));
         }
         (self.offset != 0).then(|| format!("the kernel is slewing an offset of {}", self.offset))
     }
 
-    /// This, bent by `ppm` as far as the kernel takes it.
+    /// Returns this state, slewed by `ppm` within the kernel's limit.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "`as` saturates, and what is too much is cut off")]
+    #[expect(clippy::cast_possible_truncation, reason = "`as` saturates; the result is clamped")]
     pub fn bent_by(self, ppm: f64) -> Self {
         let more = (ppm * PER_PPM).round() as i64;
         Self { frequency: self.frequency.saturating_add(more).clamp(-LARGEST, LARGEST), ..self }
     }
 }
 
-/// How the kernel's clock is to be bent.
+/// A plan for slewing the kernel's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plan {
-    /// Not at all.
+    /// No change.
     Leave,
-    /// By so many ppm all the time.
+    /// A constant slew, in ppm.
     Slew(f64),
-    /// By so many ppm and as many the other way, in turns of a number of seconds.
+    /// A slew that alternates in sign.
     Jumps {
-        /// How many.
+        /// The slew, in ppm.
         ppm: f64,
-        /// How long a turn lasts.
+        /// The time between changes of sign, in seconds.
         seconds: u64,
     },
 }
 
 impl Plan {
-    /// By how many ppm after such a time.
+    /// Returns the slew in ppm after `elapsed`.
     #[must_use]
     pub fn ppm_after(self, elapsed: Duration) -> f64 {
         match self {
@@ -68,7 +69,7 @@ impl Plan {
     }
 }
 
-/// The kernel's clock while a plan is followed; afterwards it is as before.
+/// The kernel's clock while a plan is active. Restored on drop.
 #[derive(Debug)]
 pub struct Bent {
     plan: Plan,
@@ -77,11 +78,11 @@ pub struct Bent {
 }
 
 impl Bent {
-    /// Begins to follow `plan`.
+    /// Starts `plan`.
     ///
     /// # Errors
     ///
-    /// When the kernel does not let its clock be bent, or be looked at.
+    /// Fails if the kernel does not allow its clock to be slewed or read.
     pub fn begin(plan: Plan) -> io::Result<Self> {
         let before = slewing::read()?;
         let mut bent = Self { plan, before, planned: before };
@@ -89,11 +90,12 @@ impl Bent {
         Ok(bent)
     }
 
-    /// What is planned after `elapsed` comes into force. What somebody else did to the clock meanwhile, if anything.
+    /// Applies the plan for `elapsed`. Returns a change that another process has made to the clock,
+    /// if any.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel rejects the request.
     pub fn follow(&mut self, elapsed: Duration) -> io::Result<Option<String>> {
         let unplanned = slewing::read()?.differs_from(self.planned);
         let planned = self.before.bent_by(self.plan.ppm_after(elapsed));
@@ -104,23 +106,23 @@ impl Bent {
         Ok(unplanned)
     }
 
-    /// What the kernel did before.
+    /// Returns the state before the plan.
     #[must_use]
     pub const fn before(&self) -> KernelClock {
         self.before
     }
 
-    /// Puts back what was there, and says what is there now.
+    /// Restores the previous state, and returns the state after that.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel rejects the request.
     pub fn end(mut self) -> io::Result<KernelClock> {
-        self.put_back()?;
+        self.restore()?;
         slewing::read()
     }
 
-    fn put_back(&mut self) -> io::Result<()> {
+    fn restore(&mut self) -> io::Result<()> {
         if self.planned != self.before {
             slewing::set(self.before.frequency, self.before.tick_us)?;
             self.planned = self.before;
@@ -131,8 +133,8 @@ impl Bent {
 
 impl Drop for Bent {
     fn drop(&mut self) {
-        if let Err(error) = self.put_back() {
-            eprintln!("the kernel's clock could not be put back to {:?}: {error}", self.before);
+        if let Err(error) = self.restore() {
+            eprintln!("cannot restore the kernel's clock to {:?}: {error}", self.before);
         }
     }
 }
@@ -146,23 +148,23 @@ mod tests {
     const AT_REST: KernelClock = KernelClock { frequency: 0, tick_us: 10_000, offset: 0, status: 64 };
 
     #[test]
-    fn it_is_bent_no_further_than_the_kernel_takes() {
+    fn the_slew_is_clamped_to_the_kernels_limit() {
         assert_eq!(AT_REST.bent_by(12.5).frequency, 819_200);
         assert_eq!(AT_REST.bent_by(12.5).bent_by(500.0).frequency, LARGEST);
         assert_eq!(AT_REST.bent_by(-1e300), KernelClock { frequency: -LARGEST, ..AT_REST });
     }
 
     #[test]
-    fn jumps_take_turns() {
+    fn jumps_alternate_in_sign() {
         let plan = Plan::Jumps { ppm: 500.0, seconds: 10 };
         let ppm = [0, 9, 10, 19, 20].map(|seconds| plan.ppm_after(Duration::from_secs(seconds)));
         assert_eq!(ppm, [500.0, 500.0, -500.0, -500.0, 500.0]);
     }
 
     #[test]
-    fn what_somebody_else_does_is_noticed() {
+    fn a_change_by_another_process_is_detected() {
         assert_eq!(AT_REST.differs_from(AT_REST), None);
-        // Only whether it is synchronised.
+        // Only the synchronization status differs.
         assert_eq!(KernelClock { status: 0, ..AT_REST }.differs_from(AT_REST), None);
         let others = [
             KernelClock { frequency: 1, ..AT_REST },
@@ -173,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn who_only_looks_changes_nothing() {
-        // A sandbox may refuse even that.
+    fn an_empty_plan_changes_nothing() {
+        // A sandbox may deny even reading.
         if let Ok(bent) = Bent::begin(Plan::Leave) {
             let before = bent.before();
             let after = bent.end().expect("read before");

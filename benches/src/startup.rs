@@ -1,25 +1,27 @@
-//! What a first reading cost in many fresh processes.
-//! Pure: lines of text come in, figures go out; starts nothing.
+//! The cost of the first reading in many new processes.
+//! Pure: computes figures from lines of text, and starts no process.
 
 use serde::Serialize;
 
 use crate::tails::{Samples, Tails};
 
-/// What one process said of its first reading.
+/// The result of one process for its first reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstReading {
-    /// From `main` to the reading, in nanoseconds.
+    /// Time from `main` to the reading, in nanoseconds.
     pub wall_ns: u64,
-    /// CPU time of the thread in between, in nanoseconds.
+    /// CPU time of the thread during that time, in nanoseconds.
     pub cpu_ns: u64,
-    /// CPU time of the process until then, from its beginning, in nanoseconds.
+    /// CPU time of the process from its start to the reading, in nanoseconds.
     pub process_cpu_ns: u64,
-    /// How far the reading was outside of its bracket, in nanoseconds; `None` where it claims no epoch.
+    /// The distance of the reading from its bracket, in nanoseconds; `None` if the clock has its
+    /// own epoch.
     pub off_ns: Option<u64>,
 }
 
 impl FirstReading {
-    /// From the line that the process printed: three numbers, and a fourth or a hyphen. `None` where it is no such line.
+    /// Parses the line that the process printed: three numbers, and a fourth or a hyphen. Returns
+    /// `None` for any other line.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
@@ -46,24 +48,25 @@ pub struct FirstReadings {
 /// The figures of one clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StartUp {
-    /// Whose.
+    /// The name of the clock.
     pub name: &'static str,
-    /// From `main` to the first reading.
+    /// Time from `main` to the first reading.
     pub wall: Option<Tails>,
-    /// CPU time of the thread in between.
+    /// CPU time of the thread during that time.
     pub cpu: Option<Tails>,
-    /// From the start of the process to its end, as the one who started it sees it.
+    /// Time from the start of the process to its end, measured by its parent.
     pub process_wall: Option<Tails>,
     /// CPU time of the process until its first reading.
     pub process_cpu: Option<Tails>,
-    /// How many first readings were inside their brackets, of those that claim the epoch of `CLOCK_MONOTONIC`.
+    /// Number of first readings inside their brackets, for clocks with the epoch of
+    /// `CLOCK_MONOTONIC`.
     pub right: Option<u64>,
-    /// How far outside the worst of them was.
+    /// The distances of those readings from their brackets.
     pub off: Option<Tails>,
 }
 
 impl FirstReadings {
-    /// Adds one, with the time from the start of its process to its end.
+    /// Adds a reading, with the time from the start of its process to its end.
     pub fn add(&mut self, reading: FirstReading, process_wall_ns: u64) {
         self.wall.add(reading.wall_ns);
         self.cpu.add(reading.cpu_ns);
@@ -74,7 +77,7 @@ impl FirstReadings {
         }
     }
 
-    /// The figures.
+    /// Computes the figures.
     #[must_use]
     pub fn start_up(&self, name: &'static str) -> StartUp {
         let off = self.off.tails(1.0);
@@ -91,7 +94,8 @@ impl FirstReadings {
 }
 
 impl StartUp {
-    /// Whether every first reading was inside its bracket, where it claims to be.
+    /// Returns whether every first reading was inside its bracket, if the clock has the epoch of
+    /// `CLOCK_MONOTONIC`.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.off.is_none_or(|off| self.right == Some(off.samples))
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_claims_no_epoch_is_neither_right_nor_wrong() {
+    fn a_clock_with_its_own_epoch_is_neither_right_nor_wrong() {
         let mut readings = FirstReadings::default();
         readings.add(FirstReading::parse("1 1 1 -").expect("whole"), 1000);
         assert_eq!((readings.start_up("it").right, readings.start_up("it").off), (None, None));

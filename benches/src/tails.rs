@@ -1,13 +1,13 @@
-//! How often how much: the quantiles of many samples up to the worst.
-//! Knows no unit but nanoseconds, and reads no clock.
+//! Quantiles of many samples, up to the maximum.
+//! Uses nanoseconds only, and reads no clock.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Quantiles up to the far end, in nanoseconds.
+/// Quantiles up to the maximum, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tails {
-    /// How many samples stand behind the figures.
+    /// Number of samples.
     pub samples: u64,
     /// 50 %.
     pub p50_ns: f64,
@@ -17,11 +17,11 @@ pub struct Tails {
     pub p999_ns: f64,
     /// 99.99 %.
     pub p9999_ns: f64,
-    /// All.
+    /// The maximum.
     pub worst_ns: f64,
 }
 
-/// Samples on their way to [`Tails`], in bounded memory: quantiles to three digits, the worst exactly.
+/// Samples for [`Tails`], in bounded memory: quantiles to three digits, the maximum exactly.
 #[derive(Clone, Debug)]
 pub struct Samples {
     counts: Histogram<u64>,
@@ -29,38 +29,38 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// None yet.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self { counts: Histogram::new(3).expect("three significant digits is within 0 to 5"), worst: 0 }
     }
 
-    /// Adds one. Not for a timed region: the table may grow.
+    /// Adds a sample. Not for timed code: the table may grow.
     pub fn add(&mut self, sample: u64) {
-        // Not `saturating_record`: that cuts a sample off instead of growing the table.
+        // Not `saturating_record`, which clamps a sample instead of growing the table.
         self.counts.record(sample).expect("the table grows");
         self.worst = self.worst.max(sample);
     }
 
-    /// How many there are.
+    /// Returns the number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
-    /// How many of them are zero.
+    /// Returns the number of samples that are zero.
     #[must_use]
     pub fn zeros(&self) -> u64 {
         self.counts.count_at(0)
     }
 
-    /// The middle one, in the samples' own unit; `None` without samples.
+    /// Returns the median, in the unit of the samples; `None` without samples.
     #[must_use]
     pub fn median(&self) -> Option<u64> {
         (self.count() > 0).then(|| self.counts.value_at_quantile(0.5).min(self.worst))
     }
 
-    /// The quantiles, each unit of the samples being `unit_ns` long; `None` without samples.
+    /// Returns the quantiles, if one unit of the samples is `unit_ns` long; `None` without samples.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing, below 2^53")]
     pub fn tails(&self, unit_ns: f64) -> Option<Tails> {
@@ -83,7 +83,8 @@ impl Default for Samples {
 }
 
 impl Tails {
-    /// Median, 99 %, 99.9 %, 99.99 % and worst for a table, with `places` decimal places; dashes of nothing.
+    /// Formats median, 99 %, 99.9 %, 99.99 % and maximum for a table, with `places` decimals;
+    /// dashes without samples.
     #[must_use]
     pub fn cells(tails: Option<Self>, places: usize) -> [String; 5] {
         let cell = |of: fn(Self) -> f64| tails.map_or("–".to_owned(), |tails| format!("{:.places$}", of(tails)));
@@ -98,7 +99,7 @@ mod tests {
     use super::{Samples, Tails};
 
     #[test]
-    fn one_in_ten_thousand_is_the_worst_and_no_quantile() {
+    fn a_rare_outlier_is_the_maximum_but_no_quantile() {
         let mut samples = Samples::new();
         (0..20_000).for_each(|_| samples.add(100));
         samples.add(1_234_567);
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_any_size_are_kept_as_they_are() {
+    fn samples_of_any_size_are_recorded() {
         let mut samples = Samples::new();
         (0..3).for_each(|_| samples.add(1_000_000));
         samples.add(u64::MAX);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_tails() {
+    fn no_samples_have_no_tails() {
         assert_eq!((Samples::new().tails(1.0), Samples::new().median()), (None, None));
         assert_eq!(Tails::cells(None, 0), ["–"; 5]);
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A GPIO chip whose lines are wired together: what line 0 is driven to, line 1 hears, and line 2 drives line 3. Line 4 is wired to nothing, and the
- * module keeps line 5 for itself. Lines 1 and 3 give interrupts, the others do not.
+ * A GPIO chip with lines that are wired together: line 0 drives line 1, and line 2 drives line 3.
+ * Line 4 is not connected, and the module itself uses line 5. Only lines 1 and 3 support
+ * interrupts.
  *
- * Debian's kernels have neither gpio-sim nor gpio-mockup. An edge comes as an interrupt does: at once, in hard interrupt context; or, for tests of
- * what is measured, a given time after it was made; or one in so many does not come at all.
+ * Debian's kernels have neither gpio-sim nor gpio-mockup. An edge raises an interrupt at once, in
+ * hard interrupt context. To test what is measured, the interrupt can be delayed by a given time,
+ * or be omitted for one of every N edges.
  */
 #include <linux/gpio/consumer.h>
 #include <linux/gpio/driver.h>
@@ -27,13 +29,13 @@ MODULE_PARM_DESC(delay_us, "microseconds from an edge to its interrupt");
 
 static uint lose_every;
 module_param(lose_every, uint, 0644);
-MODULE_PARM_DESC(lose_every, "of so many edges, one gives no interrupt; 0: none is lost");
+MODULE_PARM_DESC(lose_every, "one of every N edges raises no interrupt (0: none is lost)");
 
 static uint changes;
 module_param(changes, uint, 0444);
-MODULE_PARM_DESC(changes, "how often a line that drives others, or nothing, changed its level");
+MODULE_PARM_DESC(changes, "number of level changes of the lines that can be driven");
 
-/* What line `out` drives, line out + 1 hears. */
+/* Line `out` drives line out + 1. */
 struct wire {
 	struct gpio_loop *loop;
 	unsigned int out;
@@ -44,7 +46,7 @@ struct wire {
 
 struct gpio_loop {
 	struct gpio_chip chip;
-	/* Covers what follows. */
+	/* Protects the fields below. */
 	raw_spinlock_t lock;
 	unsigned long levels;
 	unsigned long driven;
@@ -80,7 +82,7 @@ static enum hrtimer_restart interrupt_later(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void drive(struct gpio_loop *loop, unsigned int line, int value)
 {
 	struct wire *wire = &loop->wires[line / 2];
@@ -96,7 +98,7 @@ static void drive(struct gpio_loop *loop, unsigned int line, int value)
 	if (!changes_level || !(loop->sense[line + 1] & edge))
 		return;
 
-	/* From when they begin to be lost, so that the first comes. */
+	/* Counts from the time when edges begin to be lost, so that the first one arrives. */
 	wire->edges = lose ? wire->edges + 1 : 0;
 	if (lose && !(wire->edges % lose))
 		return;
@@ -198,7 +200,7 @@ static void loop_valid_irqs(struct gpio_chip *chip, unsigned long *valid, unsign
 		__assign_bit(line, valid, hears(line));
 }
 
-/* After the chip is gone, so that nothing is queued any more. */
+/* Runs after the chip is removed, so that no more work is queued. */
 static void loop_quiet(void *data)
 {
 	struct gpio_loop *loop = data;

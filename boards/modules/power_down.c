@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tells the drivers of every CPU that the core loses its power and has it again, as deep idle states do. The kernel's driver of the
- * performance monitors resets them then. Nothing is powered down: emulated boards have no such idle states.
+ * Notifies the drivers on every CPU that the core is powered down and up again, as deep idle states
+ * do. The kernel's driver then resets the performance monitors. Nothing is powered down: emulated
+ * boards have no such idle states.
  */
 #include <linux/cpu.h>
 #include <linux/cpu_pm.h>
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
-/* In a task with interrupts off, as in idle. */
+/* Runs in a task with interrupts off, as in the idle task. */
 static long power_down(void *unused)
 {
 	unsigned long flags;
@@ -43,5 +44,5 @@ static void __exit power_down_exit(void)
 }
 module_exit(power_down_exit);
 
-MODULE_DESCRIPTION("A core's power-down as its drivers see it, for tests");
+MODULE_DESCRIPTION("Notifies drivers of a simulated core power-down, for tests");
 MODULE_LICENSE("GPL");

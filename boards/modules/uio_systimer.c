@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The System Timer of a Raspberry Pi as a UIO device: one page, to be mapped by whom the node's mode lets in.
+ * Offers the System Timer of a Raspberry Pi as a UIO device: one page, which every user with
+ * access to the device node can map.
  *
- * Debian's ARM kernels have uio but not uio_pdrv_genirq, which would do this from a device tree node. The address is a parameter, so that
- * nothing is bound or claimed: the kernel's own driver of the timer keeps working.
+ * Debian's ARM kernels have uio, but not uio_pdrv_genirq, which would do this from a device tree
+ * node. The address is a parameter, so that nothing is bound or claimed: the kernel's own driver of
+ * the timer keeps working.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -53,5 +55,5 @@ static void __exit uio_systimer_exit(void)
 }
 module_exit(uio_systimer_exit);
 
-MODULE_DESCRIPTION("The System Timer of a Raspberry Pi by UIO, for tests");
+MODULE_DESCRIPTION("The System Timer of a Raspberry Pi as a UIO device, for tests");
 MODULE_LICENSE("GPL");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does to PMUSERENR_EL0 what KVM does on one CPU with VHE, without a guest: a thread there puts 0xf into the register when it is switched
- * in, and when it is switched out the value that it found (keeps=1: as KVM does since Linux 6.4) or 0 (keeps=0: as it did before). So an
- * interrupt of that thread sees 0xf.
+ * Imitates what KVM with VHE does to PMUSERENR_EL0 on one CPU, without a guest. A thread on that
+ * CPU writes 0xf to the register when it is switched in. When it is switched out, it restores the
+ * previous value (keeps=1, as KVM does since Linux 6.4) or writes 0 (keeps=0, as KVM did before).
+ * Therefore an interrupt of that thread sees 0xf.
  *
- * PF_VCPU is set half of the time, as it is while KVM takes the interrupt that made it leave the guest.
+ * PF_VCPU is set half of the time, as it is while KVM handles the interrupt that caused the exit
+ * from the guest.
  */
 #include <linux/delay.h>
 #include <linux/irqflags.h>
@@ -27,7 +29,10 @@ MODULE_PARM_DESC(keeps, "restore the value that was found (Linux 6.4 and newer) 
 static struct task_struct *thread;
 static u64 found;
 
-/* With interrupts off, as KVM does it: one that changes the register in between would be undone when the thread is switched out. */
+/*
+ * With interrupts off, as in KVM: a change made by an interrupt between the two accesses would be
+ * undone when the thread is switched out.
+ */
 static void load(struct preempt_notifier *notifier, int here)
 {
 	unsigned long flags;
@@ -92,5 +97,5 @@ static void __exit vcpu_exit(void)
 }
 module_exit(vcpu_exit);
 
-MODULE_DESCRIPTION("PMUSERENR as KVM leaves it, for tests");
+MODULE_DESCRIPTION("Imitates KVM's use of PMUSERENR, for tests");
 MODULE_LICENSE("GPL");

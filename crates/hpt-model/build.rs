@@ -1,5 +1,4 @@
-//! Tells the shared source files that they are compiled for the model.
-//! Builds nothing.
+//! Sets the configuration `loom`, with which the shared source files are compiled for the model. Builds nothing.
 
 fn main() {
     println!("cargo:rustc-cfg=loom");

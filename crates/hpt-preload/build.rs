@@ -1,5 +1,5 @@
-//! Tells the linker that the library's own calls of `clock_gettime` are for its own function, also where another preloaded library comes first.
-//! Builds nothing.
+//! Makes the linker bind the library's own calls of `clock_gettime` to its own function, even if another preloaded
+//! library precedes it. Builds nothing.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");

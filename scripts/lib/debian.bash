@@ -1,12 +1,14 @@
-# Debian's packages of any architecture, downloaded and unpacked into a folder; nothing is installed and no rights are needed.
-# apt gets a root of its own, so that foreign architectures do not have to be added to the machine. Sourced by scripts.
+# Downloads Debian packages of any architecture and unpacks them into a directory. Installs nothing
+# and needs no privileges. apt uses a private root, so that foreign architectures need not be added
+# to the system. Sourced by scripts.
 
-# debian_root DIR [SUITE]: DIR becomes apt's root, for the machine's own release with its backports, or for SUITE alone. The mirror, its key and a proxy come from the machine's own configuration.
+# debian_root DIR [SUITE]: makes DIR apt's root, for this machine's release and its backports, or
+# for SUITE alone. The mirror, its key and a proxy come from the system's configuration.
 debian_root() {
     debian=$1
     local codename native
     native=$(dpkg --print-architecture)
-    # The file belongs to the machine.
+    # The file is part of the system.
     # shellcheck disable=SC1091
     codename=$(. /etc/os-release && [[ $ID == debian ]] && echo "$VERSION_CODENAME") || {
         echo 'this machine is not Debian' >&2
@@ -16,14 +18,14 @@ debian_root() {
     : >>"$debian/status"
     if [[ ! -s $debian/etc/sources.list ]]; then
         local mirror
-        # Without its lists the machine does not tell; then the lists are all that is missing.
+        # apt does not report the mirror if its package lists are missing; apt-get update gets them.
         mirror=$(debian_mirror "$codename")
         if [[ -z $mirror && $(id -u) == 0 ]]; then
             apt-get update -qq >&2
             mirror=$(debian_mirror "$codename")
         fi
         if [[ -z $mirror ]]; then
-            echo "apt names no mirror of $codename main: apt-get update, as root, would help" >&2
+            echo "apt reports no mirror of $codename main; run apt-get update as root" >&2
             return 1
         fi
         local key=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -59,7 +61,7 @@ debian_mirror() {
         awk -v name="$1" '$1 == "Packages" && ($3 == name || $4 == name) && $5 == "main" && !/security/ { print $2; exit }'
 }
 
-# A suite that the mirror does not have spoils only what is wanted of it.
+# A suite that the mirror lacks must not make the others fail.
 debian_update() {
     apt-get update -qq >"$debian/update.log" 2>&1 || true
     if ! compgen -G "$debian/state/lists/*_Packages*" >/dev/null; then
@@ -69,16 +71,18 @@ debian_update() {
     touch -- "$debian/updated"
 }
 
-# debian_depends PACKAGE PATTERN: the dependency of PACKAGE whose name matches, for names that carry a version.
+# debian_depends PACKAGE PATTERN: prints the dependency of PACKAGE whose name matches PATTERN. For
+# names that contain a version.
 debian_depends() {
-    # Without a cache, as containers are set up, each question takes seconds.
+    # In containers, apt has no package cache, and each query takes seconds without one.
     apt-cache -o Dir::Cache::pkgcache=pkgcache.bin depends "$1" | sed -n 's/^ *Depends: //p' | grep -m 1 -E -- "$2" || {
-        echo "the mirror has no $1 that depends on $2" >&2
+        echo "the mirror has no $1 with a dependency that matches $2" >&2
         return 1
     }
 }
 
-# debian_unpack PACKAGE[:ARCH][/SUITE] [FOLDER]: downloads it once, unpacks it into FOLDER or one of its own, and prints the folder.
+# debian_unpack PACKAGE[:ARCH][/SUITE] [DIR]: downloads the package once, unpacks it into DIR
+# or into its own directory, and prints the directory.
 debian_unpack() {
     local name=${1//\//_} downloads
     local folder=${2:-$debian/unpacked/$name}
@@ -98,7 +102,7 @@ debian_unpack() {
     echo "$folder"
 }
 
-# Lists that are out of date name files that the mirror no longer has.
+# Outdated package lists refer to files that the mirror no longer has.
 debian_download() (
     cd -- "$2" || return
     apt-get download -qq "$1" || { debian_update && apt-get download -qq "$1"; }

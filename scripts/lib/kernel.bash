@@ -1,19 +1,20 @@
-# Kernel modules for Debian's kernels of any architecture, cross-built against the headers of Debian's own packages; nothing is installed.
-# Sourced by scripts, after debian.bash and debian_root. Loads nothing.
-# The private root of apt is debian_root's, in `debian`.
+# Cross-builds kernel modules for Debian's kernels of any architecture, with the headers from
+# Debian's packages. Installs nothing and loads no module. Sourced by scripts, after debian.bash and
+# debian_root. The variable `debian` is apt's private root, set by debian_root.
 # shellcheck disable=SC2154
 
-# By Debian's name of an ARM kernel's architecture: the cross compiler.
+# The cross compiler for each ARM architecture, by Debian's name.
 declare -A COMPILER=([arm64]=aarch64-linux-gnu [armhf]=arm-linux-gnueabihf [armel]=arm-linux-gnueabi)
 
-# kernel_image KERNEL: the newest package of the kernel that the metapackage KERNEL (NAME:ARCHITECTURE) names, without its architecture.
+# kernel_image KERNEL: prints the newest kernel package that the metapackage KERNEL
+# (NAME:ARCHITECTURE) depends on, without its architecture.
 kernel_image() {
     local found
     found=$(debian_depends "$1" '^linux-image-[0-9]')
     echo "${found%%:*}"
 }
 
-# kernel_headers KERNEL: the folder that modules for that kernel are built in.
+# kernel_headers KERNEL: prints the build directory for modules of that kernel.
 kernel_headers() {
     local headers common kbuild tree architecture=${1##*:}
     headers=$(kernel_image "$1")
@@ -23,15 +24,16 @@ kernel_headers() {
     common=$(debian_depends "$headers:$architecture" '^<?linux-headers-.*-common' | tr -d '<>')
     kbuild=$(debian_depends "$headers:$architecture" '^linux-kbuild-')
     debian_unpack "${common%%:*}" "$tree" >/dev/null
-    # Its programs run here, not there.
+    # Its programs run on this machine, not on the board.
     debian_unpack "${kbuild%%:*}" "$tree" >/dev/null
     kernel_programs "$tree" || return
-    # Beside it, wherever the cache was moved or copied to.
+    # Relative paths, so that the cache can be moved or copied.
     sed -i "s|^include .*/usr/src/|include ../|; s|^KBUILD_OUTPUT=.*|KBUILD_OUTPUT=$tree/usr/src/$headers|" "$tree/usr/src/$headers/Makefile"
     echo "$tree/usr/src/$headers"
 }
 
-# kernel_programs TREE: sees that the programs of linux-kbuild there run here. Those of a newer Debian are given its C library.
+# kernel_programs TREE: makes the programs of linux-kbuild in TREE run on this machine. Programs
+# from a newer Debian are run with the C library of that release.
 kernel_programs() {
     local program own library
     for program in "$1"/usr/lib/linux-kbuild-*/scripts/{basic/fixdep,mod/modpost,mod/modpost.real-?sb-??}; do
@@ -51,7 +53,8 @@ kernel_programs() {
     done
 }
 
-# kernel_modules KERNEL FOLDER [ARGUMENT...]: builds the modules whose sources and Makefile are in the folder, with further arguments for make.
+# kernel_modules KERNEL DIR [ARGUMENT...]: builds the modules whose sources and Makefile are in
+# DIR, with additional arguments for make.
 kernel_modules() {
     local headers architecture=${1##*:}
     headers=$(kernel_headers "$1")

@@ -1,9 +1,11 @@
-# What an emulated board can be asked to show: guest_NAME prints what the guest does, in the words of boards/init. Sourced by scripts/test-boards, with the
-# board's file read. The answers are judged in crates/xtask/src/judge/subjects, where NAME has a file; what a step is called stands in both.
-# What the board's file says comes from scripts/test-boards, and $ in single quotes is the guest's.
+# The subjects that an emulated board can show. guest_NAME prints the guest's script for a subject,
+# which uses the commands of boards/init. Sourced by scripts/test-boards, which has read the board's
+# file. crates/xtask/src/judge/subjects has a file NAME that judges the answers; the names of steps
+# occur in both. scripts/test-boards sets the variables of the board, and $ in single quotes is for
+# the guest.
 # shellcheck disable=SC2016,SC2154
 
-# processors_counter: the processor's own, if the board has one.
+# processors_counter: prints the processor's own counter, if the board has one.
 processors_counter() {
     if [[ $arm_counter != none ]]; then
         echo arm-counter
@@ -12,7 +14,8 @@ processors_counter() {
     fi
 }
 
-# counters: the sources whose rate is known, with commas, or else a clock that every kernel has.
+# counters: prints the sources with a known rate, separated by commas; if there are none, a clock
+# that every kernel has.
 counters() {
     local sources
     sources=$(processors_counter)
@@ -20,23 +23,23 @@ counters() {
     echo "${sources:-monotonic}"
 }
 
-# counters_for_all: of those, the one that a plain user may read as well.
+# counters_for_all: prints the one of those that an unprivileged user may read.
 counters_for_all() {
     local source
     source=$(processors_counter)
     echo "${source:-monotonic}"
 }
 
-# --- machine: it is the board it is meant to be, and the kernel is well at the end. Asked of every board. ---------------
+# --- machine: the board is the expected one, and its kernel has no errors at the end. For every board. ------------------
 
 guest_machine() {
     if [[ -n $compatible ]]; then printf '%s\n' "step compatible tr '\\0' '\\n' </proc/device-tree/compatible"; fi
-    # Just after boot the kernel still measures the TSC, and calls it tsc-early.
+    # Just after boot, the kernel still calibrates the TSC, and the clocksource is tsc-early.
     echo "await 1 sh -c '! grep -q early $CLOCK_SOURCE_FILE'"
     echo "step clock_source cat $CLOCK_SOURCE_FILE"
 }
 
-# --- probe: every source is told of, as root and as a plain user --------------------------------------------------------
+# --- probe: all sources are listed, for root and for an unprivileged user -----------------------------------------------
 
 guest_probe() {
     local build
@@ -44,12 +47,12 @@ guest_probe() {
         echo "step $build.probe hpt-$build probe --format json"
         echo "step $build.probe-plain as plain hpt-$build probe --format json"
         echo "step $build.probe-human hpt-$build probe"
-        # One line of words each: the job is read by a shell.
+        # Encoded as text, because the serial console carries it.
         echo "step $build.capture sh -c 'hpt-$build capture $build.capture >&2 && gzip <$build.capture | base64'"
     done
 }
 
-# --- rates: the counters tick as fast as they must ----------------------------------------------------------------------
+# --- rates: the counters run at the expected rates ----------------------------------------------------------------------
 
 guest_rates() {
     local build sources
@@ -60,20 +63,21 @@ guest_rates() {
     done
 }
 
-# --- bench: every source that is there can be read over and over --------------------------------------------------------
+# --- bench: all available sources can be read repeatedly ----------------------------------------------------------------
 
 guest_bench() {
     local build
     cat <<GUEST
 cat >/tmp/stop-stalls <<'STOP'
 #!/bin/sh
-# stop-stalls BUILD: a watch of every processor that is stopped in the middle; when it was, by /proc/uptime, on standard error.
-# most: the CPU time of the thread that had most of it, in hundredths of a second.
+# stop-stalls BUILD: measures stalls on every CPU, and stops the measurement in the middle. Prints
+# the time of the stop, from /proc/uptime, on standard error.
+# most: the largest CPU time of a thread, in hundredths of a second.
 most() { cat /proc/\$pid/task/*/stat | sed 's/.*) //' | awk '\$12 + \$13 > most { most = \$12 + \$13 } END { print most + 0 }'; }
 hpt-\$1 latency stall --cpu all --duration 1h --above 300us --format json &
 pid=\$!
 await \$pid listens \$pid 2 15
-# A thread opens the counters right before it watches, and has nothing else to do from then on.
+# A thread opens the counters immediately before it measures, and does nothing else from then on.
 await \$pid opened \$pid $cores /proc/interrupts
 await \$pid worked \$pid $cores \$((\$(most) + 50))
 kill -STOP \$pid
@@ -95,7 +99,7 @@ GUEST
         echo "step $build.bench hpt-$build bench --count 2000 --format json"
         echo "step $build.bench-plain as plain hpt-$build bench --count 500 --format json --source $(counters_for_all),realtime"
         echo "step $build.wakes hpt-$build latency timer --count 20 --interval 5ms --cpu all --fifo 2 --mlockall --dma-latency 0 --best-effort --format json"
-        # The longest step by far. What another build of the same program adds is shown by the other steps.
+        # By far the longest step. The other steps suffice for further builds of the same program.
         if [[ $build == "${builds[0]}" ]]; then
             echo "step $build.experiments sh -c 'hpt-$build experiment all --short --state-dir /tmp/kept --format json || test \$? = 1'"
         fi
@@ -116,7 +120,7 @@ guest_live() {
     done
 }
 
-# --- uio: a plain user reads the System Timer through a UIO window ------------------------------------------------------
+# --- uio: an unprivileged user reads the System Timer through a UIO device ----------------------------------------------
 
 guest_uio() {
     local build
@@ -131,17 +135,17 @@ guest_uio() {
     done
 }
 
-# --- carry: the System Timer's low word wraps under a program -----------------------------------------------------------
+# --- carry: the System Timer's low word wraps while a program reads it --------------------------------------------------
 
 guest_carry() {
     local build
     for build in "${builds[@]}"; do
-        # A program waits for the next carry of the one and only timer: one after another.
+        # Each program waits for the next carry of the only timer, so they run one after another.
         echo "step $build.carry it-$build --ignored --exact live::the_system_timer_carries --show-output"
     done
 }
 
-# --- suspend: the machine sleeps under a program that reads Instants ----------------------------------------------------
+# --- suspend: the machine is suspended while a program reads Instants ---------------------------------------------------
 
 guest_suspend() {
     local build
@@ -153,7 +157,7 @@ guest_suspend() {
         fi
         echo "step $build.suspend it-$build --ignored --exact live::instants_are_right_when_the_machine_wakes --show-output"
         if [[ " ${shows[*]} " == *' watch '* ]]; then
-            # And an interval of the machine that is awake again.
+            # Waits for an interval after the resume, too.
             echo "await \$suspend_watch grep -q '\"kind\":\"suspend\"' /tmp/watched"
             echo 'await $suspend_watch lines $(($(wc -l </tmp/watched) + 2)) /tmp/watched'
             echo 'kill -TERM $suspend_watch; wait $suspend_watch'
@@ -162,9 +166,9 @@ guest_suspend() {
     done
 }
 
-# --- chipset: a PC's other clocks are read by root, and refused with reasons where they must be -------------------------
+# --- chipset: root can read a PC's other clocks; if not, the reason is reported -----------------------------------------
 
-# chipset_clocks: those whose rate is known, with commas.
+# chipset_clocks: prints those with a known rate, separated by commas.
 chipset_clocks() {
     local sources=perf-time
     if [[ $hpet == [0-9]* ]]; then sources+=,hpet,hpet-low; fi
@@ -172,7 +176,7 @@ chipset_clocks() {
     echo "$sources"
 }
 
-# chipset_devices: of those, the devices.
+# chipset_devices: prints the devices among those.
 chipset_devices() {
     local sources
     sources=$(chipset_clocks),
@@ -185,13 +189,15 @@ guest_chipset() {
     for build in "${builds[@]}"; do
         echo "step $build.chipset hpt-$build probe --format json"
         echo "step $build.chipset-plain as plain hpt-$build probe --format json"
-        # Between two of the same kind a rate is constant, whatever happens to the host: perf-time and the kernel's clock count by the TSC, which
-        # is the host's, and devices by the clock of QEMU, which follows a clock of the host that is bent and may jump.
+        # Only clocks with the same base have a constant rate relative to each other: perf-time and
+        # the kernel's clock use the TSC, which is the host's. Devices use QEMU's clock, which
+        # follows a clock of the host that is slewed and may be stepped.
         echo "step $build.chipset-rates hpt-$build calibrate --duration 300ms --format json --source perf-time"
         if [[ $(chipset_devices) == *hpet*acpi-pm* ]]; then
             echo "step $build.chipset-devices hpt-$build calibrate --duration 300ms --format json --reference hpet --source hpet-low,acpi-pm"
         fi
-        # Beside the kernel's clock they are watched, which takes it that they jump. Exit code 1: one did.
+        # Against the kernel's clock, devices can only be watched, because hpt watch tolerates
+        # steps. Exit code 1: there was a step.
         if [[ -n $(chipset_devices) ]]; then
             echo "step $build.chipset-watch sh -c 'hpt-$build watch --duration 2s --format json --source $(chipset_devices) || test \$? = 1'"
         fi
@@ -199,13 +205,14 @@ guest_chipset() {
     done
 }
 
-# --- ptp: a network card's clock is read, and one that is wrong is refused ------------------------------------------------
+# --- ptp: the clock of a network card is read, and an incorrect one is rejected -------------------------------------------
 
-# The board has two cards: what the kernel calls the one whose clock is right under emulation, and the one whose clock is not.
+# The board has two network cards: under emulation, the clock of igb is correct, that of e1000e is
+# not.
 guest_ptp() {
     local build module
     for module in i2c-algo-bit igb e1000e; do echo "step ptp-$module insmod /modules/$module.ko"; done
-    # Their numbers are given out as they come.
+    # The kernel numbers them in the order in which they appear.
     echo 'await 1 test -e /dev/ptp1'
     echo "step ptp-names sh -c 'for clock in ptp0 ptp1; do basename \$(readlink -f /sys/class/ptp/\$clock/device/driver); done'"
     for build in "${builds[@]}"; do
@@ -216,16 +223,18 @@ guest_ptp() {
     done
 }
 
-# --- watch: sources are followed, and nobody is accused; what happens to the machine is told -----------------------------
+# --- watch: no source is reported as faulty, and events of the machine are reported ---------------------------------------
 
 guest_watch() {
     local build
-    # A jump of the clocks of a busy host, by which devices and the TSC count, is not what is looked for.
-    # Something is done to the machine in the middle of a watch. It waits for what the watch says, by \$watched and /tmp/while-watched.
+    # The threshold is larger than the steps of the clocks of a busy host, which devices and the TSC
+    # use. COMMAND changes something on the machine during the watch. It can wait for output of the
+    # watch with $watched and /tmp/while-watched.
     cat <<'GUEST'
 cat >/tmp/watch-while <<'WHILE'
 #!/bin/sh
-# watch-while BUILD COMMAND...: what the watch said, on standard output; its exit code is this program's.
+# watch-while BUILD COMMAND...: runs the command during a watch. Prints the output of the watch on
+# standard output, and ends with its exit code.
 build=$1
 shift
 : >/tmp/while-watched
@@ -233,7 +242,7 @@ hpt-$build watch --threshold-step 100us --format json >/tmp/while-watched &
 export watched=$!
 await $watched lines 1 /tmp/while-watched
 "$@" >&2
-# The interval in which it ended, and another.
+# Waits for the interval in which the command ended, and for another.
 await $watched lines $(($(wc -l </tmp/while-watched) + 2)) /tmp/while-watched
 kill -TERM $watched
 wait $watched
@@ -248,7 +257,7 @@ COMPARED
 cat >/tmp/watch-limit <<'LIMIT'
 #!/bin/sh
 hpt-$1 watch --source tsc --threshold-ppm 0.001 --interval 3s --format json >/tmp/limit-watched &
-await $! grep -q 'off the stated rate' /tmp/limit-watched
+await $! grep -q 'has a frequency error of' /tmp/limit-watched
 kill -TERM $!
 wait $!
 status=$?
@@ -260,14 +269,14 @@ GUEST
     cat <<GUEST
 cat >/tmp/switch <<'SWITCH'
 #!/bin/sh
-# To another clock source, and back when the watch has told it.
+# Switches to another clocksource, and back after the watch has reported it.
 echo $OTHER_CLOCK_SOURCE >$CLOCK_SOURCE_FILE
-await \$watched grep -q '"kind":"clock-source"' /tmp/while-watched
+await \$watched grep -q '"kind":"clocksource"' /tmp/while-watched
 echo $clock_source >$CLOCK_SOURCE_FILE
 SWITCH
 cat >/tmp/flicker <<'FLICKER'
 #!/bin/sh
-# There and back between two looks of the watch: it is stopped meanwhile.
+# Switches there and back between two rounds of the watch, which is stopped during that time.
 kill -STOP \$watched
 await \$watched stopped \$watched
 echo $OTHER_CLOCK_SOURCE >$CLOCK_SOURCE_FILE
@@ -281,23 +290,25 @@ GUEST
         echo "step $build.watch-plain as plain hpt-$build watch --threshold-step 100us --duration 2s --format json"
         echo "step $build.watch-set /tmp/watch-while $build date -s '2031-01-01 00:00:00'"
         [[ $tsc != none ]] || continue
-        # To a plain user the kernel's log is closed, and BogoMIPS is what the kernel found at first: not the rate that it goes by, but how far off that is, is
-        # chance. The watch lasts until it is sure of it.
+        # An unprivileged user cannot read the kernel's log, and BogoMIPS is the kernel's first
+        # estimate, not the rate that it uses. The error of that estimate is random. The watch runs
+        # until it has detected the error.
         echo "step $build.watch-limit as plain /tmp/watch-limit $build"
         echo "step $build.watch-switched sh -c '/tmp/watch-while $build /tmp/switch || true'"
         echo "step $build.watch-flicker sh -c '/tmp/watch-while $build /tmp/flicker || true'"
     done
 }
 
-# --- clocksource: the kernel's clock source is listed, set, compared and put back ---------------------------------------
+# --- clocksource: the kernel's clocksource is listed, set, compared and restored ------------------------------------------
 
-# Another clock source than the board's own, which it offers.
+# A clocksource that the board offers, other than its default.
 OTHER_CLOCK_SOURCE=acpi_pm
 CLOCK_SOURCE_FILE=/sys/devices/system/clocksource/clocksource0/current_clocksource
 
 guest_clocksource() {
     local build signal what
-    # A comparison that would take for ever gets a signal once it has changed the clock source; then what is left, and what helps.
+    # A comparison that would take very long gets a signal after it has changed the clocksource.
+    # Then the script prints the state that is left, and the effect of hpt restore.
     cat <<GUEST
 cat >/tmp/compare-until <<'COMPARE'
 #!/bin/sh
@@ -310,7 +321,7 @@ wait \$!
 echo "status \$?"
 echo "after \$(cat $CLOCK_SOURCE_FILE)"
 if [ \$signal = KILL ]; then
-    hpt-\$build clocksource set $clock_source --yes 2>&1 | grep -c 'was left at'
+    hpt-\$build clocksource set $clock_source --yes 2>&1 | grep -c 'was killed and left'
     hpt-\$build restore --list | grep -c $OTHER_CLOCK_SOURCE
     hpt-\$build restore >/dev/null
     echo "restored \$? \$(cat $CLOCK_SOURCE_FILE)"
@@ -323,11 +334,11 @@ GUEST
         what="step $build.clocksource"
         echo "$what hpt-$build clocksource --format json"
         echo "$what-plain as plain hpt-$build clocksource --format json"
-        # An ARM board has one clock source, and no other to turn to.
+        # ARM boards have only one clocksource.
         [[ $tsc != none ]] || continue
         echo "$what-compare hpt-$build clocksource compare --count 2000 --yes --format json"
         echo "$what-compared cat $CLOCK_SOURCE_FILE"
-        # Exit code 1: the published machine's sources are not all here.
+        # Exit code 1: not all clocksources of the published machine are available here.
         echo "$what-published sh -c 'hpt-$build experiment clock-sources --short --all-clock-sources --yes --state-dir /tmp/kept --format json || test \$? = 1'"
         echo "$what-published-left cat $CLOCK_SOURCE_FILE"
         echo "$what-set hpt-$build clocksource set $OTHER_CLOCK_SOURCE --count 2000 --yes --format json"
@@ -339,7 +350,7 @@ GUEST
     done
 }
 
-# --- doctor: what is in the way is found, by rights and by the machine; its capture says the same -----------------------
+# --- doctor: problems are found, with and without root; the capture has the same verdicts ---------------------------------
 
 guest_doctor() {
     local build
@@ -352,13 +363,14 @@ guest_doctor() {
     done
 }
 
-# --- realtime: a thread gets its class, and the machine's throttling is off meanwhile and back after -------------------
+# --- realtime: a thread gets its scheduling policy; throttling is off during the run and restored after it ----------------
 
 RT_RUNTIME_FILE=/proc/sys/kernel/sched_rt_runtime_us
 
 guest_realtime() {
     local build signal what few='--count 20 --length 1ms --strategy nanosleep,hpt --format json'
-    # A sleep that would take for ever gets a signal once throttling is off; then what is left, and what helps.
+    # A run that would take very long gets a signal after it has turned throttling off. Then the
+    # script prints the state that is left, and the effect of hpt restore.
     cat <<GUEST
 cat >/tmp/sleep-until <<'SLEEP'
 #!/bin/sh
@@ -380,7 +392,8 @@ hpt-\$build restore | grep -c '^Nothing to restore'
 SLEEP
 cat >/tmp/sleeps-in-class <<'SLEEPS'
 #!/bin/sh
-# One of its threads runs under SCHED_FIFO, and has slept some times.
+# sleeps-in-class PID: succeeds if one of its threads runs under SCHED_FIFO and has slept a few
+# times.
 for task in /proc/\$1/task/*; do
     [ "\$(sed 's/.*) //' \$task/stat | cut -d ' ' -f 39)" = 1 ] && awk '/^voluntary_ctxt_switches/ { exit !(\$2 >= 5) }' \$task/status && exit 0
 done
@@ -389,7 +402,7 @@ SLEEPS
 chmod 755 /tmp/sleep-until /tmp/sleeps-in-class
 cat >/tmp/told <<'TOLD'
 #!/bin/sh
-# Its priority and its policy, as the kernel tells them.
+# Prints its own priority and policy, as the kernel reports them.
 cut -d ' ' -f 40,41 /proc/\$\$/stat
 cat $RT_RUNTIME_FILE
 exit 7
@@ -403,7 +416,7 @@ GUEST
         echo "$what-deadline hpt-$build sleep $few --deadline 50ms/200ms"
         echo "$what-spins sh -c 'hpt-$build sleep --count 2 --length 1ms --strategy busy --fifo 1 2>&1 >/dev/null | grep -c accept-throttling'"
         echo "$what-plain as plain hpt-$build sleep $few --fifo 50 --mlockall --dma-latency 0 --no-throttling --governor performance --best-effort"
-        # Exit code 1 would say that a published figure is missing.
+        # Exit code 1 would mean that a published figure is missing.
         echo "$what-published hpt-$build experiment isolated-core --short --no-throttling --state-dir /tmp/kept --format json"
         echo "$what-run sh -c 'hpt-$build run --rr 3 --cpu 0 --no-throttling /tmp/told; echo \$?'"
         echo "$what-after cat $RT_RUNTIME_FILE"
@@ -411,9 +424,10 @@ GUEST
     done
 }
 
-# --- gpio: edges from a line to the program at another, which a module wires together; and what is missing where nothing is wired --------------------
+# --- gpio: edges between lines that a module wires together; the reasons if there is no GPIO or nothing is wired ----------
 
-# Edges in each run; one in so many gives no interrupt where that is tried; and how late it is made where that is tried.
+# Edges in each run. In a test of lost edges, one of GPIO_LOSE_EVERY raises no interrupt. In a test
+# of late ones, the interrupt is delayed.
 GPIO_EDGES=200
 GPIO_LOSE_EVERY=10
 GPIO_DELAY_US=2000
@@ -432,7 +446,7 @@ guest_gpio() {
         echo "$what-plain sh -c 'as plain hpt-$build latency gpio --output-line 0 --input-line 1 2>&1; echo \$?'"
     done
     if [[ $gpio == none ]]; then return; fi
-    # What ends it in the middle, and what the lines are after that.
+    # Ends a measurement with a signal, and prints the state of the lines before and after that.
     cat <<'GUEST'
 cat >/tmp/gpio-until <<'EDGES'
 #!/bin/sh
@@ -462,7 +476,7 @@ GUEST
         echo "$what-realtime $run $wired $all --fifo 40 --cpu 0 --mlockall"
         echo "echo $GPIO_DELAY_US >$loop/delay_us"
         echo "$what-late $run $wired $all"
-        echo "$what-break sh -c '$run $wired $all --figure set-to-edge --stop-above 1ms; echo \$? >&2'"
+        echo "$what-break sh -c '$run $wired $all --figure output-to-irq --stop-above 1ms; echo \$? >&2'"
         echo "echo 0 >$loop/delay_us"
         echo "echo $GPIO_LOSE_EVERY >$loop/lose_every"
         echo "$what-lost sh -c '$run $wired --timeout 1s --count 50; echo \$? >&2'"
@@ -482,9 +496,9 @@ GUEST
     echo 'step gpio-unload rmmod gpio_loop'
 }
 
-# --- cycles: the kernel module hpt_cycles opens the cycle counter, keeps it open, says what perf does to it, and closes it again ---------
+# --- cycles: the module hpt_cycles opens the cycle counter, reports what perf does to it, and closes it again -------------
 
-# Which CPU goes offline, and which perf counts on.
+# The CPU that goes offline, and on which perf counts.
 CYCLES_CPU=1
 
 guest_cycles() {
@@ -493,9 +507,9 @@ guest_cycles() {
     cycles_read before
     cycles_access before
     cycles_hpt before
-    # Nothing is looked at unless it is asked for, so that what perf leaves behind is seen.
+    # check_seconds=0: no periodic checks, so that the state after perf remains visible.
     echo 'step cycles-load insmod /modules/hpt_cycles.ko check_seconds=0'
-    # Its reason is in dmesg. Nothing was opened, so that there is nothing more to show.
+    # If loading failed, dmesg has the reason, and there is nothing more to test.
     echo 'if [ -e /sys/module/hpt_cycles ]; then'
     cycles_read open
     for build in "${builds[@]}"; do echo "step $build.cycles-plain as plain cycles-$build read"; done
@@ -503,13 +517,14 @@ guest_cycles() {
     cycles_hpt open
     for build in "${builds[@]}"; do
         echo "step $build.cycles-bench as plain hpt-$build bench --count 500 --format json --source arm-cycles"
-        # What a published table compares, in short: in a row, after a pause, after a short and a long one in turn.
+        # A short form of a published table: back to back, after a pause, and after short and long
+        # pauses in turn.
         echo "step $build.cycles-pairs as plain hpt-$build latency pairs --source monotonic,arm-cycles" \
             '--interval 0s,20ms,10ms/50ms --count 50 --format json'
-        # And its other table, as often as was published.
+        # The other published table, with the published number of samples.
         echo "step $build.cycles-period as plain hpt-$build experiment period --state-dir /tmp/kept-plain --format json"
     done
-    # Where a CPU can be had offline at all.
+    # If the board supports CPU hotplug.
     echo "if [ -e $online ]; then"
     echo "echo 0 >$online"
     echo "step cycles-offline cat $state"
@@ -525,13 +540,14 @@ guest_cycles() {
     echo "step cycles-state-left cat $state"
     echo "step cycles-again sh -c 'echo 0 >$check'"
     cycles_read again
-    # The other way in which perf closes it: on all CPUs.
+    # Perf can also close the counter on all CPUs.
     echo "if [ -e $user_access ]; then"
     echo "echo 0 >$user_access"
     cycles_read user-access
     echo "step cycles-user-access cat $state"
     echo 'fi'
-    # By itself, this time: writing its parameter has made it look once, and what is done to the counter comes after that.
+    # With periodic checks: writing the parameter makes the module check once, and the counter is
+    # changed after that.
     echo "echo 1 >$check"
     build=${builds[0]}
     echo "step cycles-perf-once-more cycles-$build perf $CYCLES_CPU true"
@@ -541,7 +557,8 @@ guest_cycles() {
     cycles_read closed
     cycles_access closed
     cycles_hpt closed
-    # What it found then is what it finds now: nobody else had opened it. And this time perf was first, on one CPU.
+    # The module finds the same state as at the first load: no other code has opened the counter.
+    # This time, perf uses one CPU before the module is loaded.
     build=${builds[0]}
     echo "step cycles-load-again cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
     cycles_read beside-perf
@@ -560,12 +577,12 @@ guest_cycles() {
     echo "step cycles-said sh -c 'dmesg | grep hpt_cycles:'"
 }
 
-# An hpt that reads the counter while the module is unloaded.
+# guest_cycles_reader: unloads the module while hpt reads the counter.
 guest_cycles_reader() {
     local build
     for build in "${builds[@]}"; do
         echo "step $build.cycles-reader-load insmod /modules/hpt_cycles.ko check_seconds=0"
-        # It reads without a pause, on the CPU that it opened the counter on, until it is ended.
+        # hpt reads without pauses, on the CPU on which it opened the counter, until it is ended.
         cat <<READER
 step $build.cycles-reader sh -c 'hpt-$build latency pairs --source arm-cycles --interval 0s --count 4000000000 --cpu any 2>/tmp/reader &
     await \$! pinned \$!
@@ -579,7 +596,8 @@ READER
     done
 }
 
-# What KVM does to the register on the CPU where it has a guest: before Linux 6.4, and since, by a module in its place; and KVM itself where the kernel began in EL2.
+# guest_cycles_kvm: tests KVM's changes to the register on the CPU of a guest. A module imitates KVM
+# before and since Linux 6.4. If the kernel was started in EL2, the test also uses KVM itself.
 guest_cycles_kvm() {
     local build=${builds[0]}
     if [[ -n $vcpu ]]; then guest_cycles_vcpu "$build"; fi
@@ -593,21 +611,22 @@ guest_cycles_kvm() {
     echo 'fi'
 }
 
-# guest_cycles_vcpu BUILD: the module in KVM's place, whose thread never rests. Where one thread of the host runs all processors it takes the time of the others.
+# guest_cycles_vcpu BUILD: tests with the module that imitates KVM. Its thread never sleeps. If one
+# host thread runs all CPUs, it slows down the others.
 guest_cycles_vcpu() {
     local build=$1 elsewhere=1 there=2
     local state=/sys/module/hpt_cycles/parameters/state check=/sys/module/hpt_cycles/parameters/check_seconds why=/sys/module/hpt_cycles/parameters/why
     echo 'step cycles-cleared-load insmod /modules/hpt_cycles.ko check_seconds=1'
     echo "step cycles-cleared-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU"
     echo "await 1 sh -c 'grep -qx \"taken $CYCLES_CPU\" $state'"
-    # For several looks.
+    # Time for several checks.
     echo 'sleep 3'
     echo "step cycles-cleared-state cat $state"
     echo "step cycles-cleared-why as plain cat $why"
     cycles_read cleared
     echo "step $build.cycles-hpt-cleared as plain taskset $there hpt-$build probe arm-cycles --format json"
     echo 'step cycles-cleared-end rmmod vcpu'
-    # Not by itself even then. Nothing tells the module that the last guest is gone.
+    # The counter stays closed: the module cannot detect that the last guest has ended.
     echo 'sleep 3'
     echo "step cycles-cleared-ended cat $state"
     echo "step cycles-cleared-anew sh -c 'echo 0 >$check; cat $state'"
@@ -615,16 +634,19 @@ guest_cycles_vcpu() {
     echo 'step cycles-cleared-unload rmmod hpt_cycles'
     cycles_access cleared-closed
 
-    # Since Linux 6.4. Perf has the CPU first, so that the module meets the guest's value before it has opened the counter there.
+    # Since Linux 6.4. Perf uses the CPU first, so that the module finds the guest's value before it
+    # has opened the counter there.
     echo "step cycles-kept-load cycles-$build perf $CYCLES_CPU insmod /modules/hpt_cycles.ko check_seconds=0"
     echo "step cycles-kept-guest insmod /modules/vcpu.ko cpu=$CYCLES_CPU keeps=1"
-    # A program on another CPU asks, and so interrupts the guest's thread. Asking opens nothing: the guest's value is there whenever that thread runs.
+    # A program on another CPU queries the state, which interrupts the guest's thread. A query opens
+    # nothing: the guest's value is present whenever that thread runs.
     echo "step cycles-kept-seen await 1 sh -c 'taskset $elsewhere cat $state | grep -qx \"guest $CYCLES_CPU\"'"
-    # The order to open comes while the guest has the CPU, or the thread that is switched in after it carries it out. A program there sees the host's value.
+    # The request to open the counter may arrive while the guest has the CPU; then the thread that
+    # is switched in next opens it. A program on that CPU sees the host's value.
     echo "step cycles-kept-open await 1 sh -c 'taskset $elsewhere sh -c \"echo 0 >$check\"; taskset $there cat $state | grep -x \"open 0-$((cores - 1))\"'"
     cycles_read kept
     cycles_access kept
-    # The visit of a CPU that is open and has a guest changes nothing.
+    # Checking a CPU with an open counter and a guest changes nothing.
     echo "step cycles-kept-again taskset $elsewhere sh -c 'for visit in 1 2 3 4 5; do echo 0 >$check; done'"
     cycles_read kept-again
     echo 'step cycles-kept-unload rmmod hpt_cycles'
@@ -634,67 +656,70 @@ guest_cycles_vcpu() {
     cycles_access kept-ended
 }
 
-# cycles_access WHEN: what the register shows on each CPU that lets programs in. ARM1176 does not show it.
+# cycles_access WHEN: prints the access register of each CPU. Programs cannot read it on ARM1176.
 cycles_access() { echo "step cycles-access-$1 cycles-${builds[0]} access"; }
 
-# cycles_read WHEN: by every program.
+# cycles_read WHEN: reads the counter with the program of every build.
 cycles_read() {
     local build
     for build in "${builds[@]}"; do echo "step $build.cycles-$1 cycles-$build read"; done
 }
 
-# cycles_hpt WHEN: by hpt, which is asked for this source alone: a perf event of its own would close the counter.
+# cycles_hpt WHEN: reads the counter with hpt. Probes this source only, because a perf event of hpt
+# would close the counter.
 cycles_hpt() {
     local build
     for build in "${builds[@]}"; do echo "step $build.cycles-hpt-$1 as plain hpt-$build probe arm-cycles --format json"; done
 }
 
-# --- hotplug: CPUs that are taken offline and online again under a measurement -------------------------------------------
+# --- hotplug: CPUs are taken offline and online again during a measurement ------------------------------------------------
 
-# The last CPU is the one that hpt is pinned to, or one of them.
+# hpt is pinned to the last CPU, or to several CPUs including the last.
 
 guest_hotplug() {
     local build
     cat <<'GUEST'
 cat >/tmp/cpu <<'CPU'
 #!/bin/sh
-# cpu N 0|1: takes it offline, or online.
+# cpu N 0|1: takes CPU N offline (0) or online (1).
 echo $2 >/sys/devices/system/cpu/cpu$1/online
 CPU
 cat >/tmp/interval <<'INTERVAL'
 #!/bin/sh
-# interval N TEXT...: the watch has told of more than N intervals, and of the last one these.
+# interval N TEXT...: succeeds if the watch has printed more than N intervals, and the last one
+# contains these texts.
 [ "$(wc -l </tmp/hotplug-watched)" -gt $1 ] || exit 1
 shift
 for text in "$@"; do tail -n 1 /tmp/hotplug-watched | grep -q "$text" || exit 1; done
 INTERVAL
 cat >/tmp/own <<'OWN'
 #!/bin/sh
-# own TASK CPU: the thread may run on that CPU alone. `any` is more than one.
+# own TASK CPU: succeeds if the thread is pinned to that CPU. `any`: if it may run on several CPUs.
 list=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' $1/status)
 case $2$list in any*[-,]*) exit 0 ;; any*) exit 1 ;; esac
 [ "$list" = $2 ]
 OWN
 cat >/tmp/ticks <<'TICKS'
 #!/bin/sh
-# ticks TASK [N]: hundredths of a second of CPU time that the thread has had; or whether it has had so many.
+# ticks TASK [N]: prints the thread's CPU time in hundredths of a second; with N, succeeds if it is
+# at least N.
 had=$(sed 's/.*) //' $1/stat | awk '{ print $12 + $13 }')
 [ -n "$2" ] || { echo $had; exit; }
 [ $had -ge $2 ]
 TICKS
 cat >/tmp/hotplug-watch <<'WATCH'
 #!/bin/sh
-# A watch on CPU 3, while CPU 3, CPU 0 and CPU 1 go and come, one after the other.
+# A watch on CPU 3, while CPU 3, CPU 0 and CPU 1 go offline and online, one after the other.
 : >/tmp/hotplug-watched
 hpt-$1 watch --cpu 3 --threshold-step 100us --format json >/tmp/hotplug-watched &
 watched=$!
-# later TEXT...: an interval that began after this one says so.
+# later TEXT...: waits for an interval that began after this one and contains these texts.
 later() { await $watched /tmp/interval $(($(wc -l </tmp/hotplug-watched) + 1)) "$@"; }
-later '"rounds_elsewhere":0,' '"first_cpu":0,'
+later '"rounds_on_other_cpus":0,' '"first_cpu":0,'
 /tmp/cpu 3 0
-later '"rounds_elsewhere":[1-9]'
+later '"rounds_on_other_cpus":[1-9]'
 /tmp/cpu 3 1
-later '"rounds_elsewhere":0,'
+later '"rounds_on_other_cpus":0,'
 /tmp/own /proc/$watched 3 && echo 'pinned again' >&2
 /tmp/cpu 0 0
 later '"first_cpu":1,"second_cpu":2,' '"first_cpu":1,"second_cpu":3,'
@@ -712,13 +737,14 @@ exit $status
 WATCH
 cat >/tmp/hotplug-latency <<'LATENCY'
 #!/bin/sh
-# hotplug-latency BUILD WHAT CPUS: CPU 3 goes and comes while threads measure there and on others.
+# hotplug-latency BUILD WHAT CPUS: takes CPU 3 offline and online while threads measure on it and on
+# others.
 hpt-$1 latency $2 --cpu $3 --duration 1d --format json >/tmp/hotplug-measured &
 measuring=$!
 of_cpu_3() { for task in /proc/$measuring/task/*; do ! /tmp/own $task 3 || echo $task; done; }
 await $measuring sh -c "for task in /proc/$measuring/task/*; do ! /tmp/own \$task 3 || exit 0; done; exit 1"
 task=$(of_cpu_3)
-# works: the thread has measured for a while from now on.
+# works: waits until the thread has measured for a while.
 works() { await $measuring /tmp/ticks $task $(($(/tmp/ticks $task) + 20)); }
 works
 /tmp/cpu 3 0
@@ -732,7 +758,7 @@ kill -TERM $measuring
 wait $measuring
 status=$?
 cat /tmp/hotplug-measured
-# Ended before its time.
+# Ended by SIGTERM.
 test $status = 143
 LATENCY
 chmod 755 /tmp/cpu /tmp/interval /tmp/own /tmp/ticks /tmp/hotplug-watch /tmp/hotplug-latency

@@ -1,5 +1,5 @@
-//! What the Criterion benches share: how long they run, and how a contender is timed.
-//! Chooses no contender.
+//! Shared code of the Criterion benches: their run time, and the timing of a contender.
+//! Does not choose the contenders.
 #![allow(dead_code, reason = "compiled into every bench; none needs all of it")]
 
 use std::{fmt::Display, time::Duration};
@@ -8,7 +8,8 @@ use criterion::Criterion;
 use hpt_benches::{Contender, bare::Fence};
 use hpt_core::{Host, PosixClock, PosixId, TimeSource};
 
-/// Short runs: there are many, and the figures are large beside their noise.
+/// Returns a configuration for short runs: there are many, and the noise is small compared with the
+/// figures.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(200))
@@ -16,17 +17,17 @@ pub(crate) fn criterion() -> Criterion {
         .configure_from_args()
 }
 
-/// What is there; of what is not, the reason on standard error.
+/// Returns the value, or prints the reason for its absence on standard error.
 pub(crate) fn or_say<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
     result.inspect_err(|reason| eprintln!("not measured: {what}: {reason}")).ok()
 }
 
-/// Times all contenders, in a row and, where the machine has a fence, waited for.
+/// Times all contenders, back to back and, if the architecture has a fence, fenced.
 pub(crate) fn time_all(criterion: &mut Criterion, question: &str, contenders: &[Contender<'_>]) {
     let Some(stopwatch) = or_say("anything", PosixClock::open(&Host::live(), PosixId::MonotonicRaw)) else {
         return;
     };
-    let _pinned = or_say("on one CPU", hpt_benches::pin());
+    let _pinned = or_say("pinned to one CPU", hpt_benches::pin());
     let read = |contender: &Contender<'_>, reads| contender.read_in_a_row(reads);
     time(criterion, &format!("{question}, in a row"), contenders, &stopwatch, read);
     match Fence::detect() {

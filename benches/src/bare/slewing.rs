@@ -1,29 +1,29 @@
-//! The kernel's slewing of its clock: read, and bent.
-//! Plans nothing: `slewing` does.
+//! Reads and sets the kernel's slewing of its clock.
+//! Does not decide the rate: `slewing` does.
 #![expect(unsafe_code, reason = "adjtimex, which the C library declares")]
 
 use std::{io, mem};
 
 use serde::Serialize;
 
-/// What the kernel does to its clock, as adjtimex tells it.
+/// The state of the kernel's clock, as reported by adjtimex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelClock {
     /// How much faster the clock runs than its source, as 2^-16 ppm.
     pub frequency: i64,
     /// The length of a tick of the clock, in µs.
     pub tick_us: i64,
-    /// What is still to be slewed, in µs or ns as `status` says.
+    /// The remaining offset to slew, in µs or ns depending on `status`.
     pub offset: i64,
     /// Bits of `STA_…`.
     pub status: i32,
 }
 
-/// What the kernel does to its clock at the moment. Needs no right.
+/// Returns the current state of the kernel's clock. Needs no privileges.
 ///
 /// # Errors
 ///
-/// When a sandbox refuses.
+/// Fails if a sandbox denies it.
 pub fn read() -> io::Result<KernelClock> {
     adjust(&mut empty())
 }
@@ -32,7 +32,7 @@ pub fn read() -> io::Result<KernelClock> {
 ///
 /// # Errors
 ///
-/// When the right is missing, or a value is out of its range.
+/// Fails without the capability, or if a value is out of range.
 #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
 pub fn set(frequency: i64, tick_us: i64) -> io::Result<KernelClock> {
     let mut request = empty();
@@ -49,7 +49,8 @@ fn empty() -> libc::timex {
 
 #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on 32-bit machines")]
 fn adjust(request: &mut libc::timex) -> io::Result<KernelClock> {
-    // SAFETY: a live structure of the C library's own layout, which the call reads and fills. adjtimex(2).
+    // SAFETY: a live structure of the C library's own layout, which the call reads and fills.
+    // adjtimex(2).
     let state = unsafe { libc::adjtimex(request) };
     if state < 0 {
         return Err(io::Error::last_os_error());

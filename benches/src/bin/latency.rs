@@ -1,5 +1,6 @@
-//! How late is a thread woken, as `hpt latency timer` counts it and as cyclictest does? Both in turn, with the same CPU, priority and period, read from files of the
-//! same form.
+//! Compares the wake-up latency measured by `hpt latency timer` with that measured by cyclictest.
+//! Runs both in turn, with the same CPU, priority and period, and reads their files, which have the
+//! same format.
 
 use std::{
     collections::BTreeMap,
@@ -22,47 +23,47 @@ use serde::{Deserialize, Serialize};
 const EXAMPLES: &str = "\
 Examples:
   latency                            fifteen rounds of five seconds each
-  latency --rounds 3 --time 1s       in a moment
+  latency --rounds 3 --time 1s       a few seconds
   latency --hpt ./hpt --priority 50  another build of hpt, another priority";
 const PROGRAMS: [&str; 2] = ["hpt", "cyclictest"];
 
-/// Run hpt latency timer and cyclictest in turn, and tell how late each found its thread woken.
+/// Run hpt latency timer and cyclictest in turn, and compare the wake-up latency.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Run each so many times
+    /// Number of runs of each program
     #[arg(long, value_name = "N", default_value = "15", value_parser = count)]
     rounds: u64,
-    /// For so long; whole seconds, because cyclictest knows no others
+    /// Run time in whole seconds, because cyclictest supports no others
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     time: Duration,
-    /// From one deadline to the next
+    /// Interval between deadlines
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     interval: Duration,
-    /// The priority, by SCHED_FIFO
+    /// Priority under SCHED_FIFO
     #[arg(long, value_name = "PRIORITY", default_value_t = 80, value_parser = clap::value_parser!(u8).range(1..=99))]
     priority: u8,
-    /// The command hpt [default: the one beside this program]
+    /// The hpt command [default: the one in the directory of this program]
     #[arg(long, value_name = "FILE")]
     hpt: Option<PathBuf>,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     interrupted: bool,
     interval_us: u128,
     seconds: u64,
     priority: u8,
-    /// What a look at its clock adds to each of hpt's figures.
+    /// The read overhead of its clock, which is included in each of hpt's figures.
     look_ns: u64,
-    /// A line for each program, a column for each round.
+    /// A row for each program, a column for each round.
     runs: Vec<Vec<Run>>,
 }
 
-/// One run of one program, in whole microseconds as both count them.
+/// One run of one program, in whole microseconds, as both programs count them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Run {
     samples: u64,
@@ -72,7 +73,7 @@ struct Run {
     mean_us: f64,
 }
 
-/// The file that both write: cyclictest's, file_version 1.
+/// The file that both programs write: cyclictest's format, file_version 1.
 #[derive(Debug, Deserialize)]
 struct File {
     file_version: u32,
@@ -87,7 +88,7 @@ struct Thread {
     avg: f64,
 }
 
-/// Why a comparison cannot be had here.
+/// The reason why the comparison is skipped.
 #[derive(Debug)]
 struct Lacking(String);
 
@@ -152,7 +153,7 @@ fn hpts(hpt: &Path, cpu: usize, seconds: u64, args: &Args, file: &Path) -> Comma
     command
 }
 
-/// It keeps all CPUs awake, unless told otherwise.
+/// Returns the command line of cyclictest, which disables deep idle states by default.
 fn cyclictests(cpu: usize, seconds: u64, args: &Args, file: &Path) -> Command {
     let mut command = Command::new("cyclictest");
     command.args(["--quiet", "--mlockall", "--threads=1", "--histogram=10000"]);
@@ -162,21 +163,21 @@ fn cyclictests(cpu: usize, seconds: u64, args: &Args, file: &Path) -> Command {
     command
 }
 
-/// Runs one, and reads what it wrote.
+/// Runs a program, and reads its result.
 fn one(mut command: Command, file: &Path) -> Result<Run, Box<dyn Error>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(Lacking(format!("there is no {name}; Debian has cyclictest in rt-tests")).into());
+            return Err(Lacking(format!("{name} is not installed (cyclictest is in Debian's rt-tests)")).into());
         }
         output => output?,
     };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Lacking(format!("{name} was refused: {}", said.lines().next().unwrap_or("it said nothing"))).into());
+        return Err(Lacking(format!("{name} failed: {}", said.lines().next().unwrap_or("no message"))).into());
     }
     let File { file_version, thread } = serde_json::from_str(&fs::read_to_string(file)?)?;
-    let thread = thread.into_values().next().filter(|_| file_version == 1).ok_or("a file of another form")?;
+    let thread = thread.into_values().next().filter(|_| file_version == 1).ok_or("the file has another format")?;
     let mut counts: Vec<(u64, u64)> = thread
         .histogram
         .iter()
@@ -201,8 +202,8 @@ fn one(mut command: Command, file: &Path) -> Result<Run, Box<dyn Error>> {
     })
 }
 
-/// Hpt's figure less cyclictest's, round by round: the median, and the limits that hold the true one in 95 of 100 cases, whatever its distribution; `None` of fewer
-/// than six rounds.
+/// Returns hpt's figure minus cyclictest's, per round: the median and its 95 % confidence interval,
+/// for any distribution; `None` for fewer than six rounds.
 fn difference(runs: &[Vec<Run>], figure: fn(&Run) -> f64) -> Option<(f64, f64, f64)> {
     let mut differences: Vec<_> =
         runs[0].iter().zip(&runs[1]).map(|(hpts, other)| figure(hpts) - figure(other)).collect();
@@ -218,7 +219,7 @@ fn difference(runs: &[Vec<Run>], figure: fn(&Run) -> f64) -> Option<(f64, f64, f
     (rounds >= 6).then(|| (differences[rounds / 2], differences[left_out], differences[rounds - 1 - left_out]))
 }
 
-/// A figure of a run, by its name.
+/// A figure of a run, with its name.
 type Figure = (&'static str, fn(&Run) -> f64);
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds")]
@@ -230,7 +231,8 @@ const FIGURES: [Figure; 4] = [
 ];
 
 impl Found {
-    /// Broken when hpt's median or p99 is above cyclictest's by more than what a look costs and what runs differ by.
+    /// Returns `Broken` if hpt's median or p99 exceeds cyclictest's by more than the read overhead
+    /// and the variation between runs.
     fn outcome(&self) -> Outcome {
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds")]
         let look_us = self.look_ns as f64 / 1_000.0;
@@ -253,9 +255,10 @@ impl Found {
         });
         let samples: u64 = self.runs[0].iter().map(|run| run.samples).sum();
         format!(
-            "{}\n\nHow late a thread was woken, in microseconds: {} rounds of {} s each, deadlines {} µs apart, SCHED_FIFO {}, memory locked, CPUs kept awake; {samples} wake-ups by hpt. \
-             Medians over the rounds, in brackets the 10th and the 90th percentile; of the differences, taken within a round, the limits that hold the true median in 95 of 100 cases. \
-             Both count whole microseconds. A look at the clock takes {} ns, and is in hpt's figures as in cyclictest's.\n",
+            "{}\n\nWake-up latency in microseconds: {} rounds of {} s each, interval {} µs, SCHED_FIFO {}, memory locked, deep idle states \
+             disabled; {samples} wake-ups measured by hpt. Medians over the rounds; in parentheses, the 10th and 90th percentile, or for the \
+             differences, which are computed within a round, the 95 % confidence interval of the median. Both programs count whole \
+             microseconds. The read overhead of the clock is {} ns, which is included in the figures of hpt and of cyclictest.\n",
             table(["what", "hpt latency timer", "cyclictest", "difference"], rows),
             self.runs[0].len(),
             self.seconds,
@@ -276,7 +279,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "a few")]
-    fn differences_are_taken_round_by_round() {
+    fn differences_are_computed_per_round() {
         let figure = |run: &Run| run.p50_us as f64;
         let runs = |hpts: &[u64]| vec![hpts.iter().map(|&us| run(us)).collect(), vec![run(10); hpts.len()]];
         assert_eq!(difference(&runs(&[10; 5]), figure), None);

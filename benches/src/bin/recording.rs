@@ -1,5 +1,6 @@
-//! What does it cost to keep a wake-up, beside reading the clock twice, and does memory stay as it is however many are kept?
-//! Waits for nothing: the latenesses are made up, and are the same in every round.
+//! Measures the cost of recording a wake-up compared with two clock reads, and checks that memory
+//! use does not grow with the number of wake-ups.
+//! Uses synthetic latencies, which are the same in every round.
 
 use std::{error::Error, fs, hint::black_box, process::ExitCode};
 
@@ -17,39 +18,40 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
-  recording                  a hundred million
-  recording --samples 1e6    in a moment";
+  recording                  a hundred million samples
+  recording --samples 1e6    a quick run";
 /// Samples, or pairs of reads, in one batch.
 const BATCH: usize = 20_000;
-/// Rounds in which each has one batch.
+/// Rounds, in each of which every contender has one batch.
 const ROUNDS: usize = 300;
-/// Memory may grow by this after the first batch: what the system's allocator and this program's own table take.
+/// The permitted growth of memory after the first batch, for the allocator and this program's own
+/// table.
 const ALLOWED_KIB: u64 = 256;
 
-/// Keep wake-ups as `hpt latency` does, and tell what one costs, and what memory they take.
+/// Record wake-ups as `hpt latency` does, and report their cost and memory use.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Keep so many; 1e6 is understood
+    /// Number of samples to record, for example 1e6
     #[arg(long, value_name = "N", default_value = "1e8", value_parser = count)]
     samples: u64,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     interrupted: bool,
     samples: u64,
-    /// The most memory of the process, after the first batch and after the last.
+    /// The peak memory of the process, after the first batch and after the last.
     peak_kib_first: Option<u64>,
     peak_kib_last: Option<u64>,
-    /// Nanoseconds: one sample kept; two reads of each kind.
+    /// Nanoseconds for recording one sample, and for two reads of each kind.
     record_ns: Option<Quantiles>,
     two_reads_ns: Option<Quantiles>,
     two_reads_unordered_ns: Option<Quantiles>,
-    /// One sample over two reads, within a round.
+    /// One sample divided by two reads, within a round.
     ratio: Option<Quantiles>,
     ratio_unordered: Option<Quantiles>,
 }
@@ -103,7 +105,8 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     Ok(found.outcome())
 }
 
-/// Latenesses as an idle machine has them, from some microseconds on, a thousandth of them far above: spread by a generator of fixed seed (xorshift).
+/// Returns latencies like those of an idle machine: a few microseconds, and a thousandth of them
+/// much larger. From a generator with a fixed seed (xorshift).
 fn made_up() -> Vec<Wake> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = || {
@@ -120,7 +123,7 @@ fn made_up() -> Vec<Wake> {
     (0..BATCH).map(|_| Wake::new(Instant::from_nanoseconds(random() >> 1), late_ns(random()))).collect()
 }
 
-/// The most memory that this process had, of `/proc/self/status`.
+/// Returns the peak memory of this process, from `/proc/self/status`.
 fn peak_kib() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -144,8 +147,9 @@ impl Found {
         ];
         let kib = |kib: Option<u64>| kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB"));
         format!(
-            "{}\n\nNanoseconds, medians of {ROUNDS} rounds of {BATCH} each; in brackets the 10th and the 90th percentile. Most memory of the process: {} after the rounds, {} after {} samples.\n",
-            table(["what", "ns", "record over it"], rows),
+            "{}\n\nNanoseconds, medians of {ROUNDS} rounds of {BATCH} each; in parentheses, the 10th and 90th percentile. Peak memory of the \
+             process: {} after the rounds, {} after {} samples.\n",
+            table(["what", "ns", "record / it"], rows),
             kib(self.peak_kib_first),
             kib(self.peak_kib_last),
             self.samples,

@@ -1,5 +1,6 @@
-//! How late do sleeps return, and what CPU time do they take: hpt's beside the kernel's, a busy wait, and the crate spin_sleep?
-//! The methods in turn, in one run; `hpt_core::measure` does the sleeping.
+//! Measures the overshoot and the CPU time of sleeps: with hpt, the kernel, a busy wait, and the
+//! crate spin_sleep.
+//! Runs the methods in turn, in one run. `hpt_core::measure` sleeps.
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -14,27 +15,27 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
-  sleep                       a thousand sleeps of each length by each method
-  sleep --fifo 50 --awake     as a real-time thread, with all CPUs kept awake";
+  sleep                       a thousand sleeps of each length with each method
+  sleep --fifo 50 --awake     under SCHED_FIFO, with deep idle states disabled";
 
-/// Sleep by several methods in turn, and tell how late they return and what CPU time they take.
+/// Sleep with several methods in turn, and report their overshoot and CPU time.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Sleep so many times for each length by each method; 1e4 is understood
+    /// Number of sleeps of each length with each method, for example 1e4
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     count: u64,
-    /// Run by SCHED_FIFO with this priority
+    /// Run under SCHED_FIFO with this priority
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
-    /// Keep all CPUs from sleeping deep meanwhile (/dev/cpu_dma_latency)
+    /// Disable deep idle states of all CPUs during the run (/dev/cpu_dma_latency)
     #[arg(long)]
     awake: bool,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     fifo: Option<u8>,
@@ -51,7 +52,7 @@ struct Line {
     trimmed_mean_ns: Option<f64>,
     early: u64,
     cpu_share: Option<f64>,
-    /// The CPU share over that of clock_nanosleep.
+    /// The CPU share divided by that of clock_nanosleep.
     cpu_ratio: Option<f64>,
 }
 
@@ -72,7 +73,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
         methods.push(SleepMethod::new("hpt, p95", |_, deadline| {
             let _ = often.sleep_until(deadline);
         }));
-        // As it comes: the kernel sleeps until 125 µs before the end.
+        // Default configuration: the kernel sleeps until 125 µs before the end.
         let spin_sleep = spin_sleep::SpinSleeper::default();
         methods.push(SleepMethod::new("spin_sleep", move |duration, _| spin_sleep.sleep(duration)));
         let misses = sleep_miss(duration, args.count, &mut methods, |_| !interrupt.came());
@@ -81,7 +82,8 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
             break;
         }
     }
-    // What hpt promises by its own clock. The others' sleeps end by the kernel's.
+    // hpt promises not to return early according to its own clock. The other methods use the
+    // kernel's clock.
     let early = sleeps.iter().any(|line| line.method.starts_with("hpt") && line.early > 0);
     let found = Found { fifo: args.fifo, awake: args.awake, interrupted: interrupt.came(), sleeps };
     args.keep.publish("sleep", Some(Pinned::cpu(&pinned)), &found, &found.text())?;
@@ -112,11 +114,11 @@ impl Found {
             let (p50, p99, max) = (late(|late| late.p50_ns), late(|late| late.p99_ns), late(|late| late.max_ns));
             [length, name, p50, us(line.trimmed_mean_ns), p99, max, early, percent, ratio]
         });
-        let fifo = self.fifo.map_or_else(String::new, |priority| format!(" By SCHED_FIFO {priority}."));
-        let awake = if self.awake { " With all CPUs kept awake." } else { "" };
+        let fifo = self.fifo.map_or_else(String::new, |priority| format!(" Under SCHED_FIFO {priority}."));
+        let awake = if self.awake { " With deep idle states disabled." } else { "" };
         format!(
-            "{}\n\nHow late sleeps returned, in microseconds; trimmed: the mean without the largest hundredth; CPU: of the thread over the time that passed; \
-             ratio: to nanosleep's.{fifo}{awake}\n",
+            "{}\n\nOvershoot in microseconds. trimmed: mean without the largest hundredth. CPU: CPU time of the thread divided by the elapsed \
+             time. ratio: compared with nanosleep.{fifo}{awake}\n",
             table(["sleep, µs", "method", "p50", "trimmed", "p99", "worst", "early", "CPU %", "ratio"], rows),
         )
     }

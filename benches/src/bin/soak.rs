@@ -1,5 +1,7 @@
-//! How far is each clock from the kernel's CLOCK_MONOTONIC, from its first reading on and for a long time?
-//! Every reading stands between two of the kernel's clock; nothing is warmed up, and nothing in a bracket but the reading.
+//! Measures the offset of each clock from the kernel's CLOCK_MONOTONIC, from its first reading and
+//! over a long time.
+//! Every reading is bracketed by two of the kernel's clock. There is no warm-up, and a bracket
+//! contains only the reading.
 
 use std::{
     error::Error,
@@ -22,41 +24,42 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
-  soak                            twenty minutes, wherever the kernel lets it run
-  soak --time 2min --jumps        while the kernel's clock is bent to and fro
+  soak                            twenty minutes, not pinned
+  soak --time 2min --jumps        while the kernel's clock is slewed in both directions
   soak --time 1min --pinned --slew 100";
 
-/// How often hpt is asked for its bound.
+/// The interval at which hpt's bound is read.
 const ASK_FOR_BOUND: Duration = Duration::from_secs(10);
-/// A turn of `--jumps`, and how far it bends the clock.
+/// The slew of `--jumps`, and the time between changes of its sign.
 const JUMPS: Plan = Plan::Jumps { ppm: 500.0, seconds: 10 };
 
-/// Hold clocks against CLOCK_MONOTONIC for a long time, and tell how far they were off.
+/// Compare clocks with CLOCK_MONOTONIC for a long time, and report their offsets.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Look for so long
+    /// Run time
     #[arg(long, value_name = "DURATION", default_value = "20min", value_parser = duration)]
     time: Duration,
-    /// Stay on one CPU, the highest allowed [default: wherever the kernel moves it]
+    /// Pin to one CPU, the highest allowed [default: not pinned]
     #[arg(long)]
     pinned: bool,
-    /// Bend the kernel's clock by so many parts per million, as CAP_SYS_TIME allows; it is put back at the end [default: leave it]
+    /// Slew the kernel's clock by this many parts per million, and restore it at the end; needs
+    /// CAP_SYS_TIME [default: no change]
     #[arg(long, value_name = "PPM", allow_hyphen_values = true, conflicts_with = "jumps")]
     slew: Option<f64>,
-    /// Bend the kernel's clock by 500 ppm forwards and backwards, in turns of ten seconds
+    /// Slew the kernel's clock by +500 and -500 ppm, in turns of ten seconds
     #[arg(long)]
     jumps: bool,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     seconds: f64,
     interrupted: bool,
-    /// Why the figures are of no use, if they are not: somebody else bent the kernel's clock.
+    /// The reason why the figures are invalid, if another process changed the kernel's clock.
     discarded: Option<String>,
     plan: Plan,
     kernel_before: KernelClock,
@@ -65,11 +68,11 @@ struct Found {
     hpt: Stated,
 }
 
-/// What hpt said of its clock.
+/// The state of hpt's clock, as hpt reports it.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Stated {
     source: String,
-    /// The largest bound that it stated; asked for every ten seconds.
+    /// The largest bound that it stated; read every ten seconds.
     bound_ns: u64,
     anchorings: u64,
     rate_changes: u64,
@@ -92,7 +95,7 @@ impl Stated {
     }
 }
 
-/// What is between two rounds of readings.
+/// The pause between two rounds of readings.
 #[derive(Clone, Copy, Debug)]
 enum Pause {
     None,
@@ -100,7 +103,8 @@ enum Pause {
     Sleep(Duration),
 }
 
-/// A cycle of an eighth of a second: the name of the pause, the pause, and how many rounds have it before them.
+/// A cycle of an eighth of a second: the name of a pause, the pause, and the number of rounds after
+/// it.
 const CYCLE: [(&str, Pause, u32); 4] = [
     ("none", Pause::None, 200),
     ("10 µs", Pause::Spin(Duration::from_micros(10)), 50),
@@ -171,7 +175,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
 }
 
 impl Pause {
-    /// Waits by the C library's clock or the kernel's timer: no clock under observation is read.
+    /// Waits with the C library's clock or the kernel's timer, so that no observed clock is read.
     fn wait(self) {
         match self {
             Self::None => {}
@@ -186,7 +190,8 @@ impl Pause {
     }
 }
 
-/// All clocks. Those with an epoch of their own are begun here, and quanta is calibrated by that; hpt is not touched.
+/// Returns all clocks. Starts those with their own epoch, which also calibrates quanta. Does not
+/// touch hpt.
 fn watched() -> Vec<Watched> {
     let std = Instant::now();
     let quanta = quanta::Instant::now();
@@ -204,7 +209,8 @@ fn watched() -> Vec<Watched> {
     ]
 }
 
-/// Conversions that the clock's user has to make anyway are made behind the bracket.
+/// Returns a clock under observation. Conversions that every user of the clock must make happen
+/// after the bracket.
 fn watch<T: 'static>(
     name: &'static str,
     is_ours: bool,
@@ -246,11 +252,12 @@ impl Found {
         let pinned = pinned_cpu.map_or("not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
         let discarded = self.discarded.as_ref().map(|why| format!("DISCARDED: {why}.\n\n")).unwrap_or_default();
         format!(
-            "{discarded}{}\n\n{:.0} s, {pinned}; the kernel's clock: {:?}, before {:?}, after {:?}. Outside: p50 / p99 / p99.9 / worst distance outside the bracket of \
-             CLOCK_MONOTONIC around the reading. Disturbed: brackets wider than twice the usual width, which are in no other figure, and the worst distance outside \
-             one of them. From middle: the furthest behind and ahead in brackets up to one and a half times as wide as usual. Clocks with an epoch of their own are right \
-             in their first such bracket. hpt went by {source}, stated a bound of {bound_ns} ns at most, and found {anchorings} anchorings, {rate_changes} changes of \
-             rate, {jumps} jumps and {refused_brackets} refused brackets.\n",
+            "{discarded}{}\n\n{:.0} s, {pinned}; the kernel's clock: {:?}, before {:?}, after {:?}. Outside: p50 / p99 / p99.9 / worst distance of \
+             a reading from the bracket of CLOCK_MONOTONIC around it. Disturbed: number of brackets wider than twice the usual width, which no \
+             other figure includes, and the worst distance from one of them. From middle: the largest offsets behind and ahead, in brackets up to \
+             one and a half times the usual width. Clocks with their own epoch are set to the reference in their first such bracket. hpt used \
+             {source}, stated a bound of at most {bound_ns} ns, and had {anchorings} anchorings, {rate_changes} rate changes, {jumps} steps and \
+             {refused_brackets} rejected brackets.\n",
             table(header, rows),
             self.seconds,
             self.plan,

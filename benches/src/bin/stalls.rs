@@ -1,5 +1,6 @@
-//! Does `hpt latency stall` find every stall that is made for it, when and as long as it was made?
-//! Stops it by signals from another CPU, and takes its CPU away by a thread of a higher priority; hpt does the finding.
+//! Checks whether `hpt latency stall` finds every injected stall, with the correct time and length.
+//! Injects stalls with signals from another CPU, and with a thread of higher priority on the same
+//! CPU.
 
 use std::{
     error::Error,
@@ -23,36 +24,38 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "\
 Examples:
-  stalls --no-throttling            a hundred, as root
+  stalls --no-throttling            a hundred stalls, as root
   stalls --count 20 --hpt ./hpt     another build of hpt";
 
-/// hpt's priority; the injector's are above it.
+/// hpt's priority; the injector's priorities are higher.
 const PRIORITY: u8 = 50;
-/// What was found may begin and end so much after the injector's own stamps.
+/// The permitted delay of the found begin and end after the injector's timestamps.
 const SLACK_NS: u64 = 100_000;
-/// Two processes read the clock: each is within its bound.
+/// The permitted difference between the clocks of the two processes, each within its bound.
 const CLOCKS_NS: u64 = 2_000;
-/// hpt is in its loop so long after it has its class.
+/// The time after which hpt is in its loop, once it runs under SCHED_FIFO.
 const SETTLED: Duration = Duration::from_millis(1_500);
 
-/// Make stalls for `hpt latency stall`, and compare what it finds with what was made.
+/// Inject stalls into `hpt latency stall`, and compare what it finds with what was injected.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// The command hpt [default: the one beside this program]
+    /// The hpt command [default: the one in the directory of this program]
     #[arg(long, value_name = "FILE")]
     hpt: Option<PathBuf>,
-    /// Make so many stalls, half of them by SIGSTOP and SIGCONT, half by a thread of a higher priority on the same CPU
+    /// Number of stalls: half with SIGSTOP and SIGCONT, half with a thread of higher priority on
+    /// the same CPU
     #[arg(long, value_name = "N", default_value = "100", value_parser = count)]
     count: u64,
-    /// Let hpt turn off the throttling of real-time threads meanwhile, which makes stalls of its own
+    /// Disable real-time throttling during the run, because it causes stalls, too
     #[arg(long)]
     no_throttling: bool,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// A stall as it was made: it began between the first two stamps, and ended after the third and not before; all by CLOCK_MONOTONIC.
+/// An injected stall. It began between the first two timestamps, and ended after the third. All are
+/// in CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Made {
     kind: &'static str,
@@ -71,7 +74,7 @@ struct Found {
     cause: String,
 }
 
-/// One that was made, and what was found of it.
+/// An injected stall, and the stall that hpt found for it.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     made: Made,
@@ -97,7 +100,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let interrupt = Interrupt::listen()?;
     let allowed = allowed_cpus();
     let [here, .., there] = allowed[..] else {
-        return Err("skipped: it takes two CPUs, one to be stalled and one to do it from".into());
+        return Err("skipped: requires two CPUs, one for the stalls and one for the injector".into());
     };
     drop(Fifo::at(PRIORITY).map_err(|error| format!("skipped: {error}"))?);
     let raw = std::env::temp_dir().join(format!("hpt-stalls-{}", std::process::id()));
@@ -110,7 +113,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let process = watching.0.id();
     let thread = loop {
         if let Some(status) = watching.0.try_wait()? {
-            return Err(format!("hpt ended by itself: {status}").into());
+            return Err(format!("hpt ended prematurely: {status}").into());
         }
         if let Some(thread) = real_time_thread(process) {
             break thread;
@@ -119,7 +122,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     };
     thread::sleep(SETTLED);
     let made = make((process, thread), args.count, (here, there), &interrupt);
-    // Whatever became of it, hpt is not left behind.
+    // Ends hpt, whatever the result is.
     signal::interrupt(watching.0.id())?;
     watching.0.wait()?;
     let made = made?;
@@ -134,7 +137,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     })
 }
 
-/// Ended with the program, whatever ends that.
+/// A process that is killed when this program ends.
 struct Watching(Child);
 
 impl Drop for Watching {
@@ -144,9 +147,10 @@ impl Drop for Watching {
     }
 }
 
-/// The one of the process's threads that runs by SCHED_FIFO: the one that watches.
+/// Returns the thread of the process that runs under SCHED_FIFO, which is the one that measures.
 fn real_time_thread(process: u32) -> Option<u32> {
-    // proc_pid_stat(5): the policy is the 41st, the state behind the name in parentheses the third.
+    // proc_pid_stat(5): the policy is field 41; the state, after the name in parentheses, is field
+    // 3.
     const POLICY: usize = 41 - 3;
     let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
     let is_fifo = |stat: &str| {
@@ -164,7 +168,7 @@ fn make(
     interrupt: &Interrupt,
 ) -> Result<Vec<Made>, Box<dyn Error>> {
     let mut made = Vec::new();
-    // The same in every run: lengths from one to ten milliseconds, pauses from five to fifty.
+    // Identical in every run: lengths from 1 to 10 ms, pauses from 5 to 50 ms.
     let mut seed = 1_u64;
     let mut random = |from_us: u64, to_us: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -178,7 +182,7 @@ fn make(
         thread::sleep(pause);
         made.push(if number % 2 == 0 { by_signal(process, cpus.0, length)? } else { by_hog(cpus, length)? });
     }
-    // The last one is over, and hpt has seen it.
+    // Time for hpt to find the last stall.
     thread::sleep(Duration::from_millis(50));
     Ok(made)
 }
@@ -198,10 +202,10 @@ fn by_signal((process, thread): (u32, u32), cpu: usize, length: Duration) -> Res
     Ok(Made::new("SIGSTOP", [begins_from, begins_until, ends_from, ends_until]))
 }
 
-/// Takes the CPU away by a thread that does not give it up.
+/// Occupies the CPU with a thread that does not yield.
 fn by_hog(cpus: (usize, usize), length: Duration) -> Result<Made, Box<dyn Error>> {
     let hog = thread::spawn(move || -> Result<Made, Box<dyn Error + Send + Sync>> {
-        // The class first: an ordinary thread would not come to run on that CPU.
+        // The policy first: a thread with default scheduling would not run on that CPU.
         let first = Fifo::at(PRIORITY + 10)?;
         let begins_from = Instant::now();
         let there = Pinned::to(cpus.1)?;
@@ -227,13 +231,13 @@ impl Made {
         Self { kind, begins_from_ns, begins_until_ns, ends_from_ns, ends_until_ns }
     }
 
-    /// Whether it is the same, by its middle.
+    /// Returns whether `found` is this stall: it includes the middle.
     const fn is(&self, found: &Found) -> bool {
         let middle = self.begins_until_ns / 2 + self.ends_from_ns / 2;
         found.start_ns <= middle && middle <= found.start_ns + found.length_ns
     }
 
-    /// Whether it began and ended where it was made to.
+    /// Returns whether `found` has the correct begin and end.
     const fn is_within(&self, found: &Found) -> bool {
         let end_ns = found.start_ns + found.length_ns;
         found.start_ns + CLOCKS_NS + found.uncertain_ns >= self.begins_from_ns
@@ -243,12 +247,12 @@ impl Made {
     }
 }
 
-/// The lines of `--raw`.
+/// Parses the lines of `--raw`.
 fn parse(text: &str) -> Result<Vec<Found>, Box<dyn Error>> {
     let line = |line: &str| -> Result<Found, Box<dyn Error>> {
         let words: Vec<&str> = line.split(' ').collect();
         let &[_, start, length, uncertain, cause, ..] = words.as_slice() else {
-            return Err(format!("hpt wrote a line that is none: {line}").into());
+            return Err(format!("hpt wrote an invalid line: {line}").into());
         };
         let (start_ns, length_ns, uncertain_ns) = (start.parse()?, length.parse()?, uncertain.parse()?);
         Ok(Found { start_ns, length_ns, uncertain_ns, cause: cause.to_owned() })
@@ -273,7 +277,7 @@ fn compare(made: &[Made], found: &[Found], interrupted: bool) -> Outcomes {
     }
 }
 
-/// In microseconds, by how much `a` is after `b`.
+/// Formats the time from `b` to `a`, in microseconds.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn us_after(a: u64, b: u64) -> String {
     format!("{:+.1}", a.cast_signed().wrapping_sub(b.cast_signed()) as f64 / 1_000.0)
@@ -314,11 +318,13 @@ fn text(outcomes: &Outcomes, found: &[Found]) -> String {
             verdict.to_owned(),
         ]
     });
-    let head = ["#", "made by", "at, s", "made", "found", "began ≤", "found", "ended ≤", "found", "cause", "within"];
+    let head =
+        ["#", "injected with", "at, s", "length", "found", "began ≤", "found", "ended ≤", "found", "cause", "within"];
     let longest = found.iter().map(|found| found.length_ns).max().unwrap_or(0);
     format!(
-        "{}\n\n{} made, {} found, {} within the stamps and 100 µs; {} others, which were not made. In microseconds. began, ended: how long after the \
-         first stamp the second was taken, and how long after it hpt found the beginning and the end. The longest of all that hpt found: {} µs.\n",
+        "{}\n\n{} injected, {} found, {} within the timestamps and 100 µs; {} others, which were not injected. In microseconds. began, ended: \
+         the time from the first timestamp to the second, and from the first to the begin or end that hpt found. The longest stall that hpt \
+         found: {} µs.\n",
         table(head, rows),
         outcomes.made,
         outcomes.found,

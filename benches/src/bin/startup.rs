@@ -1,5 +1,6 @@
-//! How long is it from the entry of `main` to the first right reading of each clock, in fresh processes?
-//! Starts the programs first-reading-*, which it finds beside itself, in turns; reads no clock but its own stopwatch.
+//! Measures the time from the entry of `main` to the first right reading of each clock, in new
+//! processes. Starts the programs first-reading-* from its own directory in turn, and reads no
+//! clock except its stopwatch.
 
 use std::{env, error::Error, io, path::Path, process::Command, process::ExitCode};
 
@@ -16,24 +17,25 @@ use serde::Serialize;
 const EXAMPLES: &str = "\
 Examples:
   cargo build --release --package hpt-benches --bins
-  startup                     a thousand processes of each clock
+  startup                     a thousand processes for each clock
   startup --starts 100        some seconds in all";
 
-/// The clocks, by the ends of their programs' names. `nothing` reads none: it is the empty program.
+/// The clocks, as in the names of their programs. `nothing` reads no clock: it is the empty
+/// program.
 const CLOCKS: [&str; 6] = ["nothing", "hpt", "std", "quanta", "minstant", "fastant"];
 
-/// Start a process for each clock, many times, and tell what its first reading cost.
+/// Start many processes for each clock, and report the cost of the first reading.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Start so many processes of each clock
+    /// Number of processes for each clock
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     starts: u64,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     interrupted: bool,
@@ -48,11 +50,11 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let interrupt = Interrupt::listen()?;
     let stopwatch = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
     let program = env::current_exe()?;
-    let folder = program.parent().ok_or("this program is in no folder")?;
+    let folder = program.parent().ok_or("the directory of this program is unknown")?;
     let mut readings: [FirstReadings; CLOCKS.len()] = Default::default();
     for round in (0..usize::try_from(args.starts)?).take_while(|_| !interrupt.came()) {
         for at in order(round, CLOCKS.len()) {
-            // Ctrl-C ends the process that was just started too, so that it says nothing.
+            // Ctrl-C also ends the process that was just started, so that it prints no result.
             match start(folder, CLOCKS[at], &stopwatch) {
                 Ok((reading, wall_ns)) => readings[at].add(reading, wall_ns),
                 Err(_) if interrupt.came() => break,
@@ -66,7 +68,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     Ok(if found.clocks.iter().all(StartUp::is_right) { Outcome::Kept } else { Outcome::Broken })
 }
 
-/// One process: what it says, and the time from its start to its end in nanoseconds.
+/// Runs one process. Returns its result, and the time from its start to its end in nanoseconds.
 fn start(folder: &Path, clock: &str, stopwatch: &PosixClock) -> Result<(FirstReading, u64), Box<dyn Error>> {
     let program = folder.join(format!("first-reading-{clock}"));
     let start = stopwatch.ticks_start();
@@ -80,7 +82,7 @@ fn start(folder: &Path, clock: &str, stopwatch: &PosixClock) -> Result<(FirstRea
 }
 
 fn missing(program: &Path, error: &io::Error) -> String {
-    format!("{}: {error}; `cargo build --release --package hpt-benches --bins` makes it", program.display())
+    format!("{}: {error}; run `cargo build --release --package hpt-benches --bins`", program.display())
 }
 
 impl Found {
@@ -110,9 +112,9 @@ impl Found {
         let header =
             ["first reading", "starts", "main to reading, ns", "CPU, ns", "process, ns", "process CPU, ns", "right"];
         format!(
-            "{}\n\np50 / p99 / worst. Main to reading: between two system calls, whose own time is the first line. Process: from its start to its end, as its \
-             parent sees it; process CPU: from its beginning to the reading, with what worked before `main`. Right: between the two readings of CLOCK_MONOTONIC \
-             around it, for clocks that claim its epoch.\n",
+            "{}\n\np50 / p99 / worst. Main to reading: measured between two system calls, whose overhead is the first line. Process: from its \
+             start to its end, measured by its parent. Process CPU: from its start to the reading, including code before `main`. Right: number of \
+             readings between the two readings of CLOCK_MONOTONIC around them, for clocks with the same epoch.\n",
             table(header, rows)
         )
     }

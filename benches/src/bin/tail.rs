@@ -1,5 +1,7 @@
-//! How long does a single read take at the worst, the reads included in which Instant is held against the kernel's clock again?
-//! Every read is timed by itself, between two bare ordered reads of the counter; whoever interrupts is in the figures, for all alike.
+//! Measures the tail latency of single reads, including those in which Instant is compared with the
+//! kernel's clock again.
+//! Times every read separately, between two bare ordered reads of the counter. Interruptions are
+//! included for all clocks alike.
 
 use std::{error::Error, hint::black_box, process::ExitCode};
 
@@ -20,25 +22,25 @@ Examples:
   tail --reads 1e6            a second in all
   tail --json tail.json       for a record";
 
-/// Time single reads of the clocks, and tell how long the slowest take.
+/// Time single reads of the clocks, and report the slowest.
 #[derive(Debug, Parser)]
 #[command(max_term_width = 80, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 struct Args {
-    /// Time so many reads of each clock; 1e6 is understood
+    /// Number of reads of each clock, for example 1e6
     #[arg(long, value_name = "N", default_value = "1e7", value_parser = count)]
     reads: u64,
-    /// Read so many times before the next clock has its turn: a few milliseconds
+    /// Number of reads before the next clock has its turn: a few milliseconds
     #[arg(long, value_name = "N", default_value = "50000", value_parser = count)]
     block: u64,
     #[command(flatten)]
     keep: Keep,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     reads_per_block: u64,
-    /// How often the blocks of hpt's two clocks held the counter against the kernel's clock.
+    /// Number of times that hpt's two clocks compared the counter with the kernel's clock.
     anchorings: u64,
     interrupted: bool,
     clocks: Vec<Line>,
@@ -50,7 +52,7 @@ struct Line {
     read: Option<Tails>,
 }
 
-/// Fills a place with the ticks of each read.
+/// Fills a slice with the ticks of each read.
 type Block = Box<dyn Fn(&mut [u32])>;
 
 /// A clock, and a block of timed reads of it.
@@ -93,7 +95,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
 }
 
 fn clocks(counter: Counter, fence: Fence) -> Vec<Timed> {
-    // Made before they are timed: what a first reading costs is for startup.rs.
+    // First readings before the timed ones: startup.rs measures the cost of a first reading.
     let _ = (Instant::now(), quanta::Instant::now());
     vec![
         timed("nothing between", counter, fence, || ()),
@@ -107,7 +109,8 @@ fn clocks(counter: Counter, fence: Fence) -> Vec<Timed> {
     ]
 }
 
-/// A fence behind the first bare read as well, or an unordered read would begin before it.
+/// Returns a clock with timed reads. A fence also follows the first bare read; otherwise, an
+/// unordered read could begin before it.
 fn timed<T: 'static>(name: &'static str, counter: Counter, fence: Fence, read: impl Fn() -> T + 'static) -> Timed {
     let block = move |ticks: &mut [u32]| {
         for place in ticks {
@@ -128,8 +131,8 @@ impl Found {
             [(*name).to_owned(), read.map_or(0, |read| read.samples).to_string(), p50, p99, p999, p9999, worst]
         });
         format!(
-            "{}\n\nNanoseconds of a single read between two bare ordered reads, whose own time is the first line. In turns of {} reads. hpt was held \
-             against the kernel's clock {} times in its reads.\n",
+            "{}\n\nNanoseconds of a single read between two bare ordered reads, whose overhead is the first line. In turns of {} reads. hpt \
+             compared the counter with the kernel's clock {} times during its reads.\n",
             table(["one read, ns", "reads", "p50", "p99", "p99.9", "p99.99", "worst"], rows),
             self.reads_per_block,
             self.anchorings,

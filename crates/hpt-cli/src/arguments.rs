@@ -26,24 +26,24 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
-    /// Returns those of a command that measures nothing; `no` is the meaning of 1, if it has any.
+    /// Returns the exit codes of a command that measures nothing. `no` is the meaning of 1, if it has one.
     pub(crate) const fn of(no: Option<&'static str>) -> Self {
         Self { no, on_signals: "" }
     }
 
-    /// Returns those of a command that measures for a limited time.
+    /// Returns the exit codes of a command that measures for a limited time.
     pub(crate) const fn measuring(no: Option<&'static str>) -> Self {
         let on_signals = "
-  130  ended by Ctrl-C; what was measured until then is printed
-  143  ended by SIGTERM; the same";
+  130  interrupted by Ctrl-C; partial results are printed
+  143  terminated by SIGTERM; partial results are printed";
         Self { no, on_signals }
     }
 
-    /// Returns those of a command that measures until Ctrl-C, unless it has a duration.
+    /// Returns the exit codes of a command that measures until Ctrl-C, unless it has a duration.
     pub(crate) const fn watching(no: Option<&'static str>) -> Self {
         let on_signals = "
-  130  ended by Ctrl-C before --duration was over; what was seen is printed
-  143  ended by SIGTERM before --duration was over; the same";
+  130  interrupted by Ctrl-C before --duration ended; results are printed
+  143  terminated by SIGTERM before --duration ended; results are printed";
         Self { no, on_signals }
     }
 }
@@ -53,37 +53,37 @@ fn exit_codes(Codes { no, on_signals }: Codes) -> String {
     format!(
         "\
 Exit codes:
-  0    yes, or done{no}
-  2    wrong usage
+  0    success, or yes{no}
+  2    usage error
   3    unknown: a permission, hardware or samples are missing{on_signals}"
     )
 }
 
-/// Output options of all commands: the format, a file for the metrics, and what is said beside the result.
+/// Output options of all commands: the format, a file for metrics, and messages other than the result.
 #[derive(Debug, Args)]
 pub(crate) struct Printed {
     /// human, json, csv or openmetrics
     ///
-    /// human: tables for people. json: the whole result. csv: its rows. openmetrics: its figures, for Prometheus.
+    /// human: tables. json: the complete result. csv: the result rows. openmetrics: metrics for Prometheus.
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "human", hide_possible_values = true, help_heading = OUTPUT)]
     pub(crate) format: Format,
     /// Same as --format json
-    #[arg(long, global = true, conflicts_with = "format", help_heading = OUTPUT)]
+    #[arg(long, global = true, conflicts_with = "format", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) json: bool,
     /// Also write metrics for node_exporter to FILE (.prom)
     ///
-    /// The file is replaced atomically, for the textfile collector of node_exporter. Its name ends in .prom.
+    /// For the textfile collector of node_exporter. The name must end in .prom. The file is replaced atomically.
     #[arg(long, global = true, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) textfile: Option<PathBuf>,
     /// Print only the result: no progress bar, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) quiet: bool,
-    /// Print what hpt does to standard error
+    /// Print each step to standard error
     #[arg(short, long, global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) verbose: bool,
     /// When to use colors
     ///
-    /// The environment variables NO_COLOR, CLICOLOR and CLICOLOR_FORCE are obeyed with auto.
+    /// With auto, hpt honors the environment variables NO_COLOR, CLICOLOR and CLICOLOR_FORCE.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) color: ColorChoice,
 }
@@ -100,11 +100,11 @@ impl Printed {
     }
 }
 
-/// Returns one of the options of `Printed`, for a command with another help text for it: a command's own option takes
+/// Returns one of the options of `Printed`, so that a command can change its help text. The option of a command takes
 /// precedence over the global one.
 fn printed(name: &str) -> Arg {
     let options = Printed::augment_args(clap::Command::new("hpt"));
-    options.get_arguments().find(|option| option.get_id() == name).expect("it is one of them").clone()
+    options.get_arguments().find(|option| option.get_id() == name).expect("the option exists").clone()
 }
 
 /// Returns one of the options of `Printed` that a command always refuses, hidden from its help.
@@ -125,12 +125,12 @@ pub(crate) fn without_metrics() -> [Arg; 2] {
     let read = |name: String| Format::from_str(&name, false).expect("it is one of the values");
     let format = printed("format")
         .help("human, json or csv")
-        .long_help("human: tables for people. json: the whole result. csv: its rows.")
+        .long_help("human: tables. json: the complete result. csv: the result rows.")
         .value_parser(PossibleValuesParser::new(names).map(read));
     [format, refused("textfile")]
 }
 
-/// Exit codes and examples, for the end of a command's long help.
+/// Returns the exit codes and examples, for the end of a command's long help.
 pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
 }
@@ -138,9 +138,9 @@ pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
 /// The CPU a measurement runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuChoice {
-    /// Wherever the kernel schedules it.
+    /// Any CPU: the thread is not pinned.
     Any,
-    /// This one.
+    /// The CPU with this number.
     Number(usize),
 }
 
@@ -167,18 +167,49 @@ pub(crate) fn calls(text: &str) -> Result<u64, String> {
     if (1..=1_000_000_000_000).contains(&calls) { Ok(calls) } else { Err(wrong()) }
 }
 
-/// Parses a duration with its unit, from `least` to `most`. `limits` is the same as text, and `example` is a valid
-/// value.
+/// Parses the number of samples, at least one.
+pub(crate) fn at_least_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("must be 1 or more".to_owned()),
+        Ok(number) => T::try_from(number).map_err(|_| "the number is too large".to_owned()),
+        Err(_) => Err("expected a whole number, 1 or more".to_owned()),
+    }
+}
+
+/// Returns whether a text is a number without a unit.
+pub(crate) fn is_bare_number(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok()
+}
+
+/// Returns the number with each unit that makes it a valid duration, in text; `None` if no unit does.
+fn with_units(number: &str, (least, most): (Duration, Duration)) -> Option<String> {
+    let value = |unit| format!("{number}{unit}");
+    let is_valid = |text: &String| humantime::parse_duration(text).is_ok_and(|time| (least..=most).contains(&time));
+    let valid: Vec<String> = ["ns", "us", "ms", "s"].map(value).into_iter().filter(is_valid).collect();
+    // Nanoseconds are the least likely unit.
+    let (last, others) = valid[valid.len().saturating_sub(3)..].split_last()?;
+    Some(if others.is_empty() { last.clone() } else { format!("{} or {last}", others.join(", ")) })
+}
+
+/// Parses a duration with a unit, from `least` to `most`. `limits` describes the range in text, and `example` is a
+/// valid value.
 pub(crate) fn duration_in(
     text: &str,
     (least, most): (Duration, Duration),
     (limits, example): (&str, &str),
 ) -> Result<Duration, String> {
+    if is_bare_number(text) {
+        let units = with_units(text, (least, most));
+        return Err(units.map_or_else(
+            || format!("time unit missing, and the time must be {limits}"),
+            |units| format!("time unit missing: write {units}"),
+        ));
+    }
     let duration = humantime::parse_duration(text).map_err(|error| format!("{error}; write it like {example}"))?;
     if (least..=most).contains(&duration) { Ok(duration) } else { Err(format!("must be {limits}")) }
 }
 
-/// Parses a duration with its unit (`100ms`, `1s`, `2m 30s`), from 1 ms to one day.
+/// Parses a duration with a unit (`100ms`, `1s`, `2m 30s`), from 1 ms to one day.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
@@ -187,24 +218,25 @@ pub(crate) fn window(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// Parses the length of an interval with its unit, from 100 ms to one hour: shorter ones have no readings to compare.
+/// Parses the length of an interval with a unit, from 100 ms to one hour. Shorter intervals have too few readings to
+/// compare.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_millis(100), Duration::from_secs(3_600)), ("between 100ms and 1h", "1s or 500ms"))
 }
 
-/// Parses an offset between clocks with its unit, from 1 ns to one second.
+/// Parses an offset between clocks with a unit, from 1 ns to one second.
 pub(crate) fn apart(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_nanos(1), Duration::from_secs(1)), ("between 1ns and 1s", "500ns or 5us"))
 }
 
-/// Parses parts per million, above zero and at most all.
+/// Parses parts per million, above zero and at most one million.
 pub(crate) fn parts_per_million(text: &str) -> Result<f64, String> {
     let ppm = text.strip_suffix("ppm").unwrap_or(text).trim().parse::<f64>().ok();
     let ppm = ppm.filter(|&ppm| ppm > 0.0 && ppm <= 1e6);
     ppm.ok_or_else(|| "must be positive, and at most 1000000 ppm".to_owned())
 }
 
-/// Parses a duration with its unit, from 1 µs to ten seconds: Ctrl-C waits for the end of a sleep.
+/// Parses a duration with a unit, from 1 µs to ten seconds. The limit exists because Ctrl-C waits for a sleep to end.
 pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(1), Duration::from_secs(10)), ("between 1us and 10s", "250us or 1ms"))
 }
@@ -213,13 +245,36 @@ pub(crate) fn sleep_length(text: &str) -> Result<Duration, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{CpuChoice, apart, calls, cpu_choice, interval, parts_per_million, sleep_length, window};
+    use super::{CpuChoice, apart, at_least_one, calls, cpu_choice, interval, parts_per_million, sleep_length, window};
 
     #[test]
     fn a_window_has_a_unit_and_is_not_empty() {
         assert_eq!(window("100ms"), Ok(Duration::from_millis(100)));
         for wrong in ["0s", "100", "-1s", "1us", "2days", ""] {
             assert!(window(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_duration_without_a_unit_is_refused_with_the_units_that_fit() {
+        for (refused, units) in [
+            (window("1000"), "1000us, 1000ms or 1000s"),
+            (window("1"), "1ms or 1s"),
+            (window("0.5"), "0.5s"),
+            (apart("5"), "5ns, 5us or 5ms"),
+            (sleep_length("1000"), "1000ns, 1000us or 1000ms"),
+        ] {
+            assert_eq!(refused, Err(format!("time unit missing: write {units}")));
+        }
+        assert_eq!(interval("0"), Err("time unit missing, and the time must be between 100ms and 1h".to_owned()));
+    }
+
+    #[test]
+    fn a_number_of_samples_is_one_or_more() {
+        assert_eq!((at_least_one::<u32>("1"), at_least_one::<u64>("4294967296")), (Ok(1), Ok(4_294_967_296)));
+        assert_eq!(at_least_one::<u32>("0"), Err("must be 1 or more".to_owned()));
+        for wrong in ["4294967296", "-1", "1.5", "many", ""] {
+            assert!(at_least_one::<u32>(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -12,27 +12,29 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt                             this machine on one screen
-  hpt doctor                      what causes latency here, and how to fix it
-  hpt latency timer --duration 1m how late a thread is woken
-  hpt bench --json                what a read of each source costs, as JSON
-  hpt report                      everything on one page, in a minute and a half";
+  hpt                       show a summary of this system on one screen
+  hpt doctor                find what causes latency, and how to fix it
+  hpt latency timer -d 1m   measure wake-up latency, as cyclictest does
+  hpt bench --json          measure the read overhead of each time source
+  hpt report                measure everything (90 s), write an HTML page";
 
-/// The subcommands in the order of the help. A test compares it with their definitions.
+const MORE: &str = "More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)";
+
+/// The subcommands in help order. A test compares the list with their definitions.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Start here", &["doctor", "report"]),
     ("Measure", &["probe", "bench", "calibrate", "sleep", "latency", "watch"]),
     ("Change", &["run", "clocksource", "restore"]),
-    ("Other", &["experiment", "capture", "schema", "completions", "manual", "help"]),
+    ("Other", &["experiment", "capture", "schema", "completions", "manual"]),
 ];
 
-/// Measure time and latency on Linux, and find what makes them worse
+/// Measure and diagnose clocks, timers and latency on Linux
 #[derive(Debug, Parser)]
-#[command(name = "hpt", version, max_term_width = 80, after_long_help = after_help(Codes::measuring(Some("see the command")), EXAMPLES))]
+#[command(name = "hpt", version, max_term_width = 80, after_help = MORE, after_long_help = after_help(Codes::measuring(Some("depends on the command")), EXAMPLES))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) printed: Printed,
-    /// Without one, hpt prints an overview.
+    /// Without a command, hpt prints an overview.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -55,11 +57,11 @@ impl Cli {
     }
 }
 
-/// Returns the template of the main help: the subcommands in groups.
+/// Returns the template of the main help, which lists the subcommands in groups.
 fn help_template(command: &clap::Command) -> String {
     let about = |name: &str| {
         let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-        about.map_or_else(|| "Print this help, or that of a command".to_owned(), ToString::to_string)
+        about.map(ToString::to_string).unwrap_or_default()
     };
     let groups = GROUPS.map(|(title, names)| {
         let lines = names.iter().map(|name| format!("  {name:11}  {}\n", about(name)));
@@ -68,7 +70,7 @@ fn help_template(command: &clap::Command) -> String {
     format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}", groups.join("\n"))
 }
 
-/// Returns the value of `--color`, even of a command line that cannot be parsed.
+/// Returns the value of `--color`, even if the command line cannot be parsed.
 pub(crate) fn color_of(line: impl IntoIterator<Item = OsString>) -> clap::ColorChoice {
     let words: Vec<String> = line.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = words.split(|word| word == "--").next().unwrap_or_default();
@@ -104,11 +106,14 @@ pub(crate) enum Command {
     Run(cmd::run::Arguments),
 }
 
-/// Returns whether the arguments are for `hpt run`, whose usage errors must not look like the program's own exit code.
+/// The options before a subcommand whose value is the next argument.
+pub(crate) const OPTIONS_WITH_VALUE: [&str; 4] = ["--format", "-f", "--textfile", "--color"];
+
+/// Returns whether the arguments are for `hpt run`. Its usage errors must not look like the exit code of the program.
 pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        if ["--format", "-f", "--textfile", "--color"].iter().any(|option| argument == *option) {
+        if OPTIONS_WITH_VALUE.iter().any(|option| argument == *option) {
             arguments.next();
         } else if !argument.as_encoded_bytes().starts_with(b"-") {
             return argument == "run";
@@ -118,7 +123,7 @@ pub(crate) fn is_for_run(arguments: impl IntoIterator<Item = OsString>) -> bool 
 }
 
 impl Command {
-    /// Returns whether its last document has metrics.
+    /// Returns whether the last document of the command has metrics.
     pub(crate) fn has_metrics(&self) -> bool {
         let kind = match self {
             Self::Probe(_) => "probe",
@@ -131,7 +136,7 @@ impl Command {
         output::has_metrics(kind)
     }
 
-    /// Returns its name.
+    /// Returns the name of the command.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Probe(_) => "probe",
@@ -153,18 +158,18 @@ impl Command {
         }
     }
 
-    /// Returns whether it runs until a signal ends it.
+    /// Returns whether the command runs until a signal ends it.
     pub(crate) const fn is_endless(&self) -> bool {
         matches!(self, Self::Watch(arguments) if arguments.is_endless())
     }
 
-    /// Returns the file for a chart of its result.
-    pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
+    /// Returns the file for a chart of the result.
+    pub(crate) fn chart(&self) -> Option<ChartFile<'_>> {
         match self {
-            Self::Bench(arguments) => arguments.picture.file(),
-            Self::Sleep(arguments) => arguments.picture.file(),
-            Self::Watch(arguments) => arguments.picture.file(),
-            Self::Latency(arguments) => arguments.picture(),
+            Self::Bench(arguments) => arguments.chart.file(),
+            Self::Sleep(arguments) => arguments.chart.file(),
+            Self::Watch(arguments) => arguments.chart.file(),
+            Self::Latency(arguments) => arguments.chart(),
             _ => None,
         }
     }
@@ -213,10 +218,85 @@ mod tests {
         let definition = Cli::definition();
         let mut defined: Vec<&str> = definition.get_subcommands().map(clap::Command::get_name).collect();
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        defined.push("help");
         defined.sort_unstable();
         listed.sort_unstable();
         assert_eq!(defined, listed);
+    }
+
+    /// Returns the words of each command, and its definition.
+    fn all_commands() -> Vec<(String, clap::Command)> {
+        fn collect(name: &str, command: &clap::Command, into: &mut Vec<(String, clap::Command)>) {
+            into.push((name.to_owned(), command.clone()));
+            for under in command.get_subcommands().filter(|under| under.get_name() != "help") {
+                collect(&format!("{name} {}", under.get_name()), under, into);
+            }
+        }
+        let mut hpt = Cli::definition();
+        hpt.build();
+        let mut all = Vec::new();
+        collect("hpt", &hpt, &mut all);
+        all
+    }
+
+    #[test]
+    fn an_example_fits_a_terminal_and_stands_apart_from_its_explanation() {
+        let mut read = 0;
+        for (name, command) in all_commands() {
+            let long = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let short = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = long.split_once("Examples:\n").unwrap_or_else(|| panic!("{name} has no examples")).1;
+            let widest = long.lines().chain(short.lines()).map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(widest <= 80, "{name}: {widest} columns in\n{long}\n{short}");
+            assert!(command.clone().render_long_help().to_string().contains(examples), "{name}: an example is wrapped");
+            let examples = examples.replace("\\\n   ", "");
+            let short = short.strip_prefix("Example: ").map(str::to_owned);
+            for line in examples.lines().map(str::to_owned).chain(short) {
+                // An explanation may have a line of its own.
+                let Some(words) =
+                    line.trim_start().strip_prefix("sudo ").unwrap_or(line.trim_start()).strip_prefix("hpt")
+                else {
+                    assert!(line.starts_with("          "), "{name}: {line}");
+                    continue;
+                };
+                let example = words.split("  ").next().unwrap_or_default();
+                // Up to a pipe or a redirection.
+                let words = example.split_whitespace().take_while(|word| ![">", "|"].contains(word));
+                let words = ["hpt"].into_iter().chain(words);
+                assert!(Cli::read(words, clap::ColorChoice::Never).is_ok(), "{name}: {line}");
+                read += 1;
+            }
+        }
+        assert!(read > 50, "{read}");
+    }
+
+    #[test]
+    fn the_short_help_begins_with_the_options_of_cyclictest() {
+        let (_, mut timer) =
+            all_commands().into_iter().find(|(name, _)| name == "hpt latency timer").expect("it exists");
+        let help = timer.render_help().to_string();
+        let mut rest = help.as_str();
+        for option in ["--interval", "--duration", "--count", "--cpu", "--stop-above", "--by <METHOD>"] {
+            rest = rest.split_once(option).unwrap_or_else(|| panic!("{option} is not in its place:\n{help}")).1;
+        }
+        for line in [
+            "A thread per CPU: 0,2-5, all, any [default: highest]",
+            "kernel, or hpt (timer, then spin) [default: kernel]",
+            "Stop after N samples per CPU, instead of --duration",
+            "Stop at the first sample above this (exit code 1)",
+            "FIFO f:80, RR r:80, DEADLINE d:2ms/10ms, OTHER o",
+            "Disable idle states with exit latency above TIME",
+            "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h",
+        ] {
+            assert!(help.lines().any(|shown| shown.ends_with(line) && shown.chars().count() <= 79), "{line}\n{help}");
+        }
+        assert!(!help.contains("--json") && timer.render_long_help().to_string().contains("--json"));
+    }
+
+    #[test]
+    fn the_main_help_says_where_there_is_more() {
+        let help = Cli::definition().render_help().to_string();
+        assert!(help.trim_end().ends_with("More: hpt COMMAND -h (options), hpt COMMAND --help (examples, exit codes)"));
+        assert!(help.lines().count() <= 34, "{help}");
     }
 
     #[test]

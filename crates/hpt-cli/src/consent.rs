@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::{exit::Failure, output::message};
 
-/// Describes what is about to happen, and asks at the terminal, unless `--yes` was given. Returns `false` if the user
+/// Prints the warning and asks for confirmation at the terminal, unless `--yes` was given. Returns `false` if the user
 /// declines.
 pub(crate) fn consent(warning: &str, yes: bool) -> Result<bool, Failure> {
     message::warning(warning);

@@ -1,5 +1,5 @@
-//! The context of every subcommand: the machine, its sources, output settings, and the location of saved state. Prints
-//! nothing.
+//! The context of every subcommand: the machine, its sources, the output settings, and the location of saved state.
+//! Prints nothing.
 
 use std::{
     env,
@@ -33,32 +33,32 @@ use crate::{
 /// The file in the state directory that contains calibrations.
 const CALIBRATIONS: &str = "calibrations";
 
-/// Saving takes milliseconds. A process that waits this long waits for one that is stopped.
+/// Saving takes milliseconds. If a process has to wait this long, the other process is stopped.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
-/// The machine and this run.
+/// The machine, and the settings of this run.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) host: Host,
-    /// prctl forbade the counter when hpt was started; hpt has allowed it since.
+    /// Whether prctl forbade the counter when hpt started. hpt has allowed it since.
     pub(crate) counter_was_forbidden: bool,
     /// The output settings, for commands that print results as they come.
     pub(crate) format: Format,
     /// Where metrics are written.
     textfile: Option<PathBuf>,
-    /// Ctrl-C and other requests to end.
+    /// Ctrl-C and other requests to stop.
     pub(crate) signals: Signals,
     /// Whether the result is a part of a larger one.
     is_of_a_part: bool,
 }
 
-/// A device that any thread may read, and whose read costs less than a system call.
+/// A device that every thread may read, with a lower read overhead than a system call.
 pub(crate) const DEVICE: &str = "bcm-systimer";
 
-/// `told_by` provided the time; `opens` checks whether a source can be opened.
-fn note_of_a_device(told_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
-    (told_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
-        format!("Instant asked the kernel's clock, because it trusts no counter of the processor here; {DEVICE} is read faster: {how}")
+/// `told_by` is the source that provided the time. `opens` checks whether a source can be opened.
+fn note_of_a_device(timed_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
+    (timed_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
+        format!("Instant used the kernel's clock, because no processor counter is trusted here; {DEVICE} is faster to read: {how}")
     })
 }
 
@@ -86,8 +86,8 @@ impl Context {
         })
     }
 
-    /// For a measurement that is a part of a larger one: it prints nothing, writes no metrics, and ends when the whole
-    /// ends.
+    /// Returns the context of a measurement that is part of a larger one. The part prints nothing,
+    /// writes no metrics, and ends when the larger one ends.
     pub(crate) fn of_a_part(&self) -> Self {
         Self {
             textfile: None,
@@ -99,7 +99,7 @@ impl Context {
         }
     }
 
-    /// Returns whether the result is a part of a larger one: nothing is then printed before it or saved with it.
+    /// Returns whether the result is part of a larger one. If so, nothing is printed before it or saved with it.
     pub(crate) const fn is_of_a_part(&self) -> bool {
         self.is_of_a_part
     }
@@ -114,7 +114,7 @@ impl Context {
         self.keep_text(|| output::textfile(data))
     }
 
-    /// The same for values that the document will have, during the measurement.
+    /// Writes the metrics of an incomplete document during the measurement.
     pub(crate) fn keep_metrics_so_far(&self, head: &Head, gauges: Vec<Gauge>) -> Result<(), Failure> {
         self.keep_text(|| Some(output::textfile_so_far(head, gauges)))
     }
@@ -165,21 +165,22 @@ impl Context {
         let mut notes = Vec::new();
         if self.counter_was_forbidden {
             notes.push(
-                "prctl forbade the counter (PR_TSC_SIGSEGV) when hpt was started; hpt has allowed it to itself, other programs \
-                 started from here are ended by SIGSEGV when they read a clock"
+                "prctl forbade the counter (PR_TSC_SIGSEGV) when hpt started; hpt allowed it for itself, but SIGSEGV ends \
+                 other programs started from here when they read a clock"
                     .to_owned(),
             );
         }
         notes
     }
 
-    /// Returns a note for a result that was timed with `Instant` if a device can be read faster than the kernel's
-    /// clock. No device is opened automatically, because that requires a permission and keeps the device mapped.
+    /// Returns a note for a result that was timed with `Instant`, if a device can be read faster
+    /// than the kernel's clock. hpt opens no device automatically, because that requires a
+    /// permission and keeps the device mapped.
     pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
         note_of_a_device(&clock::source().0, how, |name| self.open(name).is_ok())
     }
 
-    /// Refuses an unknown source name, with similar ones.
+    /// Rejects an unknown source name, and suggests similar ones.
     pub(crate) fn known(&self, name: &str) -> Result<(), Failure> {
         match source::open(&self.host, name) {
             Err(reason @ Unavailable::Unknown { .. }) => Err(Failure::Source { name: name.to_owned(), reason }),
@@ -271,7 +272,7 @@ impl Context {
     }
 }
 
-/// Two processes that save at the same time do so one after another.
+/// Waits for the lock, so that two processes save one after the other.
 fn in_turn(store: &Store) -> Result<Locked, Failure> {
     let begun = Instant::now();
     loop {
@@ -289,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_device_is_named_only_beside_the_kernels_clock_and_where_it_opens() {
-        let note = |told_by, opens| note_of_a_device(&SourceId::new(told_by), "--source bcm-systimer", |_| opens);
-        assert!(note("monotonic", true).is_some_and(|note| note.ends_with("read faster: --source bcm-systimer")));
+        let note = |timed_by, opens| note_of_a_device(&SourceId::new(timed_by), "--source bcm-systimer", |_| opens);
+        assert!(note("monotonic", true).is_some_and(|note| note.ends_with("faster to read: --source bcm-systimer")));
         assert_eq!((note("monotonic", false), note("arm-counter", true)), (None, None));
     }
 }

@@ -4,11 +4,14 @@ use hpt_core::{
     Host,
     host::{CounterPermission as Permission, Cpu},
 };
-use hpt_document::head::{CounterPermission, Head, Machine};
+use hpt_document::{
+    SCHEMA,
+    head::{CounterPermission, Head, Machine},
+};
 
 /// Returns the first keys of a document of this kind.
 pub(crate) fn head_of(kind: &str, host: &Host) -> Head {
-    Head { schema: 1, kind: kind.to_owned(), hpt: env!("CARGO_PKG_VERSION").to_owned(), machine: machine_of(host) }
+    Head { schema: SCHEMA, kind: kind.to_owned(), hpt: env!("CARGO_PKG_VERSION").to_owned(), machine: machine_of(host) }
 }
 
 /// Returns the machine as a document field.
@@ -23,8 +26,8 @@ pub(crate) fn machine_of(host: &Host) -> Machine {
         emulated_by: host.emulator(),
         kernel_release: facts.kernel_release.clone(),
         kernel_version: facts.kernel_version.clone(),
-        clock_source: sources.current,
-        clock_sources_available: sources.available,
+        clocksource: sources.current,
+        available_clocksources: sources.available,
         vdso: facts.vdso,
         counter_permission: match facts.counter_permission {
             Permission::Enabled => CounterPermission::Enabled,
@@ -45,22 +48,22 @@ pub(crate) fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
     );
     facts.extend(machine.emulated_by.iter().map(|emulator| ("emulated by", emulator.clone())));
     facts.push((
-        "clock source",
-        match (&machine.clock_source, &machine.clock_sources_available) {
+        "clocksource",
+        match (&machine.clocksource, &machine.available_clocksources) {
             (Some(current), Some(available)) => format!("{current} (available: {})", available.join(", ")),
             (Some(current), None) => current.clone(),
-            (None, _) => "not told: /sys/devices/system/clocksource cannot be read".to_owned(),
+            (None, _) => "unknown: cannot read /sys/devices/system/clocksource".to_owned(),
         },
     ));
     facts
 }
 
-/// Returns the machine in a few words.
+/// Returns the machine in one line.
 pub(crate) fn machine_line(machine: &Machine) -> String {
     let cpu = machine.cpu.as_deref().or(machine.board.as_deref()).unwrap_or(&machine.architecture);
-    let source = machine.clock_source.as_deref().unwrap_or("not told");
+    let source = machine.clocksource.as_deref().unwrap_or("unknown");
     let emulated = machine.emulated_by.iter().map(|by| format!(", emulated by {by}")).collect::<String>();
-    format!("{cpu}, Linux {}, clock source {source}{emulated}", machine.kernel_release)
+    format!("{cpu}, Linux {}, clocksource {source}{emulated}", machine.kernel_release)
 }
 
 #[cfg(test)]
@@ -72,7 +75,7 @@ mod tests {
     fn an_emulated_processor_is_told_where_it_tells() {
         let emulator = |name: &str| machine_of(&golden::captured(name)).emulated_by;
         assert_eq!(emulator("qemu-q35").as_deref(), Some("QEMU"));
-        // Its counter has a rate that no Raspberry Pi has.
+        // No Raspberry Pi has the frequency of its counter.
         assert_eq!(emulator("qemu-raspi3b").as_deref(), Some("QEMU"));
         assert_eq!(emulator("derived-raspberry-pi-4-tuned"), None);
         // QEMU uses this board for guests of KVM as well.

@@ -7,16 +7,17 @@ use hpt_core::{
     SourceId, Unavailable,
     clock::SourceRefused,
     gpio::GpioError,
+    host::CpuList,
     knobs::{JournalError, KnobError},
     realtime::{PinError, RealtimeError},
     state::StateError,
     stopwatch::StopwatchError,
 };
 
-/// The command line requests something impossible.
+/// The command line requests something that is impossible.
 pub(crate) const USAGE: u8 = 2;
 
-/// The exit code of an answer: 0 yes, 1 no, 3 unknown.
+/// Returns the exit code of an answer: 0 yes, 1 no, 3 unknown.
 pub(crate) fn code(answer: Answer) -> ExitCode {
     match answer {
         Answer::Yes => ExitCode::from(0),
@@ -25,12 +26,12 @@ pub(crate) fn code(answer: Answer) -> ExitCode {
     }
 }
 
-/// The exit code of a run that a signal ended early, as in shells: 128 plus the signal number.
+/// Returns the exit code of a run that a signal ended early: 128 plus the signal number, as in shells.
 pub(crate) fn code_of_signal(signal: u8) -> ExitCode {
     ExitCode::from(128_u8.saturating_add(signal))
 }
 
-/// An error with all its causes.
+/// Returns the text of an error with all its causes.
 pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -41,7 +42,7 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     without_numbers(&text)
 }
 
-/// Returns whether no file can exist at that path for any user: only another path helps.
+/// Returns whether no user can create a file at that path. Only a different path helps.
 fn is_no_place(cause: &io::Error) -> bool {
     matches!(
         cause.kind(),
@@ -52,11 +53,11 @@ fn is_no_place(cause: &io::Error) -> bool {
     )
 }
 
-/// Returns the system's text of an error, adapted to the middle of a sentence.
+/// Returns the error text of the system in a form that fits into a sentence.
 fn in_a_sentence(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {
-        // Not the name of a signal or of a scheduling policy.
+        // Names of signals and scheduling policies stay in capitals.
         (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
         _ => text.to_owned(),
     }
@@ -72,7 +73,7 @@ fn without_numbers(text: &str) -> String {
     kept
 }
 
-/// Why a command has no result.
+/// The reason why a command has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot use the source {name:?}")]
@@ -83,7 +84,7 @@ pub(crate) enum Failure {
     },
     #[error("no such CPU: {cpu} (usable: {usable})")]
     NoSuchCpu { cpu: usize, usable: String },
-    #[error("cannot choose the CPU")]
+    #[error("cannot pin the thread to the CPU")]
     Cpu(#[source] PinError),
     #[error(transparent)]
     Realtime(RealtimeError),
@@ -91,19 +92,19 @@ pub(crate) enum Failure {
     Gpio(#[from] GpioError),
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
-    #[error("cannot keep the calibration")]
+    #[error("cannot access the saved calibration")]
     State(#[from] StateError),
     #[error(
-        "cannot keep the calibration: another hpt is about to write {0}, and does not come to an end; end it, and try again"
+        "cannot save the calibration: another hpt process holds the lock on {0} and does not finish; stop it and try again"
     )]
     SavedByAnother(PathBuf),
-    #[error("cannot bind the calibration to this boot: /proc/sys/kernel/random/boot_id cannot be read; mount /proc")]
+    #[error("cannot tie the calibration to this boot: cannot read /proc/sys/kernel/random/boot_id; mount /proc")]
     NoBootId,
     #[error(
-        "cannot tell where to keep state: neither XDG_STATE_HOME nor HOME is set; name a directory with --state-dir"
+        "cannot determine the state directory: neither XDG_STATE_HOME nor HOME is set; specify one with --state-dir"
     )]
     NoStateFolder,
-    #[error("{0} exists and is not empty; replace it with --force, or choose another file")]
+    #[error("{0} exists and is not empty; replace it with --force or choose another file")]
     CapturedAlready(PathBuf),
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -117,10 +118,10 @@ pub(crate) enum Failure {
     },
     #[error("{path} is not an hpt report: {why}")]
     NotAReport { path: PathBuf, why: String },
-    #[error("{0} exists; replace it with --force, or choose another --output")]
+    #[error("{0} exists; replace it with --force or choose another --output")]
     ThereAlready(PathBuf),
     #[error(
-        "{0} holds the data that are read: no page takes their place, also with --force; name another with --output"
+        "cannot write to {0}: it contains the data that are read, so not even --force replaces it; choose another --output"
     )]
     OverItsData(PathBuf),
     #[error("cannot write {path}")]
@@ -129,9 +130,9 @@ pub(crate) enum Failure {
         #[source]
         cause: io::Error,
     },
-    #[error("{path} does not take what is written: not all samples are in it")]
+    #[error("cannot write all samples to {path}: writing did not finish in time")]
     Unwritten { path: PathBuf },
-    #[error("{path} took less than was measured: {samples} samples are not in it")]
+    #[error("{samples} samples are missing from {path}: writing was slower than measuring")]
     Dropped { path: PathBuf, samples: u64 },
     #[error("cannot read the capture {path}: {why}")]
     NotACapture { path: PathBuf, why: String },
@@ -142,60 +143,58 @@ pub(crate) enum Failure {
         #[source]
         cause: io::Error,
     },
-    #[error("the program was started, and how it ended cannot be told")]
+    #[error("cannot determine how the program ended")]
     LostProgram(#[source] io::Error),
     #[error("{0}")]
     Usage(&'static str),
     #[error(
-        "{option} is not available for hpt {command}, which has no metrics (probe, calibrate, watch, doctor, latency timer, poll, stall and gpio have)"
+        "{option} is not available for hpt {command}, which has no metrics (only probe, calibrate, watch, doctor, and latency timer, poll, stall and gpio do)"
     )]
     NoMetrics { option: &'static str, command: &'static str },
     #[error("--textfile {0}: the name must end in .prom")]
     NotAProm(PathBuf),
-    #[error("--reference {0} counts no time of the whole machine: choose one of the kernel's clocks, or a counter")]
+    #[error("--reference {0} does not count system-wide time; choose one of the kernel's clocks, or a counter")]
     NoReference(String),
     #[error("--at {0} is in the past")]
     Past(String),
     #[error(
-        "{watched} beside {reference} would show nothing, because both are one reading; choose another --reference, or other sources"
+        "cannot compare {watched} with {reference}: both return the same reading; choose another --reference or other sources"
     )]
-    BesideItself { watched: String, reference: String },
+    WatchedIsReference { watched: String, reference: String },
     #[error(
-        "readings of {source_id} are {step} apart by themselves: no stall below {least} can be told; take --above {least} or more, or another --source"
+        "successive readings of {source_id} are already {step} apart, so stalls below {least} cannot be detected; use --above {least} or more, or another --source"
     )]
     TooFine { source_id: SourceId, step: String, least: String },
-    #[error("{source_id} cannot show a stall: {why}; take another --source")]
+    #[error("cannot detect stalls with {source_id}: {why}; use another --source")]
     ShowsNoStall { source_id: SourceId, why: &'static str },
-    #[error("{0} cannot tell hpt's time")]
+    #[error("cannot use {0} as the clock of the measurement")]
     NotTheClock(String, #[source] SourceRefused),
-    #[error(
-        "the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there, or tells nothing; mount /sys"
-    )]
+    #[error("cannot read the kernel's clocksources: /sys/devices/system/clocksource is missing or empty; mount /sys")]
     NoClockSources,
     #[error("clocksource {name:?} is not available (available: {available}){why}")]
     NotOffered { name: String, available: String, why: String },
-    #[error("nothing was changed: the clock source was just set to {0} by somebody else; look at it, and try again")]
+    #[error("nothing was changed: another process has just set the clocksource to {0}; check it and try again")]
     ChangedMeanwhile(String),
     #[error("aborted; nothing was changed")]
     NotMeant,
-    #[error("confirmation needs a terminal; nothing was changed. --yes confirms")]
+    #[error("confirmation needs a terminal; nothing was changed; use --yes to confirm")]
     NobodyToAsk,
     #[error("cannot change the setting")]
     Knob(#[from] KnobError),
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("there is no folder {0}, so no journal in it; without --journal, the one in /run/hpt is looked at")]
+    #[error("there is no directory {0}, and so no journal in it; without --journal, hpt uses the journal in /run/hpt")]
     NoJournalFolder(PathBuf),
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
     #[error(
-        "cannot create a thread, so nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
+        "cannot create a thread; nothing was measured; raise the limit on threads and processes (ulimit -u, pids.max, TasksMax) or on memory (ulimit -v)"
     )]
     NoThread(#[source] io::Error),
     #[error("cannot listen for Ctrl-C")]
     Signals(#[source] std::io::Error),
     #[error(
-        "prctl forbids this process to read the counter, and prctl(PR_SET_TSC, PR_TSC_ENABLE) is refused; start hpt from another shell"
+        "prctl forbids this process to read the counter, and the kernel refused prctl(PR_SET_TSC, PR_TSC_ENABLE); start hpt from another shell"
     )]
     CounterForbidden(#[source] std::io::Error),
 }
@@ -203,10 +202,7 @@ pub(crate) enum Failure {
 impl From<PinError> for Failure {
     fn from(error: PinError) -> Self {
         match error {
-            PinError::NotAllowed { cpu, allowed } => {
-                let usable: Vec<String> = allowed.iter().map(usize::to_string).collect();
-                Self::NoSuchCpu { cpu, usable: usable.join(", ") }
-            }
+            PinError::NotAllowed { cpu, allowed } => Self::no_such_cpu(cpu, allowed),
             other => Self::Cpu(other),
         }
     }
@@ -222,7 +218,12 @@ impl From<RealtimeError> for Failure {
 }
 
 impl Failure {
-    /// Returns the exit code: 2 if another command line helps, 1 if the user declined, otherwise 3.
+    /// The process may run on the `allowed` CPUs only.
+    pub(crate) fn no_such_cpu(cpu: usize, allowed: Vec<usize>) -> Self {
+        Self::NoSuchCpu { cpu, usable: allowed.into_iter().collect::<CpuList>().to_string() }
+    }
+
+    /// Returns the exit code: 2 if a different command line can succeed, 1 if the user declined, otherwise 3.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::NotMeant => code(Answer::No),
@@ -248,7 +249,7 @@ impl Failure {
             | Self::NotAProm(_)
             | Self::Past(_)
             | Self::NoReference(_)
-            | Self::BesideItself { .. }
+            | Self::WatchedIsReference { .. }
             | Self::TooFine { .. }
             | Self::ShowsNoStall { .. }
             | Self::NotTheClock(..)
@@ -266,7 +267,7 @@ impl Failure {
         }
     }
 
-    /// Prints on standard error what happened, why, and how to fix it.
+    /// Prints what failed, why, and how to fix it to standard error.
     pub(crate) fn report(&self) {
         message::error(causes(self));
         if let Some(remedy) = self.remedy() {
@@ -274,7 +275,7 @@ impl Failure {
         }
     }
 
-    /// The same in one line.
+    /// Returns the error and the fix in one line.
     pub(crate) fn text(&self) -> String {
         let mut text = causes(self);
         if let Some(remedy) = self.remedy() {
@@ -286,8 +287,20 @@ impl Failure {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Source { reason, .. } => reason.remedy(),
-            Self::Realtime(_) => Some("with --best-effort, hpt goes on without what is refused".to_owned()),
+            Self::Realtime(_) => Some("use --best-effort to continue without the settings that are refused".to_owned()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn usable_cpus_are_ranges() {
+        let text = |usable: Vec<usize>| Failure::no_such_cpu(999, usable).to_string();
+        assert_eq!(text((0..128).collect()), "no such CPU: 999 (usable: 0-127)");
+        assert_eq!(text(vec![0, 2, 3]), "no such CPU: 999 (usable: 0,2-3)");
     }
 }

@@ -1,5 +1,4 @@
-//! Compares documents with given figures to the files that hold what they printed before.
-//! Used by the tests of subcommands only.
+//! Compares the output of documents with given figures with snapshots. Only the tests of subcommands use it.
 
 use std::path::Path;
 
@@ -12,12 +11,12 @@ use crate::{
 use hpt_document::head::Head;
 use serde_json::Value;
 
-/// A captured machine, for documents to describe.
+/// Returns a system snapshot that documents can describe.
 pub(crate) fn host() -> Host {
     captured("amd-epyc-zen3-kvm")
 }
 
-/// The captured machine of that name.
+/// Returns the system snapshot with that name.
 pub(crate) fn captured(name: &str) -> Host {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts");
     let capture = Capture::open(&hosts.join(format!("{name}.capture")));
@@ -26,14 +25,14 @@ pub(crate) fn captured(name: &str) -> Host {
     Host::captured(capture, facts)
 }
 
-/// The first keys of a document of that machine, with the same version in every release.
+/// Returns the first keys of a document of that machine. The version is the same in every release.
 pub(crate) fn head(kind: &str) -> Head {
     let mut head = head_of(kind, &host());
     "0.0.0".clone_into(&mut head.hpt);
     head
 }
 
-/// The least value that a schema allows: null where it may be, else nothing, none or zero.
+/// Returns the smallest value that a schema allows: null if permitted, otherwise an empty value or zero.
 fn least(schema: &Value, definitions: &Value) -> Value {
     let names = |key: &str| schema.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let types: Vec<&str> = match &schema["type"] {
@@ -73,7 +72,7 @@ fn least(schema: &Value, definitions: &Value) -> Value {
     }
 }
 
-/// A document of this kind in which nothing was found.
+/// Returns a document of this kind without results.
 pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     let schema = hpt_document::schema::of(kind).expect("every kind has a schema");
     let mut document = least(&schema, &schema["$defs"]);
@@ -83,7 +82,7 @@ pub(crate) fn empty(kind: &str) -> hpt_document::Document {
     hpt_document::Document::read(&document).expect("all that a document needs is in its schema")
 }
 
-/// Compares every format with its snapshot.
+/// Compares the output in every format with its snapshot.
 pub(crate) fn assert(name: &str, document: &Document) {
     let text = |format| rendered(document, format, Look { width: 80, colour: false });
     insta::with_settings!({ snapshot_path => "../tests/it/snapshots", prepend_module_to_snapshot => false }, {

@@ -1,6 +1,5 @@
-//! Cost of the kernel's clocks under each of its clocksources: changed one after the other with
-//! consent, and restored.
-//! Prints nothing.
+//! The read overhead of the kernel's clocks under each clocksource. Switches the clocksource with consent, and restores
+//! it. Prints nothing.
 
 use std::{path::Path, time::Duration};
 
@@ -22,10 +21,11 @@ use crate::{
     source_rate::Rate,
 };
 
-/// How long the counter is calibrated that times single reads.
+/// The calibration time of the counter that times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(20);
 
-/// That the reference counts by one of the sources beside it, and so cannot show the rate of that one.
+/// Returns a note if the reference uses the counter of one of the compared sources. It then cannot
+/// show the rate of that source.
 pub(crate) fn common_counter<'a>(
     mut sources: impl Iterator<Item = &'a SourceId>,
     reference: &dyn TimeSource,
@@ -35,13 +35,13 @@ pub(crate) fn common_counter<'a>(
     let is_among_them = sources.any(|source| are_one_reading(source.as_str(), counter));
     (is_among_them && reference.info().is_made_of_the_clock_source()).then(|| {
         format!(
-            "{id} itself counts by {counter}: beside it the two show whether program and kernel agree, what happens between CPUs, and what daemons do, but no rate \
-             or jump that both share; a source with a counter of its own would, by --reference"
+            "{id} uses {counter} itself: comparing the two shows whether program and kernel agree, differences between CPUs, and the effect of daemons, but no \
+             frequency error or step that both share; choose a source with its own counter with --reference to see those"
         )
     })
 }
 
-/// The machine's clock source, and what may be written there.
+/// The current clocksource of the machine, and the available ones.
 pub(crate) struct Sources {
     pub(crate) current: String,
     pub(crate) available: Vec<String>,
@@ -61,7 +61,7 @@ pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Resul
     }
     let outline = outline_clock_sources(&context.host);
     let why = outline.absent.iter().find(|absent| absent.name == name).map(|absent| match absent.said.first() {
-        Some(said) => format!("; it was dropped: {}", said.text),
+        Some(said) => format!("; the kernel dropped it: {}", said.text),
         None => format!("; {}, see hpt clocksource", absent.had),
     });
     Err(Failure::NotOffered {
@@ -71,28 +71,29 @@ pub(crate) fn offered(context: &Context, sources: &Sources, name: &str) -> Resul
     })
 }
 
-/// A comparison that is allowed and meant.
+/// A comparison that is permitted and confirmed.
 pub(crate) struct Comparison {
     pub(crate) before: Sources,
-    /// The one in use first: where nothing else may be set, it is measured all the same.
+    /// The current one is first. It is measured even if no other can be set.
     pub(crate) names: Vec<String>,
     pub(crate) journal: Journal,
 }
 
-/// What came of it.
+/// The result of a comparison.
 pub(crate) struct Compared {
     pub(crate) results: Vec<ClockCost>,
-    pub(crate) not_taken: Vec<RefusedClocksource>,
-    /// What timed single reads.
+    pub(crate) refused: Vec<RefusedClocksource>,
+    /// The source that timed single reads.
     pub(crate) stopwatch: String,
-    /// What is in use afterwards, where that is told.
+    /// The clocksource in use afterwards, if known.
     pub(crate) after: Option<String>,
-    /// What to say of a clock source that was not put back.
+    /// Warnings about a clocksource that was not restored.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Comparison {
-    /// Of those `wanted`, of all that the kernel offers where none is named. Asks, where something is to be changed.
+    /// Prepares a comparison of the `wanted` clocksources, or of all available ones if none is named. Asks for
+    /// confirmation if the clocksource must be changed.
     pub(crate) fn asked(
         context: &Context,
         wanted: &[String],
@@ -113,8 +114,8 @@ impl Comparison {
             let current = &comparison.before.current;
             let others: Vec<_> = comparison.names.iter().filter(|name| *name != current).cloned().collect();
             let warning = format!(
-                "this makes {} the clock source of the whole machine, one after the other, and then {current} again; meanwhile every program's readings of clocks cost \
-                 what each costs, and the kernel counts as not synchronised until a time daemon speaks again.",
+                "this switches the system-wide clocksource to {} in turn, and then restores {current}; in the meantime, clock reads of all programs have the overhead of \
+                 the current clocksource, and the kernel reports the clock as unsynchronized until a time daemon updates it again.",
                 others.join(", ")
             );
             if !consent(&warning, yes)? {
@@ -128,8 +129,8 @@ impl Comparison {
         self.names.iter().any(|name| *name != self.before.current)
     }
 
-    /// Measures these clocks under each clock source, and puts the first one back. `progress` is told the name of the one in use, and how many reads were made
-    /// under all of them.
+    /// Measures these clocks under each clocksource, and restores the first one. `progress` receives the name of the
+    /// current clocksource, and the number of reads so far.
     pub(crate) fn make(
         &self,
         context: &Context,
@@ -139,11 +140,11 @@ impl Comparison {
         progress: &dyn Fn(&str, u64),
     ) -> Result<Compared, Failure> {
         let knob = Knob::clock_source();
-        // Before anything is measured: from here on nobody else changes it by hpt.
+        // Before measuring: from here on, no other hpt process changes it.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
         let timing = Timing::of(context)?;
-        let (mut results, mut not_taken) = (Vec::new(), Vec::new());
+        let (mut results, mut refused) = (Vec::new(), Vec::new());
         for name in &self.names {
             if context.interrupted() {
                 break;
@@ -153,7 +154,7 @@ impl Comparison {
                 match change.set(name) {
                     Ok(()) => {}
                     Err(error @ (KnobError::Overridden { .. } | KnobError::Refused { .. })) => {
-                        not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: causes(&error) });
+                        refused.push(RefusedClocksource { clocksource: name.clone(), reason: causes(&error) });
                         continue;
                     }
                     Err(error) => return Err(error.into()),
@@ -161,31 +162,31 @@ impl Comparison {
             }
             let measured_before = results.len();
             measure(context, &timing, name, clocks, calls, &|done| progress(name, done), &mut results)?;
-            // The kernel, or somebody without hpt, may have set another one: then nobody knows under which of them what was measured.
+            // The kernel or another program may have changed it. The results then belong to an unknown clocksource.
             let is = knob.value()?;
             if is != *name {
                 results.truncate(measured_before);
-                not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: did_not_stay(&is) });
+                refused.push(RefusedClocksource { clocksource: name.clone(), reason: did_not_stay(&is) });
             }
         }
-        // Whatever came of the measurement is told, and then what could not be put back.
+        // Results are reported even if the clocksource could not be restored.
         let mut warnings = Vec::new();
         if let Err(error) = change.map_or(Ok(()), Change::restore) {
-            let told = format!("{} was not put back: {}", self.before.current, causes(&error));
+            let told = format!("cannot restore the clocksource {}: {}", self.before.current, causes(&error));
             let is_left_alone = matches!(error, KnobError::ChangedSince { .. });
             warnings.push(if is_left_alone { told } else { format!("{told}; try `hpt restore`") });
         }
         let (stopwatch, after) = (timing.stopwatch_name(), knob.value().ok());
-        Ok(Compared { results, not_taken, stopwatch, after, warnings })
+        Ok(Compared { results, refused, stopwatch, after, warnings })
     }
 }
 
-/// Why what was measured says nothing of the clock source that was wanted.
+/// Returns the reason why the measurement does not apply to the requested clocksource.
 pub(crate) fn did_not_stay(is: &str) -> String {
-    format!("it did not stay: in the middle of the measurement {is} took its place")
+    format!("it was replaced by {is} during the measurement")
 }
 
-/// The right to change it, as long as it is what it was when it was asked for consent.
+/// Begins the change, if the clocksource is still the one for which the user confirmed the change.
 pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources) -> Result<Change, Failure> {
     let change = knob.begin(journal, by)?;
     if change.before() == sources.current {
@@ -195,7 +196,7 @@ pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources)
     }
 }
 
-/// What times single reads: a counter that does not depend on the kernel's clock source, where there is one.
+/// The clock for single reads: a counter that does not depend on the kernel's clocksource, if one exists.
 pub(crate) struct Timing {
     counter: Option<(Opened, Frequency)>,
 }
@@ -218,7 +219,7 @@ impl Timing {
     }
 }
 
-/// Measures the clocks under the clock source that is in use now, which is `name`.
+/// Measures the clocks under the current clocksource `name`.
 pub(crate) fn measure(
     context: &Context,
     timing: &Timing,
@@ -238,7 +239,7 @@ pub(crate) fn measure(
         if context.interrupted() {
             break;
         }
-        // Opened anew, because whether the vDSO serves it depends on the clock source.
+        // Opened again, because vDSO support depends on the clocksource.
         let opened = context.open(clock)?;
         let before = results.len() as u64 * calls;
         let cost = read_cost(opened.as_dyn(), instruments, calls, |done| {
@@ -248,7 +249,7 @@ pub(crate) fn measure(
         let info = opened.as_dyn().info();
         let steps = granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
         results.push(ClockCost {
-            clock_source: name.to_owned(),
+            clocksource: name.to_owned(),
             clock: clock.to_owned(),
             read_path: info.read_path.name().to_owned(),
             repeated: repeated_reads(&cost),

@@ -1,5 +1,4 @@
-//! The command `hpt`: starts, hands over to one subcommand, prints its document.
-//! Measures nothing itself.
+//! The command `hpt`: runs one subcommand and prints its document. Measures nothing itself.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -22,6 +21,7 @@ mod signals;
 mod source_granularity;
 mod source_rate;
 mod stopwatch;
+mod usage_error;
 
 use std::process::ExitCode;
 
@@ -38,11 +38,12 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // Before anything else reads a clock: under PR_TSC_SIGSEGV the standard library's clocks would end this process.
+    // Must be first: under PR_TSC_SIGSEGV, the clocks of the standard library would end this process.
     let forbidden = hpt_core::source::permit_counter();
-    // Before anything reads a counter that can be closed meanwhile. Without it the same happens, and without a word.
+    // Must precede every read of a counter whose access can be revoked. Without it, the process would end without a
+    // message.
     let _ = hpt_core::source::explain_refused_cycles(cycle_counters::WHY_ENDED);
-    // Where a shell asks what could come next, it is told, and nothing else is done.
+    // If a shell requests completions, hpt prints them and exits.
     shell_completion::answer_the_shell(Cli::definition);
     let color = cli::color_of(std::env::args_os().skip(1));
     let cli = match Cli::read(std::env::args_os(), color) {
@@ -50,16 +51,14 @@ fn main() -> ExitCode {
         Err(answer) => {
             if answer.use_stderr() {
                 message::behave(Manner { color: ColorChoice::of(color), ..Manner::default() });
-                message::wrong_usage(&answer.render().to_string());
-            } else {
-                // Help. If nobody reads it, there is nobody to tell.
-                let _ = answer.print();
+                let arguments = std::env::args_os().skip(1);
+                message::wrong_usage(&usage_error::text(answer, arguments, Cli::definition()));
+                let is_for_run = cli::is_for_run(std::env::args_os().skip(1));
+                return ExitCode::from(if is_for_run { cmd::run::FAILED } else { USAGE });
             }
-            return match (answer.use_stderr(), cli::is_for_run(std::env::args_os().skip(1))) {
-                (true, true) => ExitCode::from(cmd::run::FAILED),
-                (true, false) => ExitCode::from(USAGE),
-                (false, _) => code(Answer::Yes),
-            };
+            // Help. If it cannot be printed, an error could not be printed either.
+            let _ = answer.print();
+            return code(Answer::Yes);
         }
     };
     message::behave(cli.printed.manner());
@@ -81,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What hpt prints without a command.
+/// Prints the overview, which is the output of hpt without a command.
 fn overview(printed: &Printed, forbidden: std::io::Result<bool>) -> Result<ExitCode, Failure> {
     let context = Context::new(forbidden, printed.format(), printed.textfile.as_deref())?;
     cmd::overview::run(&context).map(code)
@@ -95,23 +94,22 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
         return Err(Failure::NoMetrics { option, command: command.name() });
     }
     let context = Context::new(forbidden, format, printed.textfile.as_deref())?;
-    let picture = command.picture();
-    picture.map_or(Ok(()), ChartFile::check)?;
+    let chart = command.chart();
+    chart.map_or(Ok(()), ChartFile::check)?;
     let mut document = match command {
         Command::Schema(arguments) => return cmd::schema::run(arguments).map(code),
         Command::Completions(arguments) => return cmd::completions::run(arguments).map(code),
         Command::Manual(arguments) => return cmd::manual::run(arguments, Cli::definition()).map(code),
-        // What is printed is the capture.
+        // The output is the capture.
         Command::Capture(arguments) if arguments.is_printed() => return cmd::capture::print(&context).map(code),
-        // What is printed is the program's, and so is the exit code.
+        // The output and the exit code are those of the program.
         Command::Run(arguments) => return Ok(cmd::run::run(arguments, &context)),
         Command::Report(arguments) => cmd::report::run(arguments, &context, &part),
         command => document(command, &context),
     }?;
-    let kept =
-        [context.keep_metrics(&document.data), picture.map_or(Ok(()), |picture| Ok(picture.draw(&document.data)?))];
+    let kept = [context.keep_metrics(&document.data), chart.map_or(Ok(()), |chart| Ok(chart.draw(&document.data)?))];
     for failure in kept.into_iter().filter_map(Result::err) {
-        // What was measured is printed all the same.
+        // The result is printed nevertheless.
         document.warnings.push(causes(&failure));
         document.answer = Answer::Unknown;
     }
@@ -119,12 +117,12 @@ fn run(command: &Command, printed: &Printed, forbidden: std::io::Result<bool>) -
     for warning in &document.warnings {
         message::warning(warning);
     }
-    // A run without an end is ended so, and has an answer.
+    // An endless run always ends with a signal, and has an answer.
     let cut_short = context.signal().filter(|_| document.data.interrupted() && !command.is_endless());
     Ok(cut_short.map_or_else(|| code(document.answer), code_of_signal))
 }
 
-/// What a subcommand finds that has a document of its own.
+/// Runs a subcommand that has a document, and returns the document.
 fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
     match command {
         Command::Probe(arguments) => cmd::probe::run(arguments, context),
@@ -139,13 +137,13 @@ fn document(command: &Command, context: &Context) -> Result<Document, Failure> {
         Command::Watch(arguments) => cmd::watch::run(arguments, context),
         Command::Restore(arguments) => cmd::restore::run(arguments, context),
         Command::Report(_) | Command::Schema(_) | Command::Completions(_) | Command::Manual(_) | Command::Run(_) => {
-            Err(Failure::Usage("it is no part of a report"))
+            Err(Failure::Usage("this command cannot be part of a report"))
         }
     }
 }
 
-/// A measurement of a report: what the same command line would find.
+/// Runs a command line as a part of a report, and returns its document.
 fn part(line: &[String], context: &Context) -> Result<Document, Failure> {
-    let cli = Cli::read(line, clap::ColorChoice::Never).expect("a report's own command lines are sound");
+    let cli = Cli::read(line, clap::ColorChoice::Never).expect("the command lines of a report are valid");
     document(&cli.command.expect("they name a command"), context)
 }

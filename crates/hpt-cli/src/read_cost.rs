@@ -1,24 +1,23 @@
-//! Fills what documents state of read overhead: many reads back to back, and single reads.
-//! Measures nothing.
+//! The read overhead in documents: many back-to-back reads, and single reads. Measures nothing.
 
 use hpt_core::{Spread, measure::ReadCost};
 use hpt_document::read_cost::{RepeatedReads, SingleReads};
 
 use crate::output::rounded;
 
-/// Many reads back to back.
+/// Returns the figures of back-to-back reads.
 pub(crate) fn repeated_reads(cost: &ReadCost) -> RepeatedReads {
     RepeatedReads {
-        calls: cost.calls,
+        reads: cost.calls,
         complete: cost.complete,
         total_s: cost.total.as_secs_f64(),
         user_s: cost.user.as_secs_f64(),
         system_s: cost.system.as_secs_f64(),
-        per_call_ns: cost.per_call_ns().map(rounded),
+        per_read_ns: cost.per_call_ns().map(rounded),
     }
 }
 
-/// Reads that were timed one at a time.
+/// Returns the figures of reads that were timed one at a time.
 pub(crate) fn single_reads(cost: &ReadCost) -> SingleReads {
     let figure = |figure: fn(&Spread) -> f64| cost.singles.as_ref().map(figure).map(rounded);
     SingleReads {

@@ -1,5 +1,5 @@
-//! Shell completion: subcommands and options from their definitions, values from this machine.
-//! Reads lists only: no source is opened.
+//! Shell completion: subcommands and options from their definitions, values from this machine. Reads lists only, and
+//! opens no source.
 
 use std::ffi::OsStr;
 
@@ -16,17 +16,17 @@ use hpt_core::{
     source,
 };
 
-/// The variable by which a shell says that it asks, and which shell it is.
-/// hpt's own: whoever has set another program's means something else by it.
+/// The environment variable with which a shell requests completions and names itself. It is specific to hpt, so that a
+/// variable set for another program has no effect.
 const ASKED_BY: &str = "HPT_COMPLETE";
 
-/// Answers a shell that asks, and then ends the process; else does nothing. `hpt` makes the
-/// definition of the whole command line.
+/// Prints completions and exits if a shell requested them. Otherwise does nothing. `hpt` returns the definition of the
+/// whole command line.
 pub(crate) fn answer_the_shell(hpt: impl Fn() -> Command) {
     CompleteEnv::with_factory(|| with_values(hpt())).var(ASKED_BY).complete();
 }
 
-/// What makes a shell ask; its name is one of [`SHELLS`].
+/// Returns the script that enables completion in a shell, which is one of [`SHELLS`].
 pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
@@ -36,13 +36,14 @@ pub(crate) fn script(shell: &str) -> std::io::Result<Vec<u8>> {
         script.extend_from_slice(WHOLE_WORDS.as_bytes());
     }
     if shell == "zsh" {
-        // A function of $fpath is run when it is first asked for, and has to answer then.
+        // zsh runs a function of $fpath at the first completion, which must already return candidates.
         script.extend_from_slice(b"\nif [[ $funcstack[1] == _hpt ]]; then _clap_dynamic_completer_hpt \"$@\"; fi\n");
     }
     Ok(script)
 }
 
-/// For bash `=` and `:` are words of their own, and so the rest of `--source=tsc` and of `gpiochip0:22` is asked about, and replaced, alone.
+/// bash splits words at `=` and `:`. Without this, it would complete and replace only the last part
+/// of `--source=tsc` and of `gpiochip0:22`.
 const WHOLE_WORDS: &str = r#"
 _hpt() {
     local words=() word current=0 before='' joins='' i
@@ -70,10 +71,10 @@ _hpt() {
 complete -o nospace -o bashdefault -F _hpt hpt
 "#;
 
-/// The shells that can ask.
+/// The supported shells.
 pub(crate) const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 
-/// Adds to options what their values can be on this machine.
+/// Adds the values that options accept on this machine.
 fn with_values(command: Command) -> Command {
     let name = command.get_name().to_owned();
     command.mut_subcommands(with_values).mut_args(move |argument| values_of(&name, argument))
@@ -104,7 +105,7 @@ fn clock_sources() -> Vec<CompletionCandidate> {
     available.into_iter().flatten().map(CompletionCandidate::new).collect()
 }
 
-/// Chips that may be opened, which touches none of their lines.
+/// Returns the chips that can be opened. Opening a chip affects none of its lines.
 fn opened_chips() -> impl Iterator<Item = Chip> {
     chips().into_iter().flatten().filter_map(|path| Chip::open(&path).ok())
 }
@@ -115,7 +116,7 @@ fn gpio_chips() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Those that nobody has.
+/// Returns the lines that are not in use.
 fn gpio_lines() -> Vec<CompletionCandidate> {
     let free = |chip: Chip| {
         let lines = chip.all_lines().unwrap_or_default().into_iter().filter(|line| !line.is_used);
@@ -130,10 +131,15 @@ fn numbers() -> Vec<CompletionCandidate> {
     allowed_cpus().into_iter().map(|cpu| CompletionCandidate::new(cpu.to_string())).collect()
 }
 
-/// Numbers with commas, each once; or a word alone.
+/// Returns CPU numbers for a list of numbers and ranges, without repetition, or a word for the whole list.
 fn several_cpus(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let (before, last) = typed.rfind(',').map_or(("", &*typed), |comma| typed.split_at(comma + 1));
+    if let Some((first, _)) = last.split_once('-') {
+        let ends = allowed_cpus().into_iter().filter(|cpu| first.parse().is_ok_and(|first: usize| first < *cpu));
+        let ranges = ends.map(|end| format!("{first}-{end}")).filter(|range| range.starts_with(last));
+        return ranges.map(|range| CompletionCandidate::new(format!("{before}{range}"))).collect();
+    }
     let words = ["all", "any"].into_iter().filter(|_| before.is_empty()).map(str::to_owned);
     let numbers = allowed_cpus().into_iter().map(|cpu| cpu.to_string());
     let is_new = |number: &String| !before.split(',').any(|one| one == number);

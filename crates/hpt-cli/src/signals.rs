@@ -1,5 +1,4 @@
-//! Signals that end a measurement and not hpt: what was measured until then is printed.
-//! Measures nothing.
+//! Signals that end a measurement but not hpt, which then prints the partial result. Measures nothing.
 
 use std::{
     io,
@@ -18,13 +17,13 @@ use crate::exit::Failure;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     interrupted: Arc<AtomicBool>,
-    /// The number of that signal; the last one of several. Zero before.
+    /// The number of that signal, or of the last one. Zero if there was none.
     signal: Arc<AtomicUsize>,
-    /// Whether the handlers are installed already.
+    /// Whether the handlers are installed.
     listens: Arc<AtomicBool>,
 }
 
-/// A thread that listens for signals on behalf of a sleeper; it ends when this is dropped.
+/// A thread that interrupts a sleeper on a signal. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     handle: signal_hook::iterator::Handle,
@@ -39,31 +38,33 @@ impl Drop for Listening {
 }
 
 impl Signals {
-    /// Whether Ctrl-C or SIGTERM asked to end.
+    /// Returns whether Ctrl-C or SIGTERM requested the end.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The number of the signal that asked to end.
+    /// Returns the number of the signal that requested the end.
     pub(crate) fn signal(&self) -> Option<u8> {
         u8::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|&signal| signal > 0)
     }
 
-    /// Notes which signal it was, before anybody is told that there was one.
+    /// Registers a handler that records the signal number. It runs before the handler that sets the flag.
     fn note(&self, signal: i32) -> io::Result<()> {
         let number = usize::try_from(signal).expect("a signal's number is positive");
         signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number).map(drop)
     }
 
-    /// From here on Ctrl-C and SIGTERM end a measurement, not hpt: for subcommands that ask [`interrupted`](Self::interrupted) as they go. A
-    /// Ctrl-C after that ends hpt at once. A SIGTERM does not: timeout(1) sends two of them, one to the program and one to its process group.
+    /// Makes Ctrl-C and SIGTERM end the measurement instead of hpt, for subcommands that poll
+    /// [`interrupted`](Self::interrupted). A second Ctrl-C ends hpt immediately. A second SIGTERM does not, because
+    /// timeout(1) sends two: one to the program and one to its process group.
     pub(crate) fn listen(&self) -> Result<(), Failure> {
-        // Twice would take the first signal for the second.
+        // If they were installed twice, the first signal would count as the second.
         if self.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let (key, request) = (signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM);
-        // The shutdown must come before the flag that it looks at. A Ctrl-C between the two would be lost: another flag is set by it.
+        // The shutdown handler must precede the flag that it checks. A Ctrl-C between the two would be lost, so it sets
+        // another flag.
         let early = Arc::new(AtomicBool::new(false));
         self.note(key)
             .and_then(|()| self.note(request))
@@ -80,8 +81,8 @@ impl Signals {
         Ok(())
     }
 
-    /// As [`listen`](Self::listen), for a command that restores something at its end: a hang-up
-    /// ends the measurement as well, and a second signal does not end hpt.
+    /// Like [`listen`](Self::listen), for a command that restores something at its end. A hang-up also ends the
+    /// measurement, and a second signal does not end hpt.
     pub(crate) fn listen_until_the_end(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
@@ -91,8 +92,8 @@ impl Signals {
         Ok(())
     }
 
-    /// While the answer lives, Ctrl-C and SIGTERM also end the sleep of whoever waits.
-    #[must_use = "the sleep is not interrupted any more when it is dropped"]
+    /// Makes Ctrl-C and SIGTERM interrupt a sleep until the returned value is dropped.
+    #[must_use = "signals no longer interrupt the sleep when this is dropped"]
     pub(crate) fn interrupts(interrupter: Interrupter) -> Result<Listening, Failure> {
         let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
         let mut signals = signal_hook::iterator::Signals::new(signals).map_err(Failure::Signals)?;

@@ -1,17 +1,18 @@
-//! Granularity of a source: how long it is watched for the steps in which it moves.
+//! The observed granularity of a source, and how long a source is observed for it.
 
 use std::time::Duration;
 
 use hpt_core::{Frequency, TimeSource, measure, measure::Granularity};
 
-/// So many claimed resolutions, within these limits: coarse clocks step by milliseconds.
+/// The observation time, in resolutions of the source. The limits allow for coarse clocks, which
+/// advance by milliseconds.
 const RESOLUTIONS: u64 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(40);
-/// One that has not stepped is watched again: a virtual machine whose host is busy gets its ticks late.
+/// The number of attempts if a source has not advanced: a virtual machine on a busy host receives its ticks late.
 const WATCHES: u32 = 10;
 
-/// What `source` steps by, which ticks at `frequency`; `None` when it never stepped.
+/// Returns the granularity of `source`, which ticks at `frequency`, or `None` if it never advanced.
 pub(crate) fn granularity(
     source: &dyn TimeSource,
     frequency: Frequency,
@@ -32,7 +33,7 @@ mod tests {
 
     use super::granularity;
 
-    /// Claims four milliseconds and steps by thirty.
+    /// A clock with a resolution of 4 ms and a granularity of 30 ms.
     #[derive(Debug)]
     struct Late<'a> {
         wall: &'a ManualSource,

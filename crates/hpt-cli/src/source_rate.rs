@@ -1,5 +1,4 @@
-//! Frequency of a source whose readings are converted to nanoseconds.
-//! Keeps nothing.
+//! The frequency of a source whose readings are converted to nanoseconds. Saves nothing.
 
 use std::time::Duration;
 
@@ -12,31 +11,31 @@ use hpt_document::bench::FrequencyOrigin;
 
 use crate::cycle_counters::counts_cycles;
 
-/// Time for which a source of unknown frequency is calibrated, if the caller names none.
+/// The default calibration time of a source with unknown frequency.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(50);
 
-/// A frequency, and how well it is known.
+/// A frequency with its origin and its error bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
     pub(crate) frequency: Frequency,
-    /// Where it comes from, for programs: `definition`, `kept` or `measured`.
+    /// Its origin in documents: `definition`, `kept` or `measured`.
     pub(crate) origin: FrequencyOrigin,
     pub(crate) bound_ppm: Option<f64>,
 }
 
 impl Rate {
-    /// The rate of a source that is defined to have it, as the clocks of the kernel are.
+    /// Returns the frequency of a source that has it by definition, as the kernel's clocks do.
     pub(crate) fn by_definition(source: &dyn TimeSource) -> Option<Self> {
         let nominal = source.info().nominal.filter(|nominal| nominal.stated_by == StatedBy::Definition)?;
         Some(Self { frequency: nominal.frequency, origin: FrequencyOrigin::Definition, bound_ppm: Some(0.0) })
     }
 
-    /// The rate of a calibration that was saved.
+    /// Returns the frequency of a saved calibration.
     pub(crate) fn kept(calibration: &Calibration) -> Self {
-        Self { origin: FrequencyOrigin::Kept, ..Self::of(calibration) }
+        Self { origin: FrequencyOrigin::Saved, ..Self::of(calibration) }
     }
 
-    /// Measures the rate against `reference` for `window`.
+    /// Measures the frequency against `reference` for `window`.
     pub(crate) fn measured(
         source: &dyn TimeSource,
         reference: &dyn TimeSource,
@@ -50,8 +49,8 @@ impl Rate {
     }
 }
 
-/// The frequency of a source: by definition, else measured. That of cycles is the one of a busy
-/// core.
+/// Returns the frequency of a source by definition, or measures it. For a cycle counter, returns
+/// the frequency of a busy core.
 pub(crate) fn frequency_of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Option<Frequency> {
     if counts_cycles(source) {
         return source::busy_rate(source);

@@ -1,5 +1,4 @@
-//! The stopwatch that times single reads.
-//! Reads nothing but to find its own rate.
+//! The stopwatch that times single reads. Reads a clock only to determine its own frequency.
 
 use std::time::Duration;
 
@@ -7,19 +6,19 @@ use hpt_core::{Calibration, Opened, TimeSource, source, stopwatch::StopwatchErro
 
 use crate::{context::Context, exit::Failure, source_rate::Rate};
 
-/// Time for which a source of unknown rate is calibrated before it times single reads.
+/// The calibration time of a source with unknown frequency before it times single reads.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
-/// A kept calibration whose bound is looser than this is not used.
+/// A saved calibration with a larger bound is not used.
 const LOOSEST_KEPT_PPM: f64 = 10.0;
 
-/// What times single reads.
+/// The source that times single reads, and its frequency.
 pub(crate) struct Stopwatch {
     pub(crate) source: Opened,
     pub(crate) rate: Rate,
 }
 
-/// Opens hpt's choice. Its rate is by definition, from a good calibration of this boot, or measured
-/// now.
+/// Opens the source that hpt chooses. Its frequency comes from its definition, from a good calibration of this boot, or
+/// from a measurement now.
 pub(crate) fn stopwatch(context: &Context, reference: &dyn TimeSource) -> Result<Stopwatch, Failure> {
     let (source, _) =
         source::choose(&context.host).map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;

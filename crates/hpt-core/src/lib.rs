@@ -1,11 +1,34 @@
 //! High-resolution time for Linux: hardware counters, calibrated clocks, precise sleeps and real-time setup, with
 //! stated error bounds.
 //!
-//! A [`TimeSource`] is a counter that can be read: the x86 TSC, the kernel's clocks, or one of your own.
-//! [`source::probe`] lists the sources of a machine. [`source::choose`] selects the best one and says why.
-//! [`calibrate`] determines the frequency of a source, with a worst-case bound. A [`Clock`] converts ticks to
-//! nanoseconds at the cost of one multiplication. A [`Stopwatch`] measures how long a piece of work took, and its own
-//! overhead.
+//! | I want to | use |
+//! | --- | --- |
+//! | read the time faster than with `std::time::Instant` | [`Instant`]: `CLOCK_MONOTONIC` within a stated bound |
+//! | sleep precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
+//! | do something once per period | [`Pacer`]: deadlines on a grid, so that delays do not accumulate |
+//! | make a thread real-time, and undo it | [`realtime::Setup`]: CPU, policy, memory, idle states, RT throttling |
+//! | time a piece of work | [`Stopwatch`], or [`CycleStopwatch`] for the cycles of a core |
+//! | find the best counter of this machine | [`source::choose`], which also states the reason |
+//! | know how accurate a counter is | [`calibrate`]: its frequency, with a worst-case bound |
+//! | read a counter of my own | [`TimeSource`], and [`Clock`] to convert its ticks to nanoseconds |
+//! | test code that waits | [`testing::ManualSource`] |
+//!
+//! An [`Instant`] is read from the CPU's counter, and is comparable between threads and processes;
+//! [`clock::status`] reports its bound. [`source::probe`] lists all sources of a machine, with the reason for each that
+//! is not available.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use hpt_core::{Instant, Sleeper};
+//!
+//! let start = Instant::now();
+//! let woken = Sleeper::new().sleep(Duration::from_millis(1));
+//! println!("{:?} after {} ns", woken, start.elapsed_nanoseconds());
+//! ```
+//!
+//! A [`TimeSource`] is a counter that can be read: the x86 timestamp counter (TSC), the kernel's clocks, or one of your
+//! own. This example chooses the best one and times a piece of work with it:
 //!
 //! ```
 //! use hpt_core::{Host, Stopwatch, source};
@@ -26,7 +49,7 @@
 //!
 //! None is enabled by default.
 //!
-//! - `serde`: Serialize and Deserialize for plain values: facts of a machine, calibrations, distributions.
+//! - `serde`: `Serialize` and `Deserialize` for plain values: facts of a machine, calibrations, distributions.
 //! - `embedded-hal`: embedded-hal's `DelayNs` for [`Sleeper`], for drivers that wait between two accesses.
 
 // docs.rs shows for each item which feature it requires; this is not yet available on stable Rust.
@@ -41,9 +64,7 @@
         target_arch = "arm"
     )
 )))]
-compile_error!(
-    "hpt-core reads the clocks and counters of Linux on x86-64, aarch64 and little-endian 32-bit ARM, and runs there only"
-);
+compile_error!("hpt-core supports only Linux on x86-64, aarch64 and little-endian 32-bit ARM");
 
 #[cfg(test)]
 /// Reports why a test, or a part of one, cannot run on this machine. The line is written directly to standard error,

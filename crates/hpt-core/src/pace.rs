@@ -28,9 +28,9 @@ pub enum Overrun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tick {
-    /// When it should have started.
+    /// The time at which it should have started.
     pub deadline: Instant,
-    /// How long after that it started; zero for an interrupted one.
+    /// The time from the deadline until it started; zero for an interrupted one.
     pub late: Duration,
     /// The number of periods skipped before it.
     pub skipped: u64,
@@ -145,7 +145,7 @@ impl Pacer {
     }
 }
 
-/// What to wait for.
+/// The deadline to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     deadline: Instant,

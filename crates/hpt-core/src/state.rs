@@ -17,7 +17,7 @@ use crate::{
 /// The first line of every file. A later layout has another number, and is refused with a message that names it.
 const MAGIC: &str = "hpt-state 1";
 
-/// What a file is bound to: it is refused after a reboot and on another processor.
+/// The boot and the processor that a file is bound to: it is refused after a reboot and on another processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The boot.
@@ -54,7 +54,7 @@ pub enum StateError {
         cause: io::Error,
     },
     /// The file cannot be written.
-    #[error("cannot write {path}; choose a folder you may write to")]
+    #[error("cannot write {path}; choose a writable directory")]
     Unwritable {
         /// The file or its directory.
         path: PathBuf,
@@ -136,9 +136,9 @@ impl Store {
         })
     }
 
-    /// A file that no other thread writes to. The process ID is not sufficient: several threads of a process may save,
-    /// and in another container another process has the same ID. An existing file may be in the process of being
-    /// written, and is left alone.
+    /// Creates a file that no other thread writes to. The process ID is not sufficient: several threads of a process
+    /// may save, and in another container another process has the same ID. An existing file may be in the process of
+    /// being written, and is left alone.
     fn unfinished(&self, purpose: &str) -> io::Result<(PathBuf, File)> {
         let mut number = 0_u32;
         loop {
@@ -229,7 +229,7 @@ impl Store {
         read_regular_file_and_about(&path).map_err(|cause| match cause.kind() {
             // A dangling link is not the same as no file: its target may be elsewhere.
             io::ErrorKind::NotFound if fs::symlink_metadata(&path).is_ok() => {
-                let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link to what is not there");
+                let to_nothing = io::Error::new(io::ErrorKind::NotFound, "it is a dangling symbolic link");
                 StateError::Unreadable { path: path.clone(), cause: to_nothing }
             }
             io::ErrorKind::NotFound => StateError::Missing { path: path.clone() },
@@ -280,24 +280,24 @@ fn decode(content: &[u8], purpose: &str) -> Result<Saved, &'static str> {
     let mut parts = content.splitn(6, |&byte| byte == b'\n');
     let mut line = || parts.next().and_then(|line| std::str::from_utf8(line).ok());
     if line() != Some(MAGIC) {
-        return Err("it does not begin with this version's first line");
+        return Err("it does not start with the first line of this version");
     }
     let mut field = |key: &str| line().and_then(|line| line.strip_prefix(key)?.strip_prefix(' ')).map(str::to_owned);
     if field("purpose").as_deref() != Some(purpose) {
         return Err("it was saved for another purpose");
     }
-    let boot = field("boot").as_deref().and_then(BootId::parse).ok_or("its boot line is not one")?;
+    let boot = field("boot").as_deref().and_then(BootId::parse).ok_or("its boot line is invalid")?;
     let processor = field("processor").ok_or("its processor line is missing")?;
     let sum = field("checksum").and_then(|sum| u64::from_str_radix(&sum, 16).ok());
-    let sum = sum.ok_or("its checksum line is not one")?;
-    let payload = parts.next().ok_or("it is cut off")?;
+    let sum = sum.ok_or("its checksum line is invalid")?;
+    let payload = parts.next().ok_or("it is truncated")?;
     if checksum(payload) != sum {
         return Err("its checksum does not match");
     }
     Ok(Saved { boot, processor, payload: payload.to_vec() })
 }
 
-/// FNV-1a, 64 bits: detects damage, but provides no security. draft-eastlake-fnv, section 2.
+/// Returns the FNV-1a checksum, 64 bits: detects damage, but provides no security. draft-eastlake-fnv, section 2.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -323,13 +323,13 @@ mod tests {
 
     #[test]
     fn another_boot_makes_it_stale_and_another_processor_foreign() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
-        store.save("calibrations", &here(), b"{}").expect("the folder is ours");
+        store.save("calibrations", &here(), b"{}").expect("a writable directory");
         let rebooted = |processor| binding("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", processor);
         let elsewhere = binding("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10", "AuthenticAMD/25/1/1");
         let load = |binding: Binding| store.load("calibrations", &binding);
-        assert_eq!(load(here()).expect("it is of here"), b"{}");
+        assert_eq!(load(here()).expect("a file of this boot"), b"{}");
         assert!(matches!(load(rebooted("GenuineIntel/6/85/7")), Err(StateError::Stale { .. })));
         // A file from another boot says nothing about the processor of this one.
         assert!(matches!(load(rebooted("AuthenticAMD/25/1/1")), Err(StateError::Stale { .. })));
@@ -340,66 +340,73 @@ mod tests {
 
     #[test]
     fn one_at_a_time_holds_a_lock_and_each_purpose_has_its_own() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path().join("made when it is needed"));
-        let first = store.lock("any").expect("the folder is ours");
-        assert!(first.is_some() && store.lock("any").expect("ours").is_none());
-        assert!(store.lock("other").expect("ours").is_some());
+        let first = store.lock("any").expect("a writable directory");
+        assert!(first.is_some() && store.lock("any").expect("a readable directory").is_none());
+        assert!(store.lock("other").expect("a readable directory").is_some());
         drop(first);
-        assert!(store.lock("any").expect("ours").is_some());
+        assert!(store.lock("any").expect("a readable directory").is_some());
         let no_folder = Store::new("/dev/null/no folder");
         assert!(matches!(no_folder.lock("any"), Err(StateError::Unwritable { .. })));
     }
 
     #[test]
     fn several_threads_that_save_at_once_leave_one_whole_file() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         let payload = |byte: u8| vec![byte; 5_000];
-        store.save("any", &here(), &payload(0)).expect("the folder is ours");
+        store.save("any", &here(), &payload(0)).expect("a writable directory");
         std::thread::scope(|scope| {
             for byte in 1..5 {
                 let (store, payload) = (&store, payload(byte));
                 scope.spawn(move || {
                     for _ in 0..20 {
-                        store.save("any", &here(), &payload).expect("the folder is ours");
-                        let read = store.load("any", &here()).expect("it is whole");
-                        assert!(read.len() == 5_000 && read.iter().all(|&other| other == read[0]), "of one of them");
+                        store.save("any", &here(), &payload).expect("a writable directory");
+                        let read = store.load("any", &here()).expect("a complete file");
+                        assert!(
+                            read.len() == 5_000 && read.iter().all(|&other| other == read[0]),
+                            "all bytes are of one writer"
+                        );
                     }
                 });
             }
         });
-        assert_eq!(std::fs::read_dir(folder.path()).expect("ours").count(), 1, "nothing unfinished is left");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a readable directory").count(),
+            1,
+            "no unfinished file is left"
+        );
     }
 
     #[test]
     fn what_another_one_is_writing_is_left_to_it() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         // A process with the same ID in another container.
-        let (its_own, _file) = store.unfinished("any").expect("the folder is ours");
-        store.save("any", &here(), b"{}").expect("the folder is ours");
+        let (its_own, _file) = store.unfinished("any").expect("a writable directory");
+        store.save("any", &here(), b"{}").expect("a writable directory");
         assert!(its_own.exists() && store.load("any", &here()).is_ok_and(|read| read == b"{}"));
     }
 
     #[test]
     fn a_lock_that_may_only_be_read_is_held_all_the_same() {
         use std::{fs, os::unix::fs::PermissionsExt};
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
-        drop(store.lock("any").expect("the folder is ours"));
+        drop(store.lock("any").expect("a writable directory"));
         let lock = folder.path().join("any.lock");
-        fs::set_permissions(lock, fs::Permissions::from_mode(0o444)).expect("ours");
-        let first = store.lock("any").expect("it can be read");
-        assert!(first.is_some() && store.lock("any").expect("it can be read").is_none());
+        fs::set_permissions(lock, fs::Permissions::from_mode(0o444)).expect("a readable directory");
+        let first = store.lock("any").expect("a readable lock");
+        assert!(first.is_some() && store.lock("any").expect("a readable lock").is_none());
     }
 
     #[test]
     fn a_link_to_nothing_is_not_nothing() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(folder.path());
         assert!(matches!(store.load("any", &here()), Err(StateError::Missing { .. })));
-        std::os::unix::fs::symlink("/nonexistent/any", store.path("any")).expect("the folder is ours");
+        std::os::unix::fs::symlink("/nonexistent/any", store.path("any")).expect("a writable directory");
         assert!(matches!(store.load("any", &here()), Err(StateError::Unreadable { .. })));
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     head::Head,
     read_cost::{RepeatedReads, SingleReads},
     words::word_enum,
@@ -17,7 +17,7 @@ pub struct BenchDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU it ran on; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// The source that timed single reads.
     pub stopwatch: String,
@@ -25,17 +25,17 @@ pub struct BenchDocument {
     pub stopwatch_frequency_hz: f64,
     /// The origin of that frequency: the definition of the source, a calibration saved in this
     /// boot, or one made for this run.
-    pub stopwatch_frequency_from: FrequencyOrigin,
+    pub stopwatch_frequency_origin: FrequencyOrigin,
     /// The largest possible error of that frequency, in parts per million.
     pub stopwatch_bound_ppm: Option<f64>,
-    /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles those
-    /// of the thread in user mode. Null if neither is available.
-    pub cycles_by: Option<String>,
+    /// The source that counts cycles: arm-cycles counts all cycles of the core, perf-cycles those of the
+    /// thread in user mode. Null if neither is available.
+    pub cycles_source: Option<String>,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
-    /// several CPUs.
-    pub away: Vec<Away>,
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// come from several CPUs.
+    pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source.
     pub results: Vec<BenchRow>,
     /// Further remarks on the result.
@@ -48,25 +48,24 @@ pub struct BenchDocument {
 pub struct BenchRow {
     /// The source.
     pub id: String,
-    /// What a read passes through; `kernel` where only a live machine would show whether it is the vDSO or a system
-    /// call.
+    /// How the source is read. `kernel`: the vDSO or a system call; a captured machine does not show which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: String,
     /// Many reads back to back.
     #[serde(flatten)]
     pub repeated: RepeatedReads,
-    /// Cycles per read, counted by the source in cycles_by. Null if there is no such source, or if the counter may have
-    /// wrapped unnoticed.
-    pub cycles_per_call: Option<f64>,
-    /// per_call_ns divided by the smallest per_call_ns of all sources.
+    /// Cycles per read, counted by the source in cycles_source. Null if there is no such source, or if the
+    /// counter may have wrapped undetected.
+    pub cycles_per_read: Option<f64>,
+    /// per_read_ns divided by the smallest per_read_ns of all sources.
     pub ratio_to_cheapest: Option<f64>,
-    /// per_call_ns divided by that of clock_gettime(CLOCK_MONOTONIC), called through the C library.
+    /// per_read_ns divided by that of clock_gettime(CLOCK_MONOTONIC), called through the C library.
     pub ratio_to_monotonic: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]
     pub single: SingleReads,
     /// The read overhead of the stopwatch: the median time of an empty measurement.
-    pub empty_p50_ns: Option<f64>,
+    pub stopwatch_overhead_ns: Option<f64>,
     /// The resolution that the source states.
     pub resolution_ns: Option<f64>,
     /// The granularity: the smallest step that was observed.
@@ -79,7 +78,7 @@ word_enum! {
         /// The definition of the source.
         Definition = "definition",
         /// A calibration saved in this boot.
-        Kept = "kept",
+        Saved = "saved",
         /// A calibration made for this run.
         Measured = "measured",
     }

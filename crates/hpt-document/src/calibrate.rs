@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{away::Away, head::Head};
+use crate::{cpu_absence::CpuAbsence, head::Head};
 
 /// The frequency of each source, with a worst-case bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,9 +16,9 @@ pub struct CalibrateDocument {
     pub measured_now: bool,
     /// Whether the measurement ended early.
     pub interrupted: bool,
-    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
-    /// several CPUs.
-    pub away: Vec<Away>,
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// come from several CPUs.
+    pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each source.
     pub calibrations: Vec<CalibrationRow>,
     /// The file that the result was saved to.
@@ -45,25 +45,25 @@ pub struct CalibrationRow {
     /// The frequency.
     pub frequency_hz: Option<f64>,
     /// The lower limit of the frequency.
-    pub slowest_hz: Option<f64>,
+    pub lowest_hz: Option<f64>,
     /// The upper limit of the frequency.
-    pub fastest_hz: Option<f64>,
+    pub highest_hz: Option<f64>,
     /// The largest possible error of frequency_hz, in parts per million: a bound, not a standard
     /// uncertainty.
     pub bound_ppm: Option<f64>,
     /// The nominal frequency.
     pub nominal_hz: Option<f64>,
     /// The origin of the nominal frequency.
-    pub nominal_stated_by: Option<String>,
+    pub nominal_origin: Option<String>,
     /// (frequency_hz - nominal_hz) / nominal_hz, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub error_ppm: Option<f64>,
     /// Time from the first to the last reading that was used.
     pub window_ns: Option<u64>,
-    /// Number of pairs of readings behind the frequency.
+    /// Number of pairs of readings that the frequency is computed from.
     pub pairs: Option<usize>,
     /// The width of the narrowest bracket.
     pub narrowest_bracket_ns: Option<u64>,
-    /// The CPU it was measured on; null if the thread moved.
+    /// The CPU it was measured on; null if the thread migrated.
     pub cpu: Option<usize>,
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", schemars(title = "hpt capture: the captured files"))]
 pub struct CaptureDocument {
     /// The version of this layout.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
     pub schema: u32,
     /// The kind of document.
     pub kind: String,

@@ -16,7 +16,7 @@ pub struct ClocksourceDocument {
     pub sources: Vec<ClocksourceRow>,
     /// Whether the kernel log could be read.
     pub log: KernelLogState,
-    /// Whether /proc/cmdline was read. If it was not, every parameter counts as unset.
+    /// Whether /proc/cmdline could be read. If not, every parameter counts as unset.
     pub command_line_readable: bool,
     /// The boot parameters that affect clocksources.
     pub boot_parameters: Vec<BootParameter>,
@@ -32,19 +32,19 @@ pub struct ClocksourceRow {
     pub name: String,
     /// Whether the kernel offers it.
     pub available: bool,
-    /// Whether it is in use.
+    /// Whether it is active.
     pub current: bool,
     /// The counter it reads; null if hpt does not know it.
-    pub what: Option<String>,
-    /// What reading a clock involves while this clocksource is in use.
-    pub cost: Option<String>,
-    /// What can be wrong with it.
+    pub counter: Option<String>,
+    /// How a clock is read while this clocksource is active.
+    pub read_cost: Option<String>,
+    /// Its possible problems.
     pub risk: Option<String>,
     /// How hpt knows that the machine has it.
-    pub known_because: String,
-    /// The lines of the kernel log that say why it is not offered. Empty if there are no such lines, and if it is
-    /// offered.
-    pub log_says: Vec<String>,
+    pub evidence: String,
+    /// The lines of the kernel log that state why it is not offered. Empty if it is offered, or if there are
+    /// no such lines.
+    pub log_lines: Vec<String>,
 }
 
 /// Whether the kernel log could be read, and if not, why.
@@ -54,11 +54,11 @@ pub struct KernelLogState {
     /// Whether it was read.
     pub readable: bool,
     /// Whether the first line read is the first line that the kernel wrote.
-    pub from_the_beginning: bool,
+    pub complete: bool,
     /// Why it was not read.
     pub reason: Option<String>,
     /// How to make it readable.
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// A boot parameter that affects clocksources.
@@ -67,10 +67,10 @@ pub struct KernelLogState {
 pub struct BootParameter {
     /// The parameter, as it is or would be set. A value in capitals is a placeholder.
     pub parameter: String,
-    /// Whether the kernel was started with it.
+    /// Whether the kernel was booted with it.
     pub set: bool,
-    /// What it does; null for a value that hpt does not know.
+    /// Its effect; null for a value that hpt does not know.
     pub effect: Option<String>,
-    /// When it helps, and what its disadvantages are.
-    pub helps: Option<String>,
+    /// When to use it, and its disadvantages.
+    pub advice: Option<String>,
 }

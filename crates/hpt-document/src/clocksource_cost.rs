@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     head::Head,
     read_cost::{RepeatedReads, SingleReads},
 };
@@ -16,7 +16,7 @@ pub struct ClocksourceCostDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU it ran on; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// The source that timed single reads.
     pub stopwatch: String,
@@ -25,16 +25,16 @@ pub struct ClocksourceCostDocument {
     /// The clocksource at the end, as read back from the kernel; null if it cannot be read.
     pub after: Option<String>,
     /// The requested clocksources.
-    pub wanted: Vec<String>,
+    pub requested: Vec<String>,
     /// The clocksources that the kernel did not accept.
-    pub not_taken: Vec<RefusedClocksource>,
-    /// The journal that records the change.
+    pub refused: Vec<RefusedClocksource>,
+    /// The change log that records the change.
     pub journal: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
-    /// several CPUs.
-    pub away: Vec<Away>,
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// come from several CPUs.
+    pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each clock and clocksource.
     pub results: Vec<ClockCost>,
     /// Further remarks on the result.
@@ -46,16 +46,16 @@ pub struct ClocksourceCostDocument {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockCost {
     /// The clocksource.
-    pub clock_source: String,
+    pub clocksource: String,
     /// hpt's name for the clock.
     pub clock: String,
-    /// What a read passes through.
+    /// How the clock is read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::clock_read_paths))]
     pub read_path: String,
     /// Many reads back to back.
     #[serde(flatten)]
     pub repeated: RepeatedReads,
-    /// per_call_ns divided by that of the same clock under the first clocksource.
+    /// per_read_ns divided by that of the same clock under the first clocksource.
     pub ratio_to_first: Option<f64>,
     /// Reads timed one at a time.
     #[serde(flatten)]
@@ -71,7 +71,7 @@ pub struct ClockCost {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedClocksource {
     /// The clocksource.
-    pub clock_source: String,
-    /// What the kernel did.
+    pub clocksource: String,
+    /// The behavior of the kernel.
     pub reason: String,
 }

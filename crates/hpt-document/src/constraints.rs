@@ -1,4 +1,5 @@
-//! Constraints of a field beyond its type: the words that a string may hold, and whether a number may be negative.
+//! Constraints of a field beyond its type: the words that a string may have, and whether a number may be
+//! negative.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -13,11 +14,11 @@ pub(crate) fn signed(schema: &mut Schema) {
     schema.insert(SIGNED.to_owned(), json!(true));
 }
 
-/// A string that holds one of these words, or null if it is optional. For a list, the words of its items.
+/// A string that is one of these words, or null if it is optional. For a list, the words of its items.
 fn one_of(schema: &mut Schema, words: &[&str]) {
     let schema = schema.ensure_object();
     let schema = match schema.get("items") {
-        Some(Value::Object(_)) => schema["items"].as_object_mut().expect("it was one just now"),
+        Some(Value::Object(_)) => schema["items"].as_object_mut().expect("the match has just shown an object"),
         _ => schema,
     };
     let is_optional = schema.remove("type").is_some_and(|types| types.is_array());

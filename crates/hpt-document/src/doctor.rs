@@ -16,21 +16,21 @@ pub struct DoctorDocument {
     pub cpu: Option<usize>,
     /// Whether a problem of high or low severity was observed. Null if none was observed, but one is likely or a rule
     /// could not be decided.
-    pub in_the_way: Option<bool>,
+    pub problems_found: Option<bool>,
     /// Number of problems of high severity.
-    pub major: u64,
+    pub high: u64,
     /// Number of problems of low severity.
-    pub minor: u64,
+    pub low: u64,
     /// Number of findings without an effect on latency.
-    pub to_know: u64,
+    pub info: u64,
     /// Every rule, with its verdict.
     pub rules: Vec<DoctorRule>,
     /// The results of a short measurement; null if none was requested.
     pub measured: Option<Vec<DoctorMeasurement>>,
     /// Whether a signal ended the measurement early.
     pub interrupted: bool,
-    /// What can be checked only with more permissions.
-    pub root_would_be_told: Vec<String>,
+    /// What can be checked only as root.
+    pub needs_root: Vec<String>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
 }
@@ -44,7 +44,9 @@ pub struct DoctorRule {
     pub rule: String,
     /// The category it belongs to.
     pub theme: String,
-    /// The problem in a few words, or what the rule examines if there is no problem.
+    /// The problem in a few words, whether or not it was found.
+    pub title: String,
+    /// What the rule checks, in a few words.
     pub about: String,
     /// Its verdict.
     pub verdict: DoctorVerdict,
@@ -53,13 +55,13 @@ pub struct DoctorRule {
     /// Whether the finding was observed. False if it is inferred from common defaults; null if there is none.
     pub certain: Option<bool>,
     /// What was observed, or why nothing could be observed.
-    pub seen: String,
+    pub observed: String,
     /// Why it matters.
     pub why: String,
-    /// Who is affected.
-    pub bites: String,
+    /// The programs or threads that are affected.
+    pub affects: String,
     /// How to fix it, the best way first; empty if there is no finding.
-    pub remedies: Vec<DoctorRemedy>,
+    pub fixes: Vec<DoctorFix>,
     /// Further reading: the kernel's documentation, manual pages.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub references: Vec<String>,
@@ -69,13 +71,13 @@ word_enum! {
     /// A rule's verdict.
     pub enum DoctorVerdict {
         /// A problem, or information.
-        Found = "found",
+        Problem = "problem",
         /// No problem.
-        Fine = "fine",
+        Pass = "pass",
         /// The rule does not apply to this machine.
-        NotHere = "not-here",
+        NotApplicable = "not-applicable",
         /// The verdict cannot be determined.
-        Untold = "untold",
+        Unknown = "unknown",
     }
 }
 
@@ -83,18 +85,18 @@ word_enum! {
     /// How severe a finding is.
     pub enum DoctorSeverity {
         /// A delay of a millisecond or more, or wrong time.
-        Major = "major",
+        High = "high",
         /// A delay of less than a millisecond.
-        Minor = "minor",
+        Low = "low",
         /// No effect on latency.
-        ToKnow = "to-know",
+        Info = "info",
     }
 }
 
 /// A way to fix a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DoctorRemedy {
+pub struct DoctorFix {
     /// A description.
     pub text: String,
     /// The commands to run. Words in capitals are placeholders.

@@ -24,22 +24,22 @@ use crate::{
     watch::{WatchDocument, WatchSummaryDocument},
 };
 
-/// Why a value is not a document of hpt.
+/// The reason why a value is not a document of hpt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The value has no key `kind`, or `kind` is not a string.
-    #[error("it has no kind")]
+    #[error("the document has no kind")]
     NoKind,
-    /// This version does not know the kind.
-    #[error("{0:?} is not a kind of document")]
+    /// The kind is unknown to this version.
+    #[error("unknown kind of document: {0:?}")]
     UnknownKind(String),
     /// A field is missing or has the wrong type.
-    #[error("a document of kind {kind:?} has another shape")]
+    #[error("invalid document of kind {kind:?}")]
     Shape {
         /// The kind stated in the document.
         kind: String,
-        /// The field, and what is wrong with it.
+        /// The field, and the reason why it is invalid.
         source: serde_json::Error,
     },
 }
@@ -121,7 +121,7 @@ documents! {
 }
 
 impl Document {
-    /// Whether Ctrl-C or another signal ended the measurement early; false for kinds that measure nothing.
+    /// Whether Ctrl-C or another signal ended the measurement early; false for kinds without a measurement.
     #[must_use]
     pub const fn interrupted(&self) -> bool {
         match self {
@@ -147,7 +147,7 @@ impl Document {
         }
     }
 
-    /// Further remarks on the result; empty for kinds without notes.
+    /// Returns further remarks on the result; empty for kinds without notes.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match self {
@@ -172,8 +172,8 @@ impl Document {
         }
     }
 
-    /// The rows of the document, each an object. `hpt --format csv` prints them. Empty for the summary of a watch: its
-    /// rows are those of its intervals.
+    /// Returns the rows of the document, each an object. `hpt --format csv` prints them. Empty for the
+    /// summary of a watch, whose rows are those of its intervals.
     ///
     /// # Panics
     ///

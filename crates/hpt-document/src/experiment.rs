@@ -35,14 +35,14 @@ pub struct ExperimentDocument {
 pub struct ExperimentRow {
     /// Its name.
     pub name: String,
-    /// What it measures.
+    /// The measured quantity.
     pub title: String,
-    /// Where it was published.
+    /// The publication.
     pub published_in: String,
-    /// The hardware it was made on.
+    /// The hardware of the published measurement.
     pub hardware: String,
     /// How hpt's measurement differs from the published one.
-    pub differs: String,
+    pub differences: String,
     /// Its parts.
     pub parts: Vec<ExperimentPartRow>,
 }
@@ -59,8 +59,8 @@ pub struct ExperimentPartRow {
     /// Number of samples requested.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u64,
-    /// Number of these that an earlier run measured.
-    pub taken_up: u64,
+    /// Number of these samples that an earlier run measured.
+    pub resumed: u64,
     /// The expected duration.
     pub expected_s: f64,
     /// Its state.
@@ -71,14 +71,14 @@ word_enum! {
     /// The state of a part.
     pub enum ExperimentPartState {
         /// It was not started.
-        NotBegun = "not begun",
+        NotStarted = "not-started",
         /// It was measured in this run.
         Measured = "measured",
         /// It ended early.
         Interrupted = "interrupted",
         /// Its results come from an earlier run.
-        TakenUp = "taken up",
-        /// It could not be measured; its results say why.
+        Resumed = "resumed",
+        /// It could not be measured; its results have the reason.
         Failed = "failed",
     }
 }
@@ -89,8 +89,8 @@ word_enum! {
 pub struct ExperimentFigureRow {
     /// The experiment it belongs to.
     pub experiment: String,
-    /// What it measures.
-    pub what: String,
+    /// The measured quantity.
+    pub quantity: String,
     /// The unit of all values of the row.
     pub unit: String,
     /// The published value; null if there is none.
@@ -114,8 +114,8 @@ pub struct ExperimentFigureRow {
     pub max: Option<f64>,
     /// The distribution; empty if there is none.
     pub distribution: Vec<LengthCount>,
-    /// The source it was measured with, or why it was not measured and what is required for it.
-    pub how: String,
+    /// The source it was measured with; or why it was not measured, and the requirements.
+    pub method: String,
 }
 
 word_enum! {
@@ -126,22 +126,22 @@ word_enum! {
         #[default]
         Measured = "measured",
         /// It cannot be measured on this machine or by this user.
-        Missing = "missing",
+        Unavailable = "unavailable",
         /// It applies to other machines only.
-        Elsewhere = "elsewhere",
-        /// The run ended before it.
-        NotMade = "not-made",
+        NotApplicable = "not-applicable",
+        /// The run ended before it was measured.
+        NotMeasured = "not-measured",
     }
 }
 
-/// Number of samples of one length.
+/// Number of samples of one duration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthCount(
-    /// The length in the unit of the row, with at least three digits.
+    /// The duration in the unit of the row, with at least three digits.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub f64,
-    /// Number of samples of that length.
+    /// Number of samples of that duration.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
 );

@@ -18,16 +18,16 @@ pub struct GpioLatencyDocument {
     #[serde(flatten)]
     pub head: Head,
     /// The output line.
-    pub out: GpioLine,
+    pub output_line: GpioLine,
     /// The input line.
-    pub r#in: GpioLine,
+    pub input_line: GpioLine,
     /// Whether the program waited for edges in the kernel or polled the line.
     pub listen: GpioListening,
     /// Time from one edge to the next.
     pub interval_ns: u64,
-    /// The timeout: an edge that took longer counts as lost.
+    /// The timeout: an edge with a higher latency counts as lost.
     pub timeout_ns: u64,
-    /// The CPU it ran on; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// The measuring thread.
     #[serde(flatten)]
@@ -38,14 +38,16 @@ pub struct GpioLatencyDocument {
     /// When the run started, and how long it took.
     #[serde(flatten)]
     pub time: LatencyRunTime,
-    /// Edges that did not arrive in time.
+    /// Number of edges that did not arrive within the timeout.
     pub lost: u64,
-    /// Edges that were not generated, or arrived after the timeout.
-    pub strange: u64,
-    /// Edges that did not fit into the kernel's buffer, determined from gaps in their sequence numbers.
+    /// Number of edges that were not generated, or arrived after the timeout.
+    pub unexpected: u64,
+    /// Number of edges that did not fit into the kernel's buffer, determined from gaps in their sequence
+    /// numbers.
     pub dropped: u64,
-    /// Edges whose kernel timestamp is outside of the readings around it. They count in the end-to-end latency only.
-    pub elsewhen: u64,
+    /// Number of edges whose kernel timestamp is outside the readings around it. They count in the
+    /// end-to-end latency only.
+    pub out_of_window: u64,
     /// The latency that is written to files and compared with --stop-above.
     pub figure: GpioFigure,
     /// How the run ended.
@@ -61,8 +63,8 @@ pub struct GpioLatencyDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpioLatencyRow {
-    /// The segment: from driving the line to the kernel's timestamp (output-to-IRQ), from there until the program has
-    /// read it (IRQ-to-user), or both (end-to-end).
+    /// The segment: from driving the line to the kernel's timestamp (output-to-IRQ), from there until the
+    /// program has read the edge (IRQ-to-user), or both (end-to-end).
     pub figure: GpioFigure,
     /// The distribution of its latency.
     #[serde(flatten)]
@@ -83,10 +85,10 @@ word_enum! {
     /// A segment of an edge's path.
     pub enum GpioFigure {
         /// From driving the line to the kernel's timestamp: output-to-IRQ.
-        SetToEdge = "set-to-edge",
-        /// From there until the program has read it: IRQ-to-user.
-        EdgeToProgram = "edge-to-program",
-        /// Both.
-        Whole = "whole",
+        OutputToIrq = "output-to-irq",
+        /// From the timestamp until the program has read the edge: IRQ-to-user.
+        IrqToUser = "irq-to-user",
+        /// Both segments: end-to-end.
+        EndToEnd = "end-to-end",
     }
 }

@@ -32,7 +32,7 @@ pub struct GpioChip {
     pub label: Option<String>,
     /// The number of its lines.
     pub lines: Option<u32>,
-    /// Why it could not be opened, and how to fix that.
+    /// Why it could not be opened, and how to fix it.
     pub reason: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct GpioListedLine {
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::gpio_directions))]
     pub direction: String,
     /// Whether it is in use, so that no other program can request it.
-    pub used: bool,
+    pub in_use: bool,
     /// Its user, if the kernel reports one.
     pub consumer: Option<String>,
     /// Whether it is active-low.

@@ -4,12 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::word_enum;
 
+/// The version of the layout of all documents, including reports, that this version of hpt writes and reads.
+pub const SCHEMA: u32 = 2;
+
 /// The first keys of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
     /// The version of this layout.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
@@ -27,9 +29,9 @@ pub struct Machine {
     pub live: bool,
     /// The instruction set.
     pub architecture: String,
-    /// The processor's name.
+    /// The name of the processor.
     pub cpu: Option<String>,
-    /// The board's name, from the device tree.
+    /// The name of the board, from the device tree.
     pub board: Option<String>,
     /// The hypervisor, as it identifies itself.
     pub hypervisor: Option<String>,
@@ -40,9 +42,9 @@ pub struct Machine {
     /// The version of the kernel (`uname -v`).
     pub kernel_version: String,
     /// The kernel's active clocksource.
-    pub clock_source: Option<String>,
+    pub clocksource: Option<String>,
     /// The clocksources that the kernel offers.
-    pub clock_sources_available: Option<Vec<String>>,
+    pub available_clocksources: Option<Vec<String>>,
     /// Whether the process has a vDSO.
     pub vdso: bool,
     /// The result of prctl(PR_GET_TSC).
@@ -52,7 +54,7 @@ pub struct Machine {
 word_enum! {
     /// Whether the process may read the counter, according to prctl(PR_GET_TSC).
     pub enum CounterPermission {
-        /// It is allowed.
+        /// Reading the counter is permitted.
         Enabled = "enabled",
         /// Reading the counter raises SIGSEGV.
         Forbidden = "forbidden",

@@ -1,10 +1,10 @@
-//! The parts that the documents of `hpt latency timer`, `poll`, `gpio` and `stall` have in common.
+//! The types that the documents of `hpt latency timer`, `poll`, `gpio` and `stall` share.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{away::Away, thread::Thread};
+use crate::{cpu_absence::CpuAbsence, thread::Thread};
 
-/// The measuring thread, and the source it was timed with.
+/// The measuring thread and its time source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyThread {
@@ -19,7 +19,7 @@ pub struct LatencyThread {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunTime {
     /// The wall-clock time of its start, in UTC.
-    pub began: String,
+    pub started_at: String,
     /// Its duration.
     pub elapsed_s: f64,
 }
@@ -28,29 +28,29 @@ pub struct LatencyRunTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRunEnd {
-    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline of a
-    /// wake-up, the time at which the line was driven, or the start of a stall. Null if there was none.
+    /// The time, on CLOCK_MONOTONIC, of the sample that exceeded --stop-above and ended the run: the deadline
+    /// of a wake-up, the time at which the line was driven, or the start of a stall. Null if there was none.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-    pub broke_at_ns: Option<u64>,
+    pub stopped_at_ns: Option<u64>,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// Times in which a pinned thread did not run on its CPU, the earliest first. Samples from these times are in no
-    /// other value.
-    pub away: Vec<Away>,
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. No other value includes
+    /// samples from these periods.
+    pub cpu_absences: Vec<CpuAbsence>,
 }
 
-/// What reading the clock adds to every latency.
+/// The contribution of clock reads to every latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockReads {
     /// The read overhead: the median difference of two back-to-back reads. Every latency includes it.
-    pub look_ns: u64,
-    /// The granularity: the smallest step between two reads that was observed.
+    pub clock_read_ns: u64,
+    /// The granularity: the smallest observed difference between two different readings.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-    pub step_ns: Option<u64>,
+    pub clock_granularity_ns: Option<u64>,
 }
 
-/// A distribution of latencies, of wake-ups or of edges.
+/// A distribution of latencies of wake-ups or edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyFigures {
@@ -62,24 +62,24 @@ pub struct LatencyFigures {
     pub min_ns: u64,
     /// The mean.
     pub mean_ns: f64,
-    /// The median, to three digits, like all quantiles.
+    /// The median, with three digits, like all quantiles.
     pub p50_ns: u64,
-    /// The 99th percentile. Null if fewer than ten samples lie above it.
+    /// The 99th percentile. Null if fewer than ten samples are above it.
     pub p99_ns: Option<u64>,
-    /// The 99.9th percentile. Null if fewer than ten samples lie above it.
+    /// The 99.9th percentile. Null if fewer than ten samples are above it.
     pub p999_ns: Option<u64>,
-    /// The 99.99th percentile. Null if fewer than ten samples lie above it.
+    /// The 99.99th percentile. Null if fewer than ten samples are above it.
     pub p9999_ns: Option<u64>,
-    /// The 99.999th percentile. Null if fewer than ten samples lie above it.
+    /// The 99.999th percentile. Null if fewer than ten samples are above it.
     pub p99999_ns: Option<u64>,
     /// The maximum.
     pub max_ns: u64,
-    /// When the maximum began, on CLOCK_MONOTONIC: its deadline, or the time at which the line was driven.
+    /// The time of the maximum on CLOCK_MONOTONIC: its deadline, or when the line was driven.
     pub max_at_ns: u64,
     /// Exact counts up to ten milliseconds.
-    pub microseconds: Vec<MicrosecondCount>,
+    pub histogram_us: Vec<MicrosecondCount>,
     /// Number of samples above ten milliseconds.
-    pub beyond: u64,
+    pub above_10ms: u64,
 }
 
 /// Number of samples within one whole microsecond.
@@ -88,7 +88,7 @@ pub struct LatencyFigures {
 pub struct MicrosecondCount(
     /// Whole microseconds, rounded down.
     pub u64,
-    /// Number of samples of that length.
+    /// Number of samples of that latency.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub u64,
 );

@@ -1,11 +1,10 @@
-//! The JSON documents of the command hpt as Rust types. Does not print and does not measure.
+//! The JSON documents of the command hpt as Rust types. This crate does not print or measure.
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! Each kind of document has a module, and so has everything that several kinds share. [`Document`] is a document of
-//! any kind.
+//! Each kind of document has a module, and so do the types that several kinds share. [`Document`] is a
+//! document of any kind.
 
-pub mod away;
 pub mod bench;
 pub mod calibrate;
 pub mod capture;
@@ -13,6 +12,7 @@ pub mod clocksource;
 pub mod clocksource_cost;
 #[cfg(feature = "schema")]
 mod constraints;
+pub mod cpu_absence;
 pub mod doctor;
 mod document;
 pub mod experiment;
@@ -36,3 +36,4 @@ pub mod watch;
 pub mod words;
 
 pub use document::{Document, ReadError};
+pub use head::SCHEMA;

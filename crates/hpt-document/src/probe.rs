@@ -12,12 +12,12 @@ pub struct ProbeDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// What clock_gettime(CLOCK_MONOTONIC) passes through; `kernel` where only a live machine would show whether it is
-    /// the vDSO or a system call.
+    /// How clock_gettime(CLOCK_MONOTONIC) reads the clock. `kernel`: the vDSO or a system call; a captured
+    /// machine does not show which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub clock_gettime_read_path: Option<String>,
     /// The recommended source.
-    pub choice: SourceChoice,
+    pub recommendation: SourceRecommendation,
     /// The state of the library's `Instant`; null for a captured machine.
     pub instant: Option<InstantStatus>,
     /// One row for each source.
@@ -29,10 +29,10 @@ pub struct ProbeDocument {
 /// The recommended source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SourceChoice {
+pub struct SourceRecommendation {
     /// Its name.
     pub source: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -42,26 +42,26 @@ pub struct SourceChoice {
 pub struct InstantStatus {
     /// The source it reads: a counter, or `monotonic` for the kernel's clock.
     pub source: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The largest possible difference from CLOCK_MONOTONIC; 0 if it reads the kernel's clock.
+    /// The worst-case bound of its difference from CLOCK_MONOTONIC; 0 if it reads the kernel's clock.
     pub bound_ns: u64,
-    /// The width of the last bracket of counter and kernel clock.
+    /// The width of the last bracketed reading of counter and kernel clock.
     pub last_bracket_ns: Option<u64>,
     /// The rate of the counter against CLOCK_MONOTONIC, relative to the nominal rate, in parts per million.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub frequency_error_ppm: Option<f64>,
     /// Number of comparisons of the counter with the kernel's clock.
-    pub anchorings: u64,
+    pub comparisons: u64,
     /// Number of times that the rate of the kernel's clock changed.
     pub rate_changes: u64,
     /// Number of times that the counter or the clock stepped.
-    pub jumps: u64,
-    /// Number of disruptions of the counter that the hypervisor reported (vmclock), such as migrations; null if it
-    /// reports none.
+    pub steps: u64,
+    /// Number of disruptions of the counter that the hypervisor reported (vmclock), such as migrations; null
+    /// if it does not report them.
     pub disruptions: Option<u64>,
-    /// Number of brackets that were too wide to be used.
-    pub refused_brackets: u64,
+    /// Number of bracketed readings that were too wide to be used.
+    pub rejected_brackets: u64,
 }
 
 /// One time source.
@@ -72,41 +72,40 @@ pub struct ProbeRow {
     pub id: String,
     /// A description.
     pub description: String,
-    /// Whether it can be used here.
+    /// Whether it can be used on this machine.
     pub available: bool,
     /// Why it cannot be used, as a word that is stable across versions.
     pub reason_kind: Option<String>,
     /// Why it cannot be used, as a sentence.
     pub reason: Option<String>,
     /// How to make it available.
-    pub remedy: Option<String>,
-    /// Number of bits of the counter, after which it wraps.
+    pub fix: Option<String>,
+    /// Number of bits of the counter, which determines when it wraps.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
     pub width_bits: Option<u8>,
-    /// Its nominal frequency. If none is stated, the measured one.
+    /// Its nominal frequency, or the measured one if none is stated.
     pub frequency_hz: Option<f64>,
     /// The origin of the frequency, or `measured`.
-    pub frequency_stated_by: Option<String>,
+    pub frequency_origin: Option<String>,
     /// The resolution that the source states.
     pub resolution_ns: Option<f64>,
-    /// The granularity: the smallest step that was observed.
+    /// The granularity: the smallest observed difference between two different readings.
     pub granularity_ns: Option<f64>,
     /// Every observed step is a multiple of this number of ticks.
     pub step_multiple_ticks: Option<u64>,
-    /// Time per read in a short run.
+    /// Time per read in a short measurement.
     pub read_cost_ns: Option<f64>,
-    /// What a read passes through; `kernel` where only a live machine would show whether it is the vDSO or a system
-    /// call.
+    /// How the source is read. `kernel`: the vDSO or a system call; a captured machine does not show which.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::read_paths))]
     pub read_path: Option<String>,
     /// The scope of its count.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::scopes))]
     pub scope: Option<String>,
     /// Whether its rate is constant and it is never stepped.
-    pub steady: Option<bool>,
+    pub constant_rate: Option<bool>,
     /// Whether a time daemon adjusts its rate.
-    pub steered: Option<bool>,
-    /// Whether it counts while the machine is suspended.
+    pub disciplined: Option<bool>,
+    /// Whether it continues to count while the machine is suspended.
     pub counts_in_suspend: Option<bool>,
     /// Whether read access can be revoked.
     pub revocable: Option<bool>,
@@ -116,7 +115,7 @@ pub struct ProbeRow {
     /// The evidence for that.
     pub kernel_evidence: String,
     /// Why it is recommended or not.
-    pub fitness: String,
-    /// What was examined, with the result.
+    pub suitability: String,
+    /// The performed checks, with their results.
     pub evidence: Vec<String>,
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RepeatedReads {
     /// Number of reads.
-    pub calls: u64,
-    /// Whether all requested reads were made. A note names the sources whose reads took too long for that.
+    pub reads: u64,
+    /// Whether all requested reads were made. Sources whose reads take too long for that are named in a note.
     pub complete: bool,
     /// The total time.
     pub total_s: f64,
@@ -16,15 +16,15 @@ pub struct RepeatedReads {
     pub user_s: f64,
     /// CPU time in the kernel.
     pub system_s: f64,
-    /// Time per read: total_s / calls.
-    pub per_call_ns: Option<f64>,
+    /// Time per read: total_s / reads.
+    pub per_read_ns: Option<f64>,
 }
 
-/// Reads that were timed one at a time.
+/// Reads timed one at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SingleReads {
-    /// Number of reads timed one at a time.
+    /// Number of reads.
     pub single_samples: Option<u64>,
     /// The median of a single read, including the stopwatch's own read overhead.
     pub single_p50_ns: Option<f64>,

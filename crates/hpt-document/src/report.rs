@@ -10,27 +10,26 @@ use crate::{head::Machine, words::word_enum};
 #[cfg_attr(feature = "schema", schemars(title = "hpt report: a chosen set of measurements"))]
 pub struct ReportDocument {
     /// The version of this layout.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
     /// The version of hpt that made the report.
     pub hpt: String,
-    /// The user's name for the machine; null without --name.
+    /// The name that the user gave the machine; null without --name.
     pub name: Option<String>,
     /// The machine.
     pub machine: Machine,
-    /// The emulator that runs the machine, if its hypervisor or board shows it.
+    /// The emulator that runs the machine, if its hypervisor or board identifies it.
     pub emulated_by: Option<String>,
     /// When the first part started, as wall-clock time (RFC 3339).
-    pub began: String,
+    pub started_at: String,
     /// The total duration.
     pub elapsed_s: f64,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
     /// The measurements, in the order in which they were made.
     pub parts: Vec<ReportPart>,
-    /// The output of each part's command with --format json. Its schema follows from its kind.
+    /// The document of each part, as its command prints it with --format json. The kind determines the schema.
     pub documents: serde_json::Map<String, serde_json::Value>,
     /// Further remarks on the report.
     pub notes: Vec<String>,
@@ -43,12 +42,12 @@ pub struct ReportPart {
     /// Its name, which is also the name of its document.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
     pub name: String,
-    /// The command line that makes the same measurement.
+    /// The command line of the same measurement.
     pub command: String,
     /// Its state.
     pub state: ReportPartState,
     /// Why it failed.
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// Its duration.
     pub elapsed_s: f64,
 }
@@ -61,7 +60,7 @@ word_enum! {
         /// It ended early.
         Interrupted = "interrupted",
         /// It was not started.
-        NotBegun = "not-begun",
+        NotStarted = "not-started",
         /// It could not be measured.
         Failed = "failed",
     }

@@ -10,17 +10,16 @@ use crate::{head::Machine, words::word_enum};
 #[cfg_attr(feature = "schema", schemars(title = "hpt report --compare: two reports compared"))]
 pub struct ReportCompareDocument {
     /// The version of this layout.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
-    /// The version of hpt that compares.
+    /// The version of hpt that made the comparison.
     pub hpt: String,
     /// The first report.
     pub first: ComparedReport,
     /// The second report.
     pub second: ComparedReport,
-    /// Number of values that differ by more than their spread.
+    /// Number of values whose ranges do not overlap.
     pub differing: usize,
     /// All values of both reports.
     pub results: Vec<ComparedFigureRow>,
@@ -39,7 +38,7 @@ pub struct ComparedReport {
     /// The title of the report.
     pub title: String,
     /// When it was started (RFC 3339).
-    pub made: String,
+    pub started_at: String,
     /// The version of hpt that made it.
     pub hpt: String,
     /// Whether Ctrl-C or another signal ended it early.
@@ -57,11 +56,11 @@ pub struct ComparedFigureRow {
     /// The part of the reports.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::report_parts))]
     pub part: String,
-    /// What was measured.
-    pub what: String,
+    /// The measured quantity.
+    pub quantity: String,
     /// The unit of all values of the row.
     pub unit: String,
-    /// The first value: the median if there is one, otherwise the mean. For a rate, the middle of its limits.
+    /// The first value: the median if there is one, otherwise the mean. For a rate, the middle of its bounds.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub first: Option<f64>,
     /// The lower end of the range of the first value: p50, or the lowest possible rate.
@@ -96,11 +95,11 @@ word_enum! {
         /// Their ranges do not overlap.
         Differs = "differs",
         /// Their ranges overlap.
-        WithinSpread = "within the spread",
+        WithinSpread = "within spread",
         /// At least one value has no range.
-        NoSpread = "no spread to judge by",
+        SpreadUnknown = "no spread known",
         /// Both are frequency errors, but relative to different nominal rates.
-        OtherRates = "held against other rates",
+        DifferentNominalRates = "different nominal rates",
         /// Only the first report has the value.
         OnlyFirst = "only in the first",
         /// Only the second report has the value.
@@ -114,9 +113,9 @@ word_enum! {
 pub struct ComparedRuleRow {
     /// Its name.
     pub rule: String,
-    /// What it examines.
+    /// The subject of the rule.
     pub about: String,
-    /// Its verdict in the first report; null if it was not examined there.
+    /// Its verdict in the first report; null if that report does not have it.
     pub first: Option<String>,
     /// Its verdict in the second report.
     pub second: Option<String>,

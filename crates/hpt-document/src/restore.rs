@@ -12,11 +12,11 @@ pub struct RestoreDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The file of the journal.
+    /// The file of the change log.
     pub journal: String,
-    /// Whether the journal was written in another boot and is therefore void.
-    pub of_another_boot: bool,
-    /// The settings in the journal.
+    /// Whether the change log is from an earlier boot and therefore void.
+    pub from_other_boot: bool,
+    /// The settings in the change log.
     pub settings: Vec<RestoredSetting>,
     /// Further remarks on the result.
     pub notes: Vec<String>,
@@ -33,9 +33,9 @@ pub struct RestoredSetting {
     /// The command that changed it.
     pub changed_by: String,
     /// Its value before the change.
-    pub before: String,
-    /// Its value before the restore, or the one in the journal; null if it is not known.
-    pub left_at: Option<String>,
+    pub original_value: String,
+    /// Its value before the restore, or the one in the change log; null if it is not known.
+    pub changed_value: Option<String>,
     /// The result.
     pub outcome: RestoreOutcome,
     /// Why it was not restored.
@@ -46,10 +46,10 @@ word_enum! {
     /// The result of restoring one setting.
     pub enum RestoreOutcome {
         /// It was restored.
-        PutBack = "put-back",
+        Restored = "restored",
         /// It already had its original value.
-        WasBack = "was-back",
-        /// Another process has changed it since, so it was left unchanged.
+        AlreadyRestored = "already-restored",
+        /// Another process has changed it since then, so hpt left it unchanged.
         ChangedSince = "changed-since",
         /// It could not be restored.
         Failed = "failed",

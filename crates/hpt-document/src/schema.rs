@@ -14,6 +14,7 @@ use crate::{
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     gpio_line::GpioListDocument,
+    head::SCHEMA,
     pairs::PairsDocument,
     probe::ProbeDocument,
     report::ReportDocument,
@@ -28,7 +29,7 @@ use crate::{
 /// Generates the schema of a type.
 type Generate = fn() -> Schema;
 
-/// The kinds of documents, each with its schema.
+/// The kinds of documents, each with a function that generates its schema.
 const SCHEMAS: [(&str, Generate); 21] = [
     ("bench", generated::<BenchDocument>),
     ("calibrate", generated::<CalibrateDocument>),
@@ -45,7 +46,7 @@ const SCHEMAS: [(&str, Generate); 21] = [
     ("latency-gpio", gpio_latency),
     ("latency-gpio-list", generated::<GpioListDocument>),
     ("latency-pairs", generated::<PairsDocument>),
-    ("latency-poll", || waiting("hpt latency poll: the latency of a busy-polling thread", &["looking"])),
+    ("latency-poll", || waiting("hpt latency poll: the latency of a busy-polling thread", &["polling"])),
     ("latency-stall", generated::<StallDocument>),
     ("latency-timer", || waiting("hpt latency timer: wake-up latency", &["kernel", "hpt"])),
     ("probe", generated::<ProbeDocument>),
@@ -57,16 +58,16 @@ const SCHEMAS: [(&str, Generate); 21] = [
     ("watch-summary", generated::<WatchSummaryDocument>),
 ];
 
-/// The kinds of documents, in alphabetical order.
+/// Returns the kinds of documents, in alphabetical order.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|&(kind, _)| kind)
 }
 
-/// The JSON Schema (draft 2020-12) of that kind of document; `None` if there is no such kind.
+/// Returns the JSON Schema (draft 2020-12) of that kind of document; `None` if there is no such kind.
 ///
-/// The schema describes what hpt writes: every field that hpt always writes is required, and no others are allowed. A
-/// reader that accepts documents of later versions ignores unknown fields, as [`Document::read`](crate::Document::read)
-/// does.
+/// The schema describes the documents that hpt writes: all fields that hpt always writes are required,
+/// and unknown fields are not allowed. To accept documents of later versions, a reader must ignore
+/// unknown fields, as [`Document::read`](crate::Document::read) does.
 #[must_use]
 pub fn of(kind: &str) -> Option<Value> {
     let (kind, generate) = SCHEMAS.iter().find(|(name, _)| *name == kind)?;
@@ -74,7 +75,7 @@ pub fn of(kind: &str) -> Option<Value> {
     let object = schema.as_object_mut().expect("a struct has a schema with properties");
     let properties = object["properties"].as_object_mut().expect("a struct has properties");
     constant(properties, "kind", &json!(kind));
-    constant(properties, "schema", &json!(1));
+    constant(properties, "schema", &json!(SCHEMA));
     restrict(&mut schema);
     Some(schema)
 }
@@ -82,7 +83,7 @@ pub fn of(kind: &str) -> Option<Value> {
 /// The order of the keys in an object's schema, chosen for human readers.
 const ORDER: [&str; 7] = ["$schema", "title", "description", "type", "additionalProperties", "required", "properties"];
 
-/// A property that has one value only.
+/// Restricts a property to one value.
 fn constant(properties: &mut Map<String, Value>, name: &str, value: &Value) {
     let description = &properties[name]["description"];
     properties[name] = json!({ "description": description, "const": value });
@@ -102,7 +103,8 @@ fn titled<T: JsonSchema>(title: &str) -> Schema {
 fn waiting(title: &str, methods: &[&str]) -> Schema {
     let mut schema = titled::<WakeLatencyDocument>(title);
     let root = schema.ensure_object();
-    root["properties"]["by"] = json!({ "description": root["properties"]["by"]["description"], "enum": methods });
+    let description = &root["properties"]["wait_method"]["description"];
+    root["properties"]["wait_method"] = json!({ "description": description, "enum": methods });
     root["$defs"].as_object_mut().expect("it has definitions").remove("WaitMethod");
     schema
 }
@@ -115,7 +117,7 @@ fn gpio_latency() -> Schema {
     schema
 }
 
-/// Each document in a report has the kind that its part prints.
+/// Restricts each document in a report to the kind that its part prints.
 fn report() -> Schema {
     let mut schema = generated::<ReportDocument>();
     let documents = crate::words::REPORT_PARTS.iter().map(|&(part, kind)| {
@@ -135,8 +137,8 @@ fn report() -> Schema {
     schema
 }
 
-/// Rules for all documents: an object has no other properties than those listed, and a number is not negative unless it
-/// is marked.
+/// Applies the rules for all documents: an object has only the listed properties, and a number is not
+/// negative unless it is marked.
 fn restrict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -167,7 +169,7 @@ fn restrict(schema: &mut Value) {
     }
 }
 
-/// Returns a comment of several lines as text. A line break in the source ends a paragraph only before an empty line.
+/// Joins the lines of a comment to text. Only an empty line ends a paragraph.
 fn in_paragraphs(comment: &str) -> String {
     comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
 }

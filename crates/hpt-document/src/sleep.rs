@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{away::Away, head::Head, thread::Thread};
+use crate::{cpu_absence::CpuAbsence, head::Head, thread::Thread};
 
-/// How much sleeps overshoot with each method, and the CPU time they take.
+/// The overshoot of sleeps with each method, and their CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(title = "hpt sleep: how late sleeps return"))]
+#[cfg_attr(feature = "schema", schemars(title = "hpt sleep: the overshoot of sleeps"))]
 pub struct SleepDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU it ran on; null if it was not pinned.
+    /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// The thread's scheduling settings.
     pub thread: Thread,
@@ -20,9 +20,9 @@ pub struct SleepDocument {
     pub source: String,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
-    /// Times in which a pinned thread did not run on its CPU, the earliest first. Values measured then come from
-    /// several CPUs.
-    pub away: Vec<Away>,
+    /// Periods in which a pinned thread did not run on its CPU, the earliest first. Values measured in them
+    /// come from several CPUs.
+    pub cpu_absences: Vec<CpuAbsence>,
     /// One row for each duration and method.
     pub results: Vec<SleepRow>,
     /// Further remarks on the result.
@@ -40,7 +40,7 @@ pub struct SleepRow {
     pub method: String,
     /// Number of sleeps.
     pub samples: u64,
-    /// Number of sleeps that returned before their deadline.
+    /// Number of sleeps that ended before their deadline.
     pub early: u64,
     /// The mean overshoot.
     pub mean_ns: Option<f64>,
@@ -56,6 +56,7 @@ pub struct SleepRow {
     pub max_ns: Option<f64>,
     /// The thread's CPU time divided by the elapsed time; null if the kernel does not report CPU time.
     pub cpu_share: Option<f64>,
-    /// The margin at the end: how long before the deadline the thread is woken. Null for methods that do not learn one.
+    /// The margin at the end of the measurement: how long before the deadline the thread is woken. Null for
+    /// methods that do not adapt it.
     pub reserve_ns: Option<u64>,
 }

@@ -8,7 +8,7 @@ use crate::{
     words::word_enum,
 };
 
-/// CPU stalls (OS noise): when a busy-polling thread did not run, for how long, and the likely cause.
+/// CPU stalls (OS noise): when and for how long a busy-polling thread did not run, and the likely causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt latency stall: CPU stalls"))]
@@ -21,8 +21,8 @@ pub struct StallDocument {
     pub measuring: LatencyThread,
     /// The mean time of a read.
     pub read_ns: f64,
-    /// The 90th percentile of the steps of the source, steps of zero excluded.
-    pub step_ns: Option<u64>,
+    /// The 90th percentile of the differences between consecutive readings, without differences of zero.
+    pub step_p90_ns: Option<u64>,
     /// When the run started, and how long it took.
     #[serde(flatten)]
     pub time: LatencyRunTime,
@@ -33,8 +33,8 @@ pub struct StallDocument {
     pub results: Vec<StallThreadRow>,
     /// Number of stalls for each likely cause.
     pub causes: Vec<StallCauseRow>,
-    /// For each thread, the counters that increased during its stalls. Counters that increase more often with stalls
-    /// than without come first.
+    /// For each thread, the counters that increased during its stalls. Counters that increased more often
+    /// with stalls than without come first.
     pub counters: Vec<StallCounterRow>,
     /// The longest stalls, the longest first.
     #[cfg_attr(feature = "schema", schemars(length(max = 100)))]
@@ -54,76 +54,78 @@ pub struct StallThreadRow {
     pub cpu: Option<usize>,
     /// Number of stalls.
     pub stalls: u64,
-    /// Total length of its stalls.
+    /// The total duration of its stalls.
     pub stalled_ns: u64,
-    /// How long it polled.
+    /// How long it polled on its CPU.
     pub elapsed_ns: u64,
-    /// How long it polled on other CPUs. Not part of elapsed_ns; see away.
-    pub elsewhere_ns: u64,
-    /// Number of stalls in that time, not counted elsewhere.
-    pub stalls_elsewhere: u64,
+    /// How long it polled on other CPUs, which elapsed_ns does not include. See cpu_absences.
+    pub elapsed_on_other_cpus_ns: u64,
+    /// Number of stalls in that time, which no other value includes.
+    pub stalls_on_other_cpus: u64,
     /// The threshold: a longer gap between two readings is a stall.
-    pub above_ns: u64,
-    /// The shortest; null if there was none, like the values that follow.
+    pub threshold_ns: u64,
+    /// The minimum; null if there were no stalls, like the values that follow.
     pub min_ns: Option<u64>,
     /// The mean.
     pub mean_ns: Option<f64>,
-    /// The median, to three digits, like all quantiles.
+    /// The median, with three digits, like all quantiles.
     pub p50_ns: Option<u64>,
     /// The 99th percentile. Null if fewer than ten stalls were longer.
     pub p99_ns: Option<u64>,
     /// The 99.9th percentile. Null if fewer than ten stalls were longer.
     pub p999_ns: Option<u64>,
-    /// The longest.
+    /// The maximum.
     pub max_ns: Option<u64>,
-    /// When the longest began, on CLOCK_MONOTONIC.
+    /// When the longest stall began, on CLOCK_MONOTONIC.
     pub max_at_ns: Option<u64>,
-    /// The period after which most stalls are followed by another, determined from the newest 1024: the median of the
-    /// distances. Null if there is no such period.
+    /// The period with which most stalls recur, determined from the newest 1024: the median of the intervals
+    /// between them. Null if there is no such period.
     pub period_ns: Option<u64>,
-    /// The 10th percentile of these distances.
+    /// The 10th percentile of these intervals.
     pub period_p10_ns: Option<u64>,
-    /// The 90th percentile of these distances.
+    /// The 90th percentile of these intervals.
     pub period_p90_ns: Option<u64>,
     /// Number of stalls that were followed by another after one period, within 2 %.
     pub period_followed: Option<u64>,
     /// Number of stalls that could have been followed by another.
-    pub period_of: Option<u64>,
-    /// The blind time, in which the thread read the kernel's counters and did not poll.
-    pub asking_ns: u64,
+    pub period_eligible: Option<u64>,
+    /// The blind time, in which the thread read the kernel's counters instead of polling.
+    pub sampling_ns: u64,
     /// Number of these reads.
-    pub questions: u64,
+    pub samplings: u64,
     /// The longest of these reads.
-    pub longest_question_ns: u64,
-    /// A stall during one of these reads is detected if it is longer than this.
+    pub longest_sampling_ns: u64,
+    /// A stall during one of these reads is detected only if it is longer than this.
     pub blind_below_ns: u64,
-    /// Number of times that the source went back. Not counted as stalls.
-    pub went_back: u64,
+    /// Number of backward steps of the source. They do not count as stalls.
+    pub backward_steps: u64,
     /// Number of windows between two reads of the counters that contain a stall.
-    pub windows_with: u64,
+    pub windows_with_stall: u64,
     /// Number of windows that contain no stall.
-    pub windows_without: u64,
+    pub windows_without_stall: u64,
     /// Exact counts up to ten milliseconds.
-    pub microseconds: Vec<MicrosecondCount>,
+    pub histogram_us: Vec<MicrosecondCount>,
     /// Number of stalls above ten milliseconds.
-    pub beyond: u64,
+    pub above_10ms: u64,
 }
 
 /// All stalls with one likely cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCauseRow {
-    /// The likely cause, determined from the counters that increased. kept-waiting: the thread was runnable and waited
-    /// for its CPU; stopped, paged-in: it was put to sleep, without or with a page read from a disk; migrated: it was
-    /// on another CPU afterwards; stolen: the hypervisor ran other guests and reports it; firmware: the count of system
-    /// management interrupts increased; interrupts: more interrupts of this CPU arrived than without a stall; as-usual:
-    /// no more arrived than without a stall; nothing: no counter increased; untold: no counter could be read.
+    /// The likely cause, determined from the counters that increased. preempted: the thread was
+    /// runnable and waited in the run queue of its CPU; stopped: it was put to sleep; page-fault: it
+    /// was put to sleep while a page was read from a disk; migrated: it was on another CPU afterwards;
+    /// steal: the hypervisor reports that it ran other guests; firmware: the count of system management
+    /// interrupts increased; interrupts: this CPU received more interrupts than without a stall;
+    /// usual-activity: it received no more than without a stall; none: no counter increased; unknown:
+    /// no counter could be read.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Number of stalls.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub stalls: u64,
-    /// Their total length.
+    /// Their total duration.
     pub stalled_ns: u64,
 }
 
@@ -140,11 +142,11 @@ pub struct StallCounterRow {
     /// The rest of the kernel's line for it.
     pub label: String,
     /// Number of windows with a stall in which it increased.
-    pub windows_with: u64,
+    pub windows_with_stall: u64,
     /// Number of windows without a stall in which it increased.
-    pub windows_without: u64,
+    pub windows_without_stall: u64,
     /// Its rate without stalls, in counts per second; null if there was no such window.
-    pub usual_hz: Option<f64>,
+    pub baseline_hz: Option<f64>,
 }
 
 /// One stall.
@@ -153,40 +155,40 @@ pub struct StallCounterRow {
 pub struct StallRow {
     /// The thread's CPU; null if it was not pinned.
     pub cpu: Option<usize>,
-    /// The last time at which the thread was seen running, on CLOCK_MONOTONIC.
+    /// When the thread was last observed to run before the stall, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// The same as wall-clock time, in UTC.
-    pub began: String,
-    /// Time from there until the thread was next seen running.
+    /// This time as wall-clock time, in UTC.
+    pub started_at: String,
+    /// Time from then until the thread was next observed to run.
     pub length_ns: u64,
-    /// How much shorter the stall may have been, because the counters were being read at the time.
-    pub uncertain_ns: u64,
-    /// Its likely cause, in the same words as those of `causes`.
+    /// By how much the stall may have been shorter, because the thread was reading the counters at that time.
+    pub uncertainty_ns: u64,
+    /// Its likely cause, with the same names as in `causes`.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::stall_causes))]
     pub cause: String,
     /// Time between the reads of the counters before and after it.
     pub window_ns: u64,
     /// Number of stalls in that window.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-    pub shared: usize,
+    pub stalls_in_window: usize,
     /// Voluntary context switches in the window; null if that cannot be read, like the counts that
     /// follow.
-    pub voluntary: Option<u64>,
+    pub voluntary_switches: Option<u64>,
     /// Involuntary context switches in the window.
-    pub involuntary: Option<u64>,
+    pub involuntary_switches: Option<u64>,
     /// Major page faults in the window.
     pub major_faults: Option<u64>,
     /// How long the thread was runnable but not running.
-    pub waited_ns: Option<u64>,
+    pub run_queue_wait_ns: Option<u64>,
     /// Whether the thread was on another CPU afterwards.
     pub migrated: bool,
     /// Steal time reported by the hypervisor, in units of 10 ms.
-    pub stolen_ns: Option<u64>,
+    pub steal_ns: Option<u64>,
     /// System management interrupts (SMI) of the core in the window.
-    pub firmware: Option<u64>,
+    pub smi_count: Option<u64>,
     /// Counters of this CPU that increased, the most unusual first.
     #[cfg_attr(feature = "schema", schemars(length(max = 12)))]
-    pub moved: Vec<CounterIncrease>,
+    pub counters: Vec<CounterIncrease>,
 }
 
 /// The increase of one counter.

@@ -1,8 +1,8 @@
-//! The scheduling settings in effect for a measuring thread.
+//! The active scheduling settings of a measuring thread.
 
 use serde::{Deserialize, Serialize};
 
-/// The settings in effect for the measuring thread and the system, as read back from the kernel.
+/// The active settings of the measuring thread and of the system, as read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
@@ -23,23 +23,23 @@ pub struct Thread {
     pub deadline_ns: Option<u64>,
     /// The period under SCHED_DEADLINE.
     pub deadline_period_ns: Option<u64>,
-    /// How much of hpt's memory is locked.
+    /// The locked memory of hpt.
     pub locked_bytes: Option<u64>,
-    /// The timer slack: how late the kernel may wake the thread to save power; 0 for real-time threads.
+    /// The timer slack: by how much the kernel may delay a wake-up to save power; 0 for real-time threads.
     pub timer_slack_ns: Option<u64>,
-    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process requested a lower
-    /// one, null if it cannot be read.
+    /// The limit on the exit latency of idle states (/dev/cpu_dma_latency); 2000000000 if no process has
+    /// requested a lower one, null if it cannot be read.
     pub wake_latency_us: Option<u64>,
     /// The share of each period that real-time threads may use; null if it cannot be read.
     pub bandwidth: Option<RealtimeBandwidth>,
-    /// The fair server of these CPUs that reserves most for ordinary threads, since Linux 6.12; null if it cannot be
-    /// read.
+    /// The fair server that reserves most for ordinary threads on these CPUs (since Linux 6.12); null if it
+    /// cannot be read.
     pub fair_server: Option<FairServer>,
     /// The frequency governors of these CPUs, each listed once; empty if they have none.
     pub governors: Vec<String>,
     /// Whether frequencies above the nominal one are enabled; null if there is no such switch.
     pub turbo: Option<bool>,
-    /// Settings that were requested and are not in effect (--best-effort).
+    /// Settings that were requested but are not active (--best-effort).
     pub refused: Vec<RefusedSetting>,
 }
 
@@ -67,13 +67,13 @@ pub struct FairServer {
     pub period_ns: u64,
 }
 
-/// A setting that was requested and is not in effect.
+/// A setting that was requested but is not active.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedSetting {
     /// The setting.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::settings))]
     pub setting: String,
-    /// Why it is not in effect.
+    /// Why it is not active.
     pub reason: String,
 }

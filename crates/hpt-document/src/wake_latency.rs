@@ -18,10 +18,11 @@ pub struct WakeLatencyDocument {
     pub head: Head,
     /// Time from one deadline to the next.
     pub interval_ns: u64,
-    /// The first deadline as wall-clock time, in UTC, if --at was given. The wall clock is then the time source.
+    /// The first deadline as wall-clock time, in UTC; null without --at. With --at, the wall clock is the
+    /// time source.
     pub at: Option<String>,
     /// How the thread waited.
-    pub by: WaitMethod,
+    pub wait_method: WaitMethod,
     /// The GPIO line that was toggled at each deadline; null if there was none.
     pub pulse: Option<String>,
     /// The measuring thread.
@@ -50,7 +51,7 @@ word_enum! {
         /// With hpt's `Sleeper`.
         Hpt = "hpt",
         /// By polling the clock.
-        Looking = "looking",
+        Polling = "polling",
     }
 }
 
@@ -63,20 +64,20 @@ pub struct WakeLatencyRow {
     /// Its wake-up latency.
     #[serde(flatten)]
     pub figures: LatencyFigures,
-    /// Number of wake-ups that saw the wall clock step, which are not counted; zero without --at.
-    pub clock_was_set: u64,
+    /// Number of wake-ups that are not counted because the wall clock was stepped; zero without --at.
+    pub clock_stepped: u64,
     /// The length of an interval of the timeline.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-    pub course_every_ns: u64,
+    pub time_series_interval_ns: u64,
     /// Latency over time, in intervals of equal length. Intervals without a deadline are omitted.
     #[cfg_attr(feature = "schema", schemars(length(max = 400)))]
-    pub course: Vec<LatencyStretch>,
+    pub time_series: Vec<TimeSeriesInterval>,
 }
 
 /// An interval of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LatencyStretch(
+pub struct TimeSeriesInterval(
     /// When it starts, in nanoseconds after the first deadline.
     pub u64,
     /// Number of deadlines in it.

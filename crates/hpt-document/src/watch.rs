@@ -2,15 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{away::Away, head::Head, words::word_enum};
+use crate::{cpu_absence::CpuAbsence, head::Head, words::word_enum};
 
-/// One interval of a watch. Each interval is one document on a line of its own.
+/// One interval of a watch. Each interval is a document on a separate line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: one interval"))]
 pub struct WatchDocument {
     /// The version of this layout.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
     pub schema: u32,
     /// The kind of document.
     pub kind: String,
@@ -24,9 +23,9 @@ pub struct WatchDocument {
     /// The reference that the other sources are compared with.
     pub reference: String,
     /// The kernel's clocksource.
-    pub clock_source: Option<String>,
-    /// Number of rounds of readings that the thread did not make on the CPU that it is pinned to.
-    pub rounds_elsewhere: u64,
+    pub clocksource: Option<String>,
+    /// Number of rounds of readings that the thread did not make on the CPU it is pinned to.
+    pub rounds_on_other_cpus: u64,
     /// One row for each source.
     pub sources: Vec<WatchRow>,
     /// The offsets between the counters of different CPUs.
@@ -36,7 +35,7 @@ pub struct WatchDocument {
     /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
-    pub synchronisation: Synchronisation,
+    pub synchronization: Synchronization,
 }
 
 /// One source in one interval.
@@ -65,10 +64,10 @@ pub struct WatchRow {
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::source_faults))]
     pub faults: Vec<String>,
     /// The faults as messages, and other events.
-    pub said: Vec<String>,
+    pub messages: Vec<String>,
 }
 
-/// A watch over all its intervals. This is the last line.
+/// The summary of a watch over all intervals, which is the last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(title = "hpt watch: the summary, which is the last line"))]
@@ -76,35 +75,36 @@ pub struct WatchSummaryDocument {
     /// The first keys of every document.
     #[serde(flatten)]
     pub head: Head,
-    /// The CPU that the thread is pinned to; null if it is not pinned. `away` has the times in which it ran elsewhere.
+    /// The CPU that the thread is pinned to; null if it is not pinned. `cpu_absences` has the periods in
+    /// which it ran on other CPUs.
     pub cpu: Option<usize>,
     /// The reference that the other sources are compared with.
     pub reference: String,
     /// The limits beyond which a source is faulty.
     pub limits: WatchLimits,
     /// Elapsed time, including suspend.
-    pub watched_s: f64,
+    pub elapsed_s: f64,
     /// Number of intervals.
     pub intervals: u64,
     /// Number of rounds of readings.
     pub rounds: u64,
-    /// Times in which the pinned thread did not run on its CPU, the earliest first. The rounds that it made elsewhere
-    /// are included.
-    pub away: Vec<Away>,
+    /// Periods in which the pinned thread did not run on its CPU, the earliest first. The other values
+    /// include the rounds that it made on other CPUs.
+    pub cpu_absences: Vec<CpuAbsence>,
     /// Whether a source exceeded the limits.
-    pub misbehaved: bool,
+    pub faulty: bool,
     /// One row for each source.
     pub sources: Vec<WatchSummaryRow>,
     /// The offsets between the counters of different CPUs.
     pub cores: Vec<CpuOffset>,
     /// Events of the machine.
     pub events: Vec<MachineEvent>,
-    /// Times in which CPUs were offline. They were compared with no other CPU in these times.
+    /// Periods in which CPUs were offline, and thus not compared with other CPUs.
     pub offline: Vec<CpuOffline>,
     /// Faults that all sources share. Either the reference caused them, or the counter that all of them use.
     pub shared_faults: Vec<String>,
     /// The state of clock synchronization.
-    pub synchronisation: Synchronisation,
+    pub synchronization: Synchronization,
     /// Whether Ctrl-C or another signal ended it early.
     pub interrupted: bool,
     /// Further remarks on the result.
@@ -123,7 +123,7 @@ pub struct WatchSummaryRow {
     /// The origin of that rate, as in `hpt calibrate`; `measurement` if no rate is stated and the rate at the start is
     /// used.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub expected_by: Option<String>,
+    pub expected_origin: Option<String>,
     /// Its offset from the reference.
     #[serde(flatten)]
     pub offset: WatchOffset,
@@ -144,9 +144,9 @@ pub struct WatchSummaryRow {
     pub faults: u64,
     /// The first fault, as a message.
     pub first_fault: Option<String>,
-    /// The offset over time, at equal distances. A long watch does not list every interval.
+    /// The offset over time, at equal intervals. A long watch does not list every interval.
     #[cfg_attr(feature = "schema", schemars(length(max = 501)))]
-    pub course: Vec<OffsetPoint>,
+    pub time_series: Vec<OffsetPoint>,
 }
 
 /// The offset of a source from the reference.
@@ -157,8 +157,8 @@ pub struct WatchOffset {
     pub bursts: u64,
     /// The width of the narrowest bracket.
     pub bracket_ns: Option<u64>,
-    /// The offset gained since the last interruption, at the nominal rate. Over several intervals, the offset at the
-    /// end of the last one.
+    /// The offset accumulated since the last interruption, at the nominal rate. Over several intervals, the
+    /// offset at the end of the last one.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
     pub offset_ns: Option<f64>,
     /// The worst-case bound of the offset.
@@ -172,9 +172,9 @@ pub struct WatchSteps {
     /// Number of steps beyond the limit.
     pub steps: u64,
     /// Number of readings lower than the previous one.
-    pub backwards: u64,
-    /// Number of times that it was set, for sources that may be set.
-    pub set: u64,
+    pub backward_steps: u64,
+    /// Number of times that it was set, for sources that can be set.
+    pub times_set: u64,
 }
 
 /// The limits beyond which a source is faulty.
@@ -182,9 +182,9 @@ pub struct WatchSteps {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchLimits {
     /// The largest frequency error.
-    pub rate_ppm: f64,
+    pub frequency_error_ppm: f64,
     /// Whether the tolerance of the nominal rate is added to that.
-    pub statements_may_be_wrong: bool,
+    pub nominal_tolerance_added: bool,
     /// The largest step.
     pub step_ns: u64,
     /// The largest offset between two CPUs.
@@ -203,13 +203,13 @@ pub struct CpuOffset {
     pub second_cpu: usize,
     /// The lower limit of the second counter's lead over the first.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
-    pub least_ns: f64,
+    pub min_ns: f64,
     /// The upper limit.
     #[cfg_attr(feature = "schema", schemars(transform = crate::constraints::signed))]
-    pub most_ns: f64,
-    /// Number of timestamps that were passed between them.
+    pub max_ns: f64,
+    /// Number of timestamps passed between them.
     pub handovers: u64,
-    /// The fault, if the offset exceeds the limit; null if that is not proved.
+    /// The fault, if the offset certainly exceeds the limit; otherwise null.
     pub fault: Option<String>,
 }
 
@@ -221,32 +221,32 @@ pub struct MachineEvent {
     pub kind: MachineEventKind,
     /// Seconds since the start.
     pub at_s: f64,
-    /// The shortest time for which it can have been suspended.
+    /// The minimum time for which it was suspended.
     pub suspended_ns: Option<u64>,
     /// A description.
-    pub said: String,
+    pub message: String,
 }
 
-/// A time in which a CPU was offline.
+/// A period in which a CPU was offline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuOffline {
     /// The CPU.
     pub cpu: usize,
-    /// When it was first seen offline, in seconds since the start.
+    /// When it was first observed offline, in seconds since the start.
     pub from_s: f64,
-    /// When it was seen online again; null if it was not seen online before the end.
+    /// When it was observed online again; null if it was not before the end.
     pub to_s: Option<f64>,
 }
 
 /// The state of clock synchronization, as the kernel reports it (adjtimex).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Synchronisation {
+pub struct Synchronization {
     /// Whether the state could be read.
     pub readable: bool,
     /// Whether the kernel considers its clock synchronized.
-    pub synchronised: Option<bool>,
+    pub synchronized: Option<bool>,
     /// The status word, STA_…
     pub status: Option<u32>,
     /// The active frequency correction.
@@ -259,7 +259,7 @@ pub struct Synchronisation {
     pub maximum_error_ns: Option<u64>,
     /// The estimated error.
     pub estimated_error_ns: Option<u64>,
-    /// Running time daemons; null if no processes are visible.
+    /// The running time daemons; null if no processes are visible.
     pub daemons: Option<Vec<String>>,
 }
 
@@ -281,12 +281,12 @@ word_enum! {
     pub enum MachineEventKind {
         /// It was suspended.
         Suspend = "suspend",
-        /// A hypervisor moved it to another host.
+        /// A hypervisor migrated it to another host.
         Migration = "migration",
         /// The kernel switched to another clocksource.
-        ClockSource = "clock-source",
+        Clocksource = "clocksource",
         /// The kernel no longer considers its clock synchronized.
-        Desynchronised = "desynchronised",
+        Desynchronized = "desynchronized",
         /// A CPU went offline.
         CpuOffline = "cpu-offline",
         /// A CPU came online.

@@ -1,7 +1,7 @@
-//! The words that string fields of documents may hold: names defined by the library hpt-core. Words that only the
-//! command uses are enums in the modules of their documents, defined with `word_enum`.
+//! The words that string fields of documents may have, as far as the library hpt-core defines them. Words
+//! that only the command uses are enums in the modules of their documents, defined with `word_enum`.
 
-/// An enum whose variants are words of documents.
+/// Defines an enum whose variants are words of documents.
 macro_rules! word_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
@@ -12,7 +12,7 @@ macro_rules! word_enum {
         }
 
         impl $name {
-            /// The word that documents use.
+            /// Returns the word that documents use.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -24,9 +24,9 @@ macro_rules! word_enum {
 }
 pub(crate) use word_enum;
 
-/// What a read of a time source passes through.
+/// How a time source is read.
 pub const READ_PATHS: [&str; 7] = ["register", "mmio", "port", "vdso", "syscall", "kernel", "memory"];
-/// What a read of one of the kernel's clocks passes through.
+/// How one of the kernel's clocks is read.
 pub const CLOCK_READ_PATHS: [&str; 3] = ["vdso", "syscall", "kernel"];
 /// The scope of a time source's count.
 pub const SCOPES: [&str; 4] = ["system", "core", "process", "thread"];
@@ -44,19 +44,19 @@ pub const SETTINGS: [&str; 9] =
 /// Directions of a GPIO line.
 pub const GPIO_DIRECTIONS: [&str; 2] = ["input", "output"];
 /// Faults of a watched source.
-pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "went-back", "stood-still", "rate-off", "rate-changed"];
+pub const SOURCE_FAULTS: [&str; 5] = ["stepped", "backward", "stopped", "frequency-error", "frequency-change"];
 /// The likely causes of a CPU stall; [`StallCauseRow`](crate::stall::StallCauseRow) explains them.
 pub const STALL_CAUSES: [&str; 10] = [
-    "kept-waiting",
+    "preempted",
     "stopped",
-    "paged-in",
+    "page-fault",
     "migrated",
-    "stolen",
+    "steal",
     "firmware",
     "interrupts",
-    "as-usual",
-    "nothing",
-    "untold",
+    "usual-activity",
+    "none",
+    "unknown",
 ];
 /// The parts of a report, each with the kind of its document.
 pub const REPORT_PARTS: [(&str, &str); 10] = [

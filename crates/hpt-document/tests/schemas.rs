@@ -1,8 +1,8 @@
-//! The files in docs/schema are what the types say, and there is one for each kind of document.
+//! The files in docs/schema match the types, and each kind of document has one.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use hpt_document::{Document, ReadError, schema};
+use hpt_document::{Document, ReadError, SCHEMA, schema};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -13,20 +13,24 @@ fn folder() -> PathBuf {
 fn the_schemas_in_the_docs_are_those_of_the_types() {
     for kind in schema::kinds() {
         let path = folder().join(format!("{kind}.json"));
-        let schema = schema::of(kind).expect("it is listed");
+        let schema = schema::of(kind).expect("the kind is listed");
         let expected = serde_json::to_string_pretty(&schema).expect("a value has a text form") + "\n";
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(&path, expected).expect("docs/schema is there");
+            fs::write(&path, expected).expect("docs/schema exists");
         } else {
             let found = fs::read_to_string(&path).unwrap_or_default();
-            assert!(found == expected, "{} is not what the types say; UPDATE_DOCS=1 makes it so", path.display());
+            assert!(
+                found == expected,
+                "{} does not match the types; run with UPDATE_DOCS=1 to update it",
+                path.display()
+            );
         }
     }
 }
 
 #[test]
 fn there_is_no_schema_of_another_kind() {
-    let entries = fs::read_dir(folder()).expect("docs/schema is there");
+    let entries = fs::read_dir(folder()).expect("docs/schema exists");
     let names = entries.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
     let files: BTreeSet<String> = names.collect();
     let kinds: BTreeSet<String> = schema::kinds().map(|kind| format!("{kind}.json")).collect();
@@ -46,7 +50,7 @@ fn every_kind_with_a_schema_can_be_read() {
 
 #[test]
 fn fields_of_later_versions_are_ignored() {
-    let mut capture = json!({ "schema": 1, "kind": "capture", "file": "a", "files": [] });
+    let mut capture = json!({ "schema": SCHEMA, "kind": "capture", "file": "a", "files": [] });
     let read = |value: &Value| Document::read(value).expect("a capture");
     let known = read(&capture);
     capture["surprise"] = json!(true);

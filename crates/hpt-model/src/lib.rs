@@ -1,5 +1,6 @@
-//! The system clock of hpt-core, and the interruptions of its sleeper, under a scheduler that tries every order: its own source files, with loom's atomics in
-//! place of the machine's. Has no code of theirs itself, only a world for it: what a reading of the world returns, and what must hold of the answers.
+//! The system clock of hpt-core, and the interruption of its sleeper, under a scheduler that tries all thread
+//! interleavings. Compiles hpt-core's own source files with loom's atomics instead of the machine's. Contains only a
+//! simulated world for them: the results of reading it, and the properties that must hold.
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../../hpt-core/src/clock/follower.rs"]
@@ -30,20 +31,22 @@ use self::{
     segment::{LONGEST_NS, SHORTEST_NS, Segment},
 };
 
-/// Reading the counter takes so long.
+/// The time that reading the counter takes.
 const STEP_NS: u64 = 1_000;
-/// Reading the clock takes one thread longer than the other. What it shows is true at the beginning: a point that the slow one takes between two readings is
-/// behind by three steps, so that an answer of the quick one is above the line that is made of it, and still is when the next reading begins.
+/// The time that reading the clock takes the slower of the two threads. The value returned is that at the start of the
+/// read. A point that the slow thread takes between two readings is therefore behind by three steps. A result of the
+/// fast thread is above the line through that point, and still is when the next reading starts.
 const SLOW_CLOCK_NS: u64 = 7 * STEP_NS;
 const QUICK_CLOCK_NS: u64 = STEP_NS;
-/// A clock that was sped up and is slowed down again leaves a line ahead of it, and further than it catches up with while the next one is made.
+/// The lead of a line over a clock that was sped up and is slowed down again: more than the clock catches up with while
+/// the next line is made.
 const AHEAD_NS: u64 = 4 * SLOW_CLOCK_NS;
 
-/// A counter that is set back goes back by so much: into the segment that ended, and further than it catches up with in the model, because what it does
-/// inside of one segment nobody can see.
+/// The amount by which a counter is set back: into the segment that ended, and further than it catches up with in the
+/// model, because its behavior within one segment cannot be observed.
 const SET_BACK_NS: u64 = SHORTEST_NS - 5 * STEP_NS;
 
-/// True time, which moves when it is looked at, and the words of the clock.
+/// True time, which advances when it is read, and the words of the clock.
 struct World {
     now_ns: AtomicU64,
     words: [AtomicU64; 64],
@@ -63,7 +66,8 @@ impl World {
         }
     }
 
-    /// Lets time pass and says when that began. Relaxed: reading a counter orders nothing else, but all see one line of time.
+    /// Lets time pass, and returns when that began. Relaxed: reading a counter orders nothing else, but all threads see
+    /// the same timeline.
     fn wait(&self, ns: u64) -> u64 {
         self.now_ns.fetch_add(ns, Ordering::Relaxed)
     }
@@ -85,7 +89,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// As the program's own: the counter, then the segment; and if that has no answer, the long way.
+    /// Reads the time as the program does: the counter, then the segment, and if that does not cover the reading, the
+    /// slow path.
     fn now_ns(&self) -> u64 {
         let published = Published::new(&self.world.words);
         let ticks = self.ticks();
@@ -95,14 +100,14 @@ impl Reader<'_> {
             return ns;
         }
         let following = Following { instruments: *self, number: NATIVE, published, name: 1, others_are_dead: false };
-        following.now_ns().expect("no other instruments are used")
+        following.now_ns().expect("no other counter is used")
     }
 
-    /// Reads, after what was handed over, and hands over what was read.
+    /// Reads after a timestamp was received, then passes on what was read.
     fn read_and_hand_over(&self) {
         let handed_ns = self.world.handed_ns.load(Ordering::Acquire);
         let now_ns = self.now_ns();
-        assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
+        assert!(now_ns >= handed_ns, "{handed_ns} was passed on, then {now_ns} was read");
         self.world.handed_ns.fetch_max(now_ns, Ordering::Release);
     }
 
@@ -114,7 +119,7 @@ impl Reader<'_> {
         }
         self.read_and_hand_over();
         let segment = self.segment();
-        let line_ns = segment.at(self.ticks()).expect("a segment was just begun");
+        let line_ns = segment.at(self.ticks()).expect("a segment that has just started");
         self.world.wait((segment.end_ns() - line_ns).saturating_sub(2 * STEP_NS));
     }
 
@@ -153,11 +158,11 @@ fn in_every_order(preemptions: usize, world: impl Fn() -> World + Sync + Send + 
         let other = Arc::clone(&world);
         let thread = thread::spawn(move || work(other.quick()));
         work(world.slow());
-        thread.join().expect("nothing went back");
+        thread.join().expect("a thread whose time did not go back");
     });
 }
 
-/// Two threads where a segment ends: fast, slow and fast answers in every order.
+/// Checks two threads at the end of a segment: fast, slow and fast readings in every order.
 pub fn where_a_segment_ends() {
     in_every_order(
         3,
@@ -174,7 +179,7 @@ pub fn where_a_segment_ends() {
     );
 }
 
-/// Two threads where a segment ends that was ahead of the clock.
+/// Checks two threads at the end of a segment that was ahead of the clock.
 pub fn where_a_segment_ends_that_was_ahead() {
     in_every_order(
         2,
@@ -192,7 +197,7 @@ pub fn where_a_segment_ends_that_was_ahead() {
     );
 }
 
-/// A reader while two segments come into force one after the other: it sees one of the three, whole.
+/// Checks a reader while two segments are activated one after the other: it sees one of the three completely.
 pub fn one_segment_at_a_time() {
     loom::model(|| {
         let world = Arc::new(World::new());
@@ -207,11 +212,11 @@ pub fn one_segment_at_a_time() {
         if let Some(seen) = Published::new(&world.words).native_segment() {
             assert!((0..=2).any(|n| seen == line(n)), "{seen:?}");
         }
-        writer.join().expect("the writer is alone");
+        writer.join().expect("a writer that does not panic");
     });
 }
 
-/// Two threads while the rate is learned: slow answers, then the first segment.
+/// Checks two threads while the rate is learned: slow readings, then the first segment.
 pub fn while_the_rate_is_learned() {
     in_every_order(
         3,
@@ -229,8 +234,8 @@ pub fn while_the_rate_is_learned() {
     );
 }
 
-/// Two threads after a pause of many segments.
-pub fn when_nobody_asked_for_long() {
+/// Checks two threads after a pause of many segments.
+pub fn after_a_long_pause() {
     in_every_order(
         2,
         || {
@@ -247,7 +252,7 @@ pub fn when_nobody_asked_for_long() {
     );
 }
 
-/// Two threads after the end of a segment, and a counter that is set back into it.
+/// Checks two threads after the end of a segment, with a counter that is set back into it.
 pub fn when_the_counter_is_set_back() {
     in_every_order(
         2,

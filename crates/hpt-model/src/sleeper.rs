@@ -1,5 +1,5 @@
-//! A sleeper that is interrupted: the word of hpt-core with a kernel made of a mutex, in which a thread that nobody wakes stays for ever, which the scheduler
-//! notices.
+//! A sleeper that is interrupted: the word of hpt-core, with a kernel made of a mutex. A thread that is never woken
+//! stays in it forever, which the scheduler detects.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use loom::{
 
 use super::word::Word;
 
-/// The word, and the kernel's list of who waits for it.
+/// The word, and the kernel's list of threads that wait for it.
 #[derive(Default)]
 struct World {
     word: Word,
     waiting: Mutex<()>,
     woken: Condvar,
-    /// What interrupters leave for the sleeper. Relaxed: only the word orders it.
+    /// Data that interrupters leave for the sleeper. Relaxed: only the word orders it.
     left: AtomicU32,
 }
 
@@ -27,26 +27,26 @@ impl World {
     fn interrupt(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
         self.word.set(|_| {
-            let _list = self.waiting.lock().expect("nobody panics");
+            let _list = self.waiting.lock().expect("no thread panics");
             self.woken.notify_all();
         });
     }
 
-    /// As futex(2): looks at the word once it is on the list, so that no wake-up falls between the two.
+    /// Waits like futex(2): checks the word once the thread is on the list, so that no wake-up is lost in between.
     fn wait_in_the_kernel(&self, word: &AtomicU32) {
-        let list = self.waiting.lock().expect("nobody panics");
+        let list = self.waiting.lock().expect("no thread panics");
         if word.load(Ordering::Relaxed) == 0 {
-            drop(self.woken.wait(list).expect("nobody panics"));
+            drop(self.woken.wait(list).expect("no thread panics"));
         }
     }
 
-    /// Until an interruption, parked.
+    /// Blocks until an interruption.
     fn sleep_for_ever(&self) {
         self.word.until_set_or(|| false, |word| self.wait_in_the_kernel(word));
-        assert!(self.word.take(), "nothing else ends it");
+        assert!(self.word.take(), "only an interruption ends it");
     }
 
-    /// Spins a little, until the deadline comes. Whether it was interrupted.
+    /// Spins briefly until the deadline. Returns whether it was interrupted.
     fn sleep_for_a_moment(&self) -> bool {
         let mut looks = 0;
         let is_due = || {
@@ -58,7 +58,8 @@ impl World {
     }
 }
 
-/// An interruption while two sleeps begin and end: it ends one of them, or is left for the next, and what was done before it is seen.
+/// Checks an interruption while two sleeps begin and end: it ends one of them, or is left for the next, and everything
+/// done before it is visible.
 pub fn one_interruption_ends_one_sleep() {
     loom::model(|| {
         let world = Arc::new(World::default());
@@ -68,15 +69,16 @@ pub fn one_interruption_ends_one_sleep() {
         for _ in 0..2 {
             if world.sleep_for_a_moment() {
                 interrupted += 1;
-                assert_eq!(world.left.load(Ordering::Relaxed), 1, "what came before the interruption");
+                assert_eq!(world.left.load(Ordering::Relaxed), 1, "data written before the interruption");
             }
         }
-        interrupter.join().expect("it only interrupts");
+        interrupter.join().expect("an interrupter that does not panic");
         assert_eq!(interrupted + u32::from(world.word.take()), 1);
     });
 }
 
-/// A sleep that nothing else ends, and two who interrupt it: it ends, and so does the next one if the other came after that.
+/// Checks a sleep that only interruptions end, with two interrupters: it ends, and so does the next one if the second
+/// interruption came later.
 pub fn no_interruption_is_lost() {
     loom::model(|| {
         let world = Arc::new(World::default());
@@ -86,7 +88,7 @@ pub fn no_interruption_is_lost() {
         });
         world.sleep_for_ever();
         for other in others {
-            other.join().expect("it only interrupts");
+            other.join().expect("an interrupter that does not panic");
         }
         if world.word.is_set() {
             world.sleep_for_ever();
@@ -94,7 +96,8 @@ pub fn no_interruption_is_lost() {
     });
 }
 
-/// One sleep after the other, each with an interruption of its own that comes when it is about to begin, is parked, or not yet begun: each ends by one.
+/// Checks consecutive sleeps, each with its own interruption, which arrives before the sleep, at its start, or while it
+/// is blocked: each interruption ends one sleep.
 pub fn each_interruption_has_its_sleep() {
     loom::model(|| {
         let world = Arc::new(World::default());
@@ -102,7 +105,7 @@ pub fn each_interruption_has_its_sleep() {
             let other = Arc::clone(&world);
             let interrupter = thread::spawn(move || other.interrupt());
             world.sleep_for_ever();
-            interrupter.join().expect("it only interrupts");
+            interrupter.join().expect("an interrupter that does not panic");
             assert!(!world.word.is_set(), "one was left over");
         }
     });

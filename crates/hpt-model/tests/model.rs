@@ -1,4 +1,5 @@
-//! No answer is below an earlier one, and each interruption ends one sleep, in whatever order threads meet. Each test tries thousands of orders: with optimisation, seconds.
+//! No reading is below an earlier one, and each interruption ends one sleep, under all thread interleavings. Each test
+//! tries thousands of them, which takes seconds with optimization.
 #![cfg(target_pointer_width = "64")]
 
 #[test]
@@ -22,8 +23,8 @@ fn nothing_goes_back_while_the_rate_is_learned() {
 }
 
 #[test]
-fn nothing_goes_back_when_nobody_asked_for_long() {
-    hpt_model::when_nobody_asked_for_long();
+fn nothing_goes_back_after_a_long_pause() {
+    hpt_model::after_a_long_pause();
 }
 
 #[test]

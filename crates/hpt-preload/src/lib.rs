@@ -1,45 +1,49 @@
-//! A library for `LD_PRELOAD` that serves `clock_gettime(CLOCK_MONOTONIC, …)` by [`hpt_core::Instant`] to programs that know nothing of it.
-//! It is for tests and not published: with it, other people's tests of a clock are tests of this one.
+//! A library for `LD_PRELOAD` that serves `clock_gettime(CLOCK_MONOTONIC, …)` from [`hpt_core::Instant`] to unmodified
+//! programs. It is for tests and not published: with it, existing tests of other clocks test this one.
 //!
 //! ```console
 //! $ cargo build --release --package hpt-preload
 //! $ HPT_PRELOAD_VERBOSE=1 LD_PRELOAD=target/release/libhpt_preload.so python3 -c 'import time; print(time.monotonic())'
 //! 13641.386769715
-//! hpt-preload: served 849 readings of CLOCK_MONOTONIC by tsc, passed on 0 other calls
+//! hpt-preload: served 849 readings of CLOCK_MONOTONIC from tsc, passed on 0 other calls
 //! ```
 //!
-//! `scripts/test-kernel-timers` runs the kernel's own timer tests so.
+//! `scripts/test-kernel-timers` runs the kernel's own timer tests with this library.
 //!
 //! # What is served
 //!
-//! - `clock_gettime` for `CLOCK_MONOTONIC` and a pointer that is not null. On success `errno` stays as it was. A pointer that leads nowhere
-//!   raises SIGSEGV, as it does where the vDSO answers.
-//! - Every other clock and the null pointer go on to the next function of that name, mostly the C library's, and so does its answer.
-//! - On 32-bit ARM both of the C library's functions: `clock_gettime`, whose seconds have 32 bits (since the machine was started, which is
-//!   enough), and `__clock_gettime64`, which programs with a 64-bit `time_t` call.
-//! - Only what comes by the dynamic symbol: a static program, a program that looks into the vDSO itself (as Go's do) and the C library's calls of
-//!   its own do not come here.
+//! - The library serves `clock_gettime` for `CLOCK_MONOTONIC` and a non-null pointer. On success `errno` is unchanged.
+//!   An invalid pointer raises SIGSEGV, as it does with the vDSO.
+//! - Calls for any other clock, and calls with a null pointer, are passed on to the next function of that name, usually
+//!   the C library's. Its result is returned.
+//! - On 32-bit ARM the library serves both of the C library's functions: `clock_gettime`, whose seconds have 32 bits
+//!   (counted from boot, which is enough), and `__clock_gettime64`, which programs with a 64-bit `time_t` call.
+//! - Only calls through the dynamic symbol arrive here. Static programs, programs that use the vDSO directly (as Go
+//!   programs do), and the C library's internal calls do not.
 //!
-//! # How it does not call itself
+//! # How it avoids recursion
 //!
-//! `Instant` asks the kernel's clock about once in a millisecond, by `clock_gettime`: by this library's, which comes before the C library's. The function
-//! therefore looks where it was called from. From inside of this library, the call goes on to the C library; from anywhere else, it is
-//! answered. This needs no state, so there is nothing that a signal handler could find half done, a fork could copy, or a thread
-//! would have to be given first. A flag in each thread, "we are inside", would be set while a handler interrupts an answer; its
-//! own call would then be answered by the kernel's clock, which may be a little behind what was answered before.
+//! `Instant` reads the kernel's clock about once per millisecond with `clock_gettime`, which resolves to this library's
+//! function, because it precedes the C library's. The function therefore checks its return address. It passes calls
+//! from inside this library on to the C library, and serves all others. This requires no state: nothing that a signal
+//! handler could find half updated, that a fork could copy, or that a thread would need first. A per-thread flag would
+//! be set while a handler interrupts a call. The handler's own call would then be served by the kernel's clock, which
+//! may be slightly behind the previous result.
 //!
-//! The next function is looked up when the library is loaded, because a signal handler may not. Who calls earlier (another library as it is
-//! loaded) is answered all the same; until then the system call stands for the next function.
+//! The next function is looked up when the library is loaded, because a signal handler must not do that. Calls before
+//! that, for example from another library during loading, are served too; until then the system call replaces the next
+//! function.
 //!
-//! `Instant::now` promises not to panic, allocate or wait. If it did panic, the process would be ended (`extern "C"`): a panic cannot
-//! get into the program.
+//! `Instant::now` promises not to panic, allocate or wait. If it did panic, the process would be aborted (`extern
+//! "C"`): a panic cannot reach the program.
 //!
-//! # Was it in effect?
+//! # Checking that it was in effect
 //!
-//! With `HPT_PRELOAD_VERBOSE` set and not empty, a process that ends by `exit` says on standard error what it was served and by which source. Threads that count at the
-//! same moment may lose some: the numbers are a lower bound. An atomic increment would lose none, but on x86-64 it is a barrier, which would
-//! hide from a test just those readings that are out of order.
-#![expect(unsafe_code, reason = "a function of the C library, under its name and with its pointers")]
+//! With `HPT_PRELOAD_VERBOSE` set and not empty, a process that ends with `exit` reports on standard error the number
+//! of calls served, and the source. Counts by threads at the same time may be lost, so the numbers are a lower bound.
+//! An atomic increment would lose none, but on x86-64 it is a barrier, which would hide out-of-order readings from a
+//! test.
+#![expect(unsafe_code, reason = "exports a function of the C library, with its name and its pointers")]
 
 mod answer;
 #[cfg_attr(target_arch = "x86_64", path = "entry/x86_64.rs")]

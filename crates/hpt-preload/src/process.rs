@@ -1,5 +1,5 @@
-//! The library in a process: what is done as it is loaded, what was counted, and what is said of that in the end.
-//! Answers nothing itself: `answer` does.
+//! The library in a process: its initialization on load, its counts, and the report on exit. Serves no call itself;
+//! `answer` does.
 
 use std::{
     io::Write,
@@ -10,12 +10,12 @@ use hpt_core::clock;
 
 use crate::timespec;
 
-/// Answers of hpt-core.
+/// The number of calls served by hpt-core.
 pub(crate) static SERVED: Count = Count::new();
-/// Calls of the program that the next function answered.
+/// The number of the program's calls that were passed on to the next function.
 pub(crate) static PASSED_ON: Count = Count::new();
 
-/// A number of events, of which those that threads count at the same moment may be lost.
+/// A number of events. Events that several threads count at the same time may be lost.
 #[derive(Debug)]
 pub(crate) struct Count {
     events: AtomicUsize,
@@ -26,7 +26,8 @@ impl Count {
         Self { events: AtomicUsize::new(0) }
     }
 
-    /// Not `fetch_add`: on x86-64 that is a barrier, and the readings on both sides of it would be in order by it.
+    /// Counts one event. Does not use `fetch_add`, which is a barrier on x86-64 and would order the readings on both
+    /// sides.
     #[inline(always)]
     pub(crate) fn add_one(&self) {
         self.events.store(self.events().wrapping_add(1), Ordering::Relaxed);
@@ -37,8 +38,8 @@ impl Count {
     }
 }
 
-/// The loader calls what these sections list, when it has loaded a library and when the process exits. System V ABI, generic 4.1, chapter 5, "Initialization
-/// and Termination Functions".
+/// The loader calls the functions in these sections when it has loaded a library and when the process exits. System V
+/// ABI, generic 4.1, chapter 5, "Initialization and Termination Functions".
 #[used]
 #[unsafe(link_section = ".init_array")]
 static WHEN_LOADED: extern "C" fn() = when_loaded;
@@ -57,8 +58,8 @@ extern "C" fn at_exit() {
     let (served, passed_on) = (SERVED.events(), PASSED_ON.events());
     let (source, _) = clock::source();
     let text = format!(
-        "hpt-preload: served {served} readings of CLOCK_MONOTONIC by {source}, passed on {passed_on} other calls\n"
+        "hpt-preload: served {served} readings of CLOCK_MONOTONIC from {source}, passed on {passed_on} other calls\n"
     );
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, the report is lost.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

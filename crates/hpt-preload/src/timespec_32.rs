@@ -1,10 +1,10 @@
-//! Seconds and nanoseconds where `time_t` had 32 bits first: two structures, two functions.
-//! Its twin is `timespec_64.rs`.
+//! Seconds and nanoseconds on machines whose `time_t` originally had 32 bits: two structures, two functions. The
+//! counterpart of `timespec_64.rs`.
 
 use crate::next::{Next, Timespec};
 
-/// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian machines; the upper half of the
-/// nanoseconds is its padding.
+/// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which has the layout of glibc's `__timespec64` on
+/// little-endian machines; the upper half of the nanoseconds is padding there.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Timespec64 {
@@ -12,13 +12,15 @@ pub(crate) struct Timespec64 {
     nanoseconds: i64,
 }
 
-/// The number is the same on every 32-bit architecture; the libc crate does not name it on ARM.
+/// The number of the system call, the same on every 32-bit architecture; the libc crate does not define it on ARM.
 /// Linux, arch/arm/tools/syscall.tbl, `clock_gettime64`.
 const CLOCK_GETTIME64: libc::c_long = 403;
 
-// SAFETY: clock_gettime(2) and clock_gettime(3): this name and this number are of the 32-bit `time_t`, as the libc crate's timespec.
+// SAFETY: clock_gettime(2) and clock_gettime(3): this name and this number use the 32-bit `time_t`, like the libc
+// crate's timespec.
 static NEXT: Next<libc::timespec> = unsafe { Next::new(c"clock_gettime", libc::SYS_clock_gettime) };
-// SAFETY: the name is of the 64-bit `time_t` (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2), and so is the number.
+// SAFETY: the name uses the 64-bit `time_t` (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2), and so does the
+// number.
 static NEXT_64: Next<Timespec64> = unsafe { Next::new(c"__clock_gettime64", CLOCK_GETTIME64) };
 
 impl Timespec for libc::timespec {
@@ -26,7 +28,7 @@ impl Timespec for libc::timespec {
         &NEXT
     }
 
-    /// The last second of 32 bits after 68 years of running.
+    /// Creates the structure; the seconds saturate at 32 bits, after 68 years of uptime.
     fn new(seconds: i64, nanoseconds: u32) -> Self {
         Self { tv_sec: i32::try_from(seconds).unwrap_or(i32::MAX), tv_nsec: nanoseconds.cast_signed() }
     }
@@ -42,7 +44,7 @@ impl Timespec for Timespec64 {
     }
 }
 
-/// Looks for all functions that stand behind this library's.
+/// Looks up all functions that follow this library's.
 pub(crate) fn look_up_next() {
     NEXT.look_up();
     NEXT_64.look_up();

@@ -1,5 +1,5 @@
-//! Seconds and nanoseconds where `time_t` has 64 bits: one structure, one function.
-//! Its twin is `timespec_32.rs`.
+//! Seconds and nanoseconds on machines whose `time_t` has 64 bits: one structure, one function. The counterpart of
+//! `timespec_32.rs`.
 
 use crate::next::{Next, Timespec};
 
@@ -16,7 +16,7 @@ impl Timespec for libc::timespec {
     }
 }
 
-/// Looks for all functions that stand behind this library's.
+/// Looks up all functions that follow this library's.
 pub(crate) fn look_up_next() {
     NEXT.look_up();
 }

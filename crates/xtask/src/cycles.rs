@@ -1,30 +1,29 @@
 //! Builds the graph of files (which file imports which), prints its layers and checks that it has
-//! no cycle.
-//! Does not know the declared layers: `layers` does.
+//! no cycles.
+//! Does not check the declared layers: `layers` does.
 //!
-//! # What an import is
+//! # Definition of an import
 //!
-//! A file imports the file that defines an item which it names, in a `use` or in place. It does not
-//! matter through which modules the path goes: `use super::Tsc`, where the parent says `pub use
-//! tsc::Tsc`, imports `tsc.rs`.
-//! So these are no imports:
+//! A file imports the file that defines an item which it names, in a `use` or in place. The modules
+//! along the path do not matter: `use super::Tsc`, where the parent has `pub use tsc::Tsc`, imports
+//! `tsc.rs`.
+//! Therefore these are not imports:
 //!
-//! - `mod name;`, by which a file declares another.
-//! - `pub use`, by which a file hands on a name that it does not use itself. A module's own file
-//!   may collect the names of its children, and a child may name what the parent's file defines.
-//! - `use a::b`, where `b` is a module, until something is taken from it. A glob takes what it can.
-//! - Whatever is compiled for tests only. Tests may look at everything, and `testing` does.
+//! - `mod name;`, which declares another file.
+//! - `pub use`, which re-exports a name that the file does not use itself. A module's own file may
+//!   re-export names of its children, and a child may name items that the parent's file defines.
+//! - `use a::b`, where `b` is a module, unless an item of it is used. A glob imports all it can.
+//! - Code that is compiled for tests only. Tests may use everything, and so does `testing`.
 //!
 //! # The rule
 //!
-//! No two files import each other, directly or through others. A module's own file is a file as any
-//! other: where it uses its children, they cannot use what it defines. What both need goes into a
-//! file of its own.
+//! No two files import each other, directly or indirectly. A module's own file is like any other
+//! file: if it uses its children, they cannot use what it defines. Code that both need goes into a
+//! separate file.
 //!
-//! A parent for which that is not done yet is listed in [`rules`]
-//! (`circular_parents`). What its children import of its own file does not count. A package may be
-//! excepted as a whole (`cycles_are_allowed`). An exception without need is an error as well, so
-//! the list can only become shorter.
+//! [`rules`] lists parents that do not follow this rule yet (`circular_parents`). Imports of the
+//! parent's own file by its children do not count there. A whole package can be exempt, too
+//! (`cycles_are_allowed`). An unnecessary exception is an error, so the list can only get shorter.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,10 +35,10 @@ use crate::{
     written::Role,
 };
 
-/// Where an exception without need is reported.
+/// The file in which unnecessary exceptions are reported.
 const RULES_FILE: &str = "crates/xtask/src/rules.rs";
 
-/// An import: the first line that names something of the other file, and what it says there.
+/// An import: the first line that names an item of the other file, and the path there.
 #[derive(Clone, Debug)]
 struct Import {
     line: usize,
@@ -51,7 +50,7 @@ struct Import {
 pub struct Graph<'a> {
     program: &'a Program,
     imports: Vec<BTreeMap<usize, Import>>,
-    /// For each file those that it imports, directly or through others.
+    /// For each file, the files that it imports directly or indirectly.
     reaches: Vec<BTreeSet<usize>>,
 }
 
@@ -70,14 +69,14 @@ pub fn check(program: &Program, rules: &[Rules]) -> Vec<Violation> {
         }
     }
     for rules in rules.iter().filter(|rules| rules.cycles_are_allowed && !allowed.contains(rules.package)) {
-        let message = format!("{} may have import cycles and has none: forbid them", rules.package);
+        let message = format!("{} has no import cycles, but the rules allow them: forbid them", rules.package);
         violations.push(Violation::new(RULES_FILE, 1, message));
     }
     violations
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of all files of `program`, without the imports that `rules` except.
+    /// Builds the graph of all files of `program`, without the imports that `rules` exempt.
     #[must_use]
     pub fn of(program: &'a Program, rules: &[Rules]) -> Self {
         let mut imports = vec![BTreeMap::new(); program.files.len()];
@@ -101,7 +100,7 @@ impl<'a> Graph<'a> {
         Self { program, imports, reaches }
     }
 
-    /// The files that reach each other, where they are more than one.
+    /// Returns the groups of files that reach each other.
     fn knots(&self) -> Vec<Vec<usize>> {
         let mut knots: Vec<Vec<usize>> = Vec::new();
         for file in 0..self.imports.len() {
@@ -112,20 +111,20 @@ impl<'a> Graph<'a> {
         knots
     }
 
-    /// `file` and those that it reaches and that reach it.
+    /// Returns `file`, and the files that it reaches and that reach it.
     fn knot_of(&self, file: usize) -> Vec<usize> {
         let tied = |&other: &usize| other == file || self.reaches[other].contains(&file);
         let reached = self.reaches[file].iter().copied().filter(tied);
         reached.chain([file]).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The shortest way from a file of `knot` back to it.
+    /// Returns the shortest path from a file of `knot` back to itself.
     fn shortest_cycle(&self, knot: &[usize]) -> Vec<usize> {
         let cycles = knot.iter().filter_map(|&start| self.way(start, start));
         cycles.min_by_key(Vec::len).expect("the files of a knot reach each other")
     }
 
-    /// The shortest way along imports, both ends included.
+    /// Returns the shortest path along imports, both ends included.
     fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut ways = VecDeque::from([vec![from]]);
         let mut seen = BTreeSet::new();
@@ -154,7 +153,7 @@ impl<'a> Graph<'a> {
         Violation::new(path(cycle[0]), self.imports[cycle[0]][&cycle[1]].line, message)
     }
 
-    /// Parents that are excepted in `rules`, and whose children need no exception.
+    /// Finds parents that are exempt in `rules` although their children need no exception.
     fn needless_exceptions(&self, rules: &[Rules]) -> Vec<Violation> {
         let mut violations = Vec::new();
         for rules in rules {
@@ -164,7 +163,7 @@ impl<'a> Graph<'a> {
                     self.reaches[file].iter().any(|other| child(other) && self.reaches[*other].contains(&file))
                 };
                 if !(0..self.imports.len()).any(is_needed) {
-                    let message = format!("{}: {parent} is listed as circular and is not", rules.package);
+                    let message = format!("{}: {parent} is listed as circular but is not", rules.package);
                     violations.push(Violation::new(RULES_FILE, 1, message));
                 }
             }
@@ -172,9 +171,9 @@ impl<'a> Graph<'a> {
         violations
     }
 
-    /// The layers of each crate that has more than one file, as text: a file is one layer above the
-    /// highest that it imports. Files that neither import nor are imported, because they only
-    /// declare others or are for tests, stand apart.
+    /// Returns the layers of each crate that has more than one file, as text. A file is one layer
+    /// above the highest layer that it imports. Files that neither import nor are imported, because
+    /// they only declare others or are for tests, are listed separately.
     pub fn layers(&self) -> String {
         let imported: BTreeSet<usize> = self.imports.iter().flat_map(BTreeMap::keys).copied().collect();
         let mut text = String::new();
@@ -209,7 +208,7 @@ impl<'a> Graph<'a> {
         text
     }
 
-    /// A file's layer in its crate, from zero. Files that import each other have the same.
+    /// Returns a file's layer in its crate, from zero. Files that import each other share a layer.
     fn layer(&self, file: usize, part_of: usize, known: &mut BTreeMap<usize, usize>) -> usize {
         if let Some(&layer) = known.get(&file) {
             return layer;
@@ -223,7 +222,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The files that `from` imports, directly or through others.
+/// Returns the files that `from` imports directly or indirectly.
 fn reach(imports: &[BTreeMap<usize, Import>], from: usize) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     let mut next = vec![from];
@@ -233,15 +232,14 @@ fn reach(imports: &[BTreeMap<usize, Import>], from: usize) -> BTreeSet<usize> {
     seen
 }
 
-/// Whether `to` is a parent's own file whose children's imports do not count, and `from` one of the
-/// children.
+/// Returns whether `from` is a child of an exempt parent, and `to` is the parent's own file.
 fn is_excepted(program: &Program, rules: &[Rules], from: usize, to: usize) -> bool {
     let package = &program.crates[program.files[from].part_of].target.package;
     let Some(rules) = rules::of(rules, package) else { return false };
     rules.circular_parents.iter().any(|parent| is_below(program, rules, parent, from, to))
 }
 
-/// Whether `above` is the own file of the module `parent`, and `file` is below it.
+/// Returns whether `above` is the module `parent`'s own file, and `file` is below it.
 fn is_below(program: &Program, rules: &Rules, parent: &str, file: usize, above: usize) -> bool {
     let module = |file: usize| &program.modules[program.files[file].module];
     let (lower, upper) = (module(file), module(above));
@@ -253,7 +251,7 @@ fn is_below(program: &Program, rules: &Rules, parent: &str, file: usize, above: 
         && lower.path.starts_with(&upper.path)
 }
 
-/// Paths below `root`, without their ending; those of one directory together: `host/{acpi, cpu}`.
+/// Returns paths below `root` without extension, grouped by directory: `host/{acpi, cpu}`.
 fn by_directory(root: &str, paths: &BTreeSet<&str>) -> Vec<String> {
     let mut directories: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in paths {
@@ -277,14 +275,14 @@ fn by_directory(root: &str, paths: &BTreeSet<&str>) -> Vec<String> {
     grouped
 }
 
-/// `words` with commas between them, in lines of at most 100 columns.
+/// Joins `words` with commas, in lines of at most 100 columns.
 fn wrap(heading: &str, words: &[String]) -> String {
     let mut text = heading.to_owned();
     let mut column = heading.len();
     for (number, word) in words.iter().enumerate() {
         if number > 0 {
             text.push(',');
-            // Two before the word, and a comma behind it.
+            // A comma and a space before the word, and a comma after it.
             let breaks = column + word.len() + 3 > 100;
             text.push_str(&if breaks { format!("\n{}", " ".repeat(heading.len())) } else { " ".to_owned() });
             column = if breaks { heading.len() } else { column + 2 };

@@ -1,9 +1,8 @@
 //! Reads one file: the modules, names and imports that it declares, and every path that it
 //! mentions, with its line.
-//! Does not resolve the paths: `program` does, which knows the other files.
+//! Does not resolve paths: `program` does, with the other files.
 //!
-//! Everything comes from the syntax tree, except what is inside macros and attributes: `tokens`
-//! searches there.
+//! Uses the syntax tree. Inside macros and attributes, `tokens` searches instead.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -26,43 +25,43 @@ use crate::{
 /// A path that the file mentions.
 #[derive(Clone, Debug)]
 pub struct Mention {
-    /// The scope that it stands in.
+    /// The scope that contains it.
     pub scope: usize,
-    /// The first line that mentions it so, from one.
+    /// The first line with this mention, from one.
     pub line: usize,
-    /// It is compiled for tests only, as far as this file tells.
+    /// Whether it is compiled for tests only, according to this file.
     pub test: bool,
-    /// What is written.
+    /// The path as written.
     pub path: Written,
-    /// How.
+    /// Its role.
     pub role: Role,
 }
 
 /// A name that a `use` brings into a scope.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// The name, or none for all names of a module.
+    /// The name, or `None` for all names of a module.
     pub name: Option<String>,
-    /// What it stands for.
+    /// The path that the name refers to.
     pub path: Written,
 }
 
 /// The file itself, or a module with a body in it.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// The scope around it. The file itself is scope 0.
+    /// The enclosing scope. The file itself is scope 0.
     pub parent: Option<usize>,
     /// The module's name; empty for the file itself.
     pub name: String,
-    /// It is compiled for tests only, as far as this file tells.
+    /// Whether it is compiled for tests only, according to this file.
     pub test: bool,
-    /// The names that are defined here, modules excepted.
+    /// The names that are defined here, except modules.
     pub defines: BTreeSet<String>,
-    /// The macros that are defined here by `macro_rules!`.
+    /// The macros that `macro_rules!` defines here.
     pub macros: BTreeSet<String>,
-    /// The names that are brought in from elsewhere.
+    /// The imported names.
     pub imports: Vec<Import>,
-    /// The traits that types implement here, by their last name.
+    /// The last names of the traits that are implemented here.
     pub implements: BTreeSet<String>,
 }
 
@@ -75,14 +74,14 @@ pub struct Child {
     pub line: usize,
     /// The module's name.
     pub name: String,
-    /// Its files by `#[path]`, of which each is compiled under another condition. Empty where its
-    /// name says the file.
+    /// The files in its `#[path]` attributes, each of which is compiled under another condition.
+    /// Empty if the module's name determines the file.
     pub paths: Vec<String>,
-    /// It is compiled for tests only, as far as this file tells.
+    /// Whether it is compiled for tests only, according to this file.
     pub test: bool,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The file itself, and its modules with a body.
@@ -91,7 +90,7 @@ pub struct Facts {
     pub children: Vec<Child>,
     /// The paths that it mentions.
     pub mentions: Vec<Mention>,
-    /// What it says about unsafe code.
+    /// Its unsafe code.
     pub unsafe_words: UnsafeWords,
 }
 
@@ -100,7 +99,7 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// It is not Rust.
+    /// Fails if the text is not valid Rust.
     pub fn read(text: &str) -> syn::Result<Self> {
         let file = syn::parse_file(text)?;
         let test = file.attrs.iter().any(is_for_tests);
@@ -112,16 +111,16 @@ impl Facts {
     }
 }
 
-/// Walks a file.
+/// Visits a file.
 #[derive(Default)]
 struct Reader {
     facts: Facts,
-    /// The scope that the walk is in.
+    /// The current scope.
     scope: usize,
-    /// What is being read is compiled for tests only.
+    /// Whether the current code is compiled for tests only.
     test: bool,
     mentioned: HashSet<(usize, bool, Role, Written)>,
-    /// The variables of the function around, which hide items of the same name.
+    /// The variables of the enclosing function, which shadow items of the same name.
     variables: HashSet<String>,
 }
 
@@ -138,14 +137,14 @@ impl Reader {
         if role == Role::Code && (is_a_variable(&path, &self.variables) || path.begins_with_a_type()) {
             return;
         }
-        // Most paths of a file are mentioned again and again.
+        // Most paths of a file occur repeatedly.
         if self.mentioned.insert((self.scope, self.test, role, path.clone())) {
             let mention = Mention { scope: self.scope, line: span.start().line, test: self.test, path, role };
             self.facts.mentions.push(mention);
         }
     }
 
-    /// Reads `inner`, which these attributes belong to.
+    /// Reads `inner`, to which these attributes apply.
     fn under(&mut self, attributes: &[Attribute], inner: impl FnOnce(&mut Self)) {
         let outside = self.test;
         self.test |= attributes.iter().any(is_for_tests);
@@ -153,7 +152,7 @@ impl Reader {
         self.test = outside;
     }
 
-    /// Reads a function, in which these names are variables.
+    /// Reads a function in which these names are variables.
     fn in_function(&mut self, variables: HashSet<String>, inner: impl FnOnce(&mut Self)) {
         let outside = std::mem::replace(&mut self.variables, variables);
         self.variables.extend(outside.iter().cloned());
@@ -161,7 +160,7 @@ impl Reader {
         self.variables = outside;
     }
 
-    /// Each name that a `use` brings in. `prefix` is what stands before `tree`.
+    /// Reads each name that a `use` imports. `prefix` is the path before `tree`.
     fn use_tree(&mut self, prefix: &Written, tree: &UseTree, role: Role) {
         match tree {
             UseTree::Path(path) => self.use_tree(&prefix.with(&path.ident), &path.tree, role),
@@ -185,19 +184,19 @@ impl Reader {
         self.mention(path, name.span(), role);
     }
 
-    /// A path in an expression or a type, of which `qualified` is in angle brackets.
+    /// Reads a path in an expression or a type. `qualified` is its part in angle brackets.
     fn path_of_type(&mut self, qualified: Option<&syn::QSelf>, path: &syn::Path) {
         if let Some(qualified) = qualified {
             self.visit_type(&qualified.ty);
         }
-        // In `<T>::name` the path is a name in a type.
+        // In `<T>::name`, the path is a name in a type.
         if qualified.is_none_or(|qualified| qualified.position > 0) {
             self.mention(Written::of(path), begin(path), Role::Code);
         }
         visit::visit_path(self, path);
     }
 
-    /// What the search among tokens finds.
+    /// Reads the names among tokens.
     fn tokens(&mut self, tokens: &TokenStream) {
         for found in tokens::search(tokens.clone()) {
             match found {
@@ -284,8 +283,8 @@ impl<'ast> Visit<'ast> for Reader {
         });
     }
 
-    // Elsewhere, as on a field or an arm, `#[cfg(test)]` is not looked for: what it covers counts
-    // as code.
+    // `#[cfg(test)]` is ignored elsewhere, such as on a field or a match arm, so the code there
+    // does not count as test code.
     fn visit_local(&mut self, local: &'ast syn::Local) {
         self.under(&local.attrs, |reader| visit::visit_local(reader, local));
     }
@@ -331,7 +330,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-/// The names that patterns in a function bind.
+/// The names bound by patterns in a function.
 #[derive(Default)]
 struct Variables(HashSet<String>);
 
@@ -350,13 +349,13 @@ impl<'ast> Visit<'ast> for Variables {
     }
 }
 
-/// A name that a pattern binds is a variable if it looks like one. A constant or a unit struct in a
-/// pattern does not.
+/// Returns whether a name that a pattern binds is written like a variable, unlike a constant or a
+/// unit struct in a pattern.
 fn is_a_variable(path: &Written, variables: &HashSet<String>) -> bool {
     matches!(path.names.as_slice(), [name] if name.starts_with(|c: char| c.is_lowercase() || c == '_') && variables.contains(name))
 }
 
-/// Whether an attribute says that what it belongs to is compiled for tests only.
+/// Returns whether an attribute restricts its item to tests.
 pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -367,7 +366,7 @@ pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     }
 }
 
-/// Whether a condition holds in tests only: `test`, or `all(..)` with it.
+/// Returns whether a condition holds in tests only: `test`, or `all(..)` that contains it.
 fn needs_test(condition: &Meta) -> bool {
     match condition {
         Meta::Path(path) => path.is_ident("test"),
@@ -376,7 +375,7 @@ fn needs_test(condition: &Meta) -> bool {
     }
 }
 
-/// The file that `#[path = ".."]` or `#[cfg_attr(condition, path = "..")]` names.
+/// Returns the file in `#[path = ".."]` or `#[cfg_attr(condition, path = "..")]`.
 fn path_of(attribute: &Meta) -> Option<String> {
     match attribute {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
@@ -391,13 +390,13 @@ fn path_of(attribute: &Meta) -> Option<String> {
     }
 }
 
-/// The parts of a list such as `all(test, unix)`.
+/// Returns the parts of a list such as `all(test, unix)`.
 fn parts(list: &syn::MetaList) -> Vec<Meta> {
     let parser = Punctuated::<Meta, syn::Token![,]>::parse_terminated;
     parser.parse2(list.tokens.clone()).map(|parts| parts.into_iter().collect()).unwrap_or_default()
 }
 
-/// An item's own attributes.
+/// Returns an item's own attributes.
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,

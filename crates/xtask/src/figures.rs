@@ -1,5 +1,5 @@
-//! The size of the project in figures: tracked files, the longest sources, lines of shell and awk.
-//! Judges nothing: no check fails because of a figure.
+//! Measures the size of the project: tracked files, the longest sources, lines of shell and awk.
+//! Informational only: no check depends on these figures.
 
 use std::{collections::BTreeSet, fmt, fs, io, path::Path, process::Command};
 
@@ -20,21 +20,21 @@ const LONGEST: usize = 10;
 pub struct Figures {
     /// The number of files in Git.
     pub files: usize,
-    /// Sources below `src` with their lines of code, the longest first. A line of code holds a
-    /// token that is neither in a comment nor in code for tests.
+    /// Sources below `src` with their lines of code, the longest first. A line of code contains a
+    /// token that is neither in a comment nor in test code.
     pub sources: Vec<(usize, String)>,
     /// The lines of bash and sh scripts, comments included.
     pub shell_lines: usize,
-    /// The lines of awk programs that are files, comments included.
+    /// The lines of awk program files, comments included.
     pub awk_lines: usize,
 }
 
 impl Figures {
-    /// Counts what Git tracks in `directory` and below.
+    /// Counts the files that Git tracks in `directory` and below.
     ///
     /// # Errors
     ///
-    /// `git ls-files` fails, a file cannot be read, or a source is not Rust.
+    /// Fails if `git ls-files` fails, a file cannot be read, or a source is not valid Rust.
     pub fn of(directory: &Path) -> io::Result<Self> {
         let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(directory).output()?;
         if !listed.status.success() {
@@ -74,11 +74,12 @@ impl fmt::Display for Figures {
     }
 }
 
-/// The lines that hold a token of the program: no comment, no documentation, no code for tests.
+/// Returns the number of lines that contain a token of the program. Comments, documentation and
+/// test code do not count.
 ///
 /// # Errors
 ///
-/// `text` is not Rust.
+/// Fails if `text` is not valid Rust.
 pub fn lines_of_code(text: &str) -> syn::Result<usize> {
     let file = syn::parse_file(text)?;
     if file.attrs.iter().any(is_for_tests) {
@@ -86,7 +87,7 @@ pub fn lines_of_code(text: &str) -> syn::Result<usize> {
     }
     let mut tests = Tests::default();
     tests.visit_file(&file);
-    // A first line `#!` is no token.
+    // The first line may be a `#!` line.
     let tokens: TokenStream = text.strip_prefix("#!/").unwrap_or(text).parse()?;
     let mut lines = BTreeSet::new();
     count_tokens(tokens, &mut |span| {
@@ -98,7 +99,7 @@ pub fn lines_of_code(text: &str) -> syn::Result<usize> {
     Ok(lines.len())
 }
 
-/// Calls `count` with every token, except those of documentation.
+/// Calls `count` with every token except those of documentation.
 fn count_tokens(tokens: TokenStream, count: &mut impl FnMut(Span)) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut at = 0;
@@ -120,8 +121,8 @@ fn count_tokens(tokens: TokenStream, count: &mut impl FnMut(Span)) {
     }
 }
 
-/// The number of tokens of `#[doc = ".."]` or `#![doc = ".."]`, which a documentation comment is
-/// read as.
+/// Returns the number of tokens of `#[doc = ".."]` or `#![doc = ".."]`, as which a documentation
+/// comment is parsed.
 fn documentation(tokens: &[TokenTree]) -> Option<usize> {
     let is =
         |at: usize, wanted: char| matches!(tokens.get(at), Some(TokenTree::Punct(sign)) if sign.as_char() == wanted);
@@ -138,14 +139,14 @@ fn documentation(tokens: &[TokenTree]) -> Option<usize> {
     (group.delimiter() == Delimiter::Bracket && is_doc).then_some(at + 1)
 }
 
-/// Finds the lines of items for tests.
+/// Finds the lines of test items.
 #[derive(Default)]
 struct Tests {
     ranges: Vec<(usize, usize)>,
 }
 
 impl Tests {
-    /// Whether an item is for tests, whose lines are kept then.
+    /// Returns whether an item is for tests, and records its lines if it is.
     fn keep(&mut self, attributes: &[Attribute], item: Span) -> bool {
         let test = attributes.iter().any(is_for_tests);
         if test {
@@ -197,18 +198,18 @@ mod tests {
     use super::{Figures, lines_of_code};
 
     #[test]
-    fn comments_documentation_and_tests_are_no_lines_of_code() {
+    fn comments_documentation_and_tests_do_not_count() {
         let text = "//! A file.\n\n/// One.\nfn one() { // here\n    two();\n}\n/* no */\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n";
         assert_eq!(lines_of_code(text).expect("it is Rust"), 3);
     }
 
     #[test]
-    fn a_text_of_several_lines_counts_with_all_of_them() {
+    fn every_line_of_a_multi_line_string_counts() {
         assert_eq!(lines_of_code("const A: &str = \"a\nb\nc\";\n").expect("it is Rust"), 3);
     }
 
     #[test]
-    fn each_file_counts_by_its_kind() {
+    fn files_are_counted_by_kind() {
         let mut figures = Figures::default();
         for (path, text) in [
             ("scripts/one", "#!/usr/bin/env bash\necho\n"),

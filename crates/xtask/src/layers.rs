@@ -1,10 +1,9 @@
 //! Checks which module names which, under the rules in [`rules`](crate::rules).
-//! Knows no module by name.
+//! Contains no names of modules.
 //!
-//! A path names the module that defines what it ends at, and the modules of which it takes a name
-//! that they hand on:
-//! `crate::source::Tsc` names `source` and, by the re-export there, `source::tsc`. In contrast to
-//! [imports](crate::cycles), re-exports, modules without an item and code for tests count too.
+//! A path names the module that defines its last item, and each module whose re-export it uses:
+//! `crate::source::Tsc` names `source` and, through the re-export there, `source::tsc`. In contrast
+//! to [imports](crate::cycles), re-exports, modules without an item and test code count, too.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +16,7 @@ use crate::{
     written::{Role, Written},
 };
 
-/// Finds what names a module that it may not name.
+/// Finds code that names a module which it must not name.
 #[must_use]
 pub fn check(program: &Program, rules: &[Rules]) -> Vec<Violation> {
     let mut violations = BTreeSet::new();
@@ -33,7 +32,7 @@ struct Checker<'a> {
     violations: &'a mut BTreeSet<Violation>,
 }
 
-/// A path, where it stands, and what it leads to.
+/// A path, its location, and its target.
 struct Named<'a> {
     file: &'a File,
     mention: &'a Mention,
@@ -51,7 +50,7 @@ impl Checker<'_> {
             }
         }
         for file in &self.program.files {
-            // What leads to no crate of the tree breaks none of these rules.
+            // A path to a crate outside the tree breaks none of these rules.
             for (mention, route) in file.mentions().filter(|(_, route)| !route.ends.is_empty()) {
                 let module = self.program.module_of(file, mention);
                 let test = self.program.is_test(file, mention);
@@ -68,7 +67,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A module directly below the root that has no layer, and a layer of a module that does not
+    /// Finds modules directly below the root that have no layer, and layers of modules that do not
     /// exist.
     fn layers_are_complete(&mut self, root: usize) {
         if self.rules.layers.is_empty() {
@@ -79,8 +78,7 @@ impl Checker<'_> {
         let declared = file.facts().children.iter().filter(|child| child.scope == 0);
         for child in declared.clone() {
             if self.layer(&child.name).is_none() && self.rules.test_support != Some(child.name.as_str()) {
-                let message =
-                    format!("the module {} has no layer: give it one in crates/xtask/src/rules.rs", child.name);
+                let message = format!("the module {} has no layer: add it in crates/xtask/src/rules.rs", child.name);
                 self.violations.insert(Violation::new(&file.path, child.line, message));
             }
         }
@@ -102,9 +100,9 @@ impl Checker<'_> {
             return;
         }
         let named_modules = self.modules_named(named);
-        // A macro is known below the root by its name alone.
+        // Below the root, a macro is visible by its name alone.
         if named_modules.contains(&Vec::new()) && named.mention.role != Role::Macro {
-            self.violation(named, "names the crate's root: name an item by its module".to_owned());
+            self.violation(named, "names the crate's root: name an item through its module".to_owned());
             return;
         }
         for to in &named_modules {
@@ -152,7 +150,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The modules below the parents in the rules that have an implementation of the trait.
+    /// Returns the modules that are below a parent in the rules and implement its trait.
     fn implementations(&self) -> BTreeSet<Vec<String>> {
         let mut found = BTreeSet::new();
         for (number, module) in self.program.modules.iter().enumerate() {
@@ -179,11 +177,11 @@ impl Checker<'_> {
         }
         for to in self.modules_named(named) {
             let is_other_child = matches!(to.as_slice(), [first, other, ..] if first == parent && other != own);
-            // Of the parent's own names only types are meant for its children.
+            // Children may use the types of the parent only.
             let is_parent = to.len() == 1 && to[0] == *parent;
             if is_other_child || is_parent && !names_a_type(&named.mention.path.names) {
                 let message = format!(
-                    "the module {own} names {}: what two share belongs to a module outside of {parent}",
+                    "the module {own} names {}: move shared code to a module outside {parent}",
                     named.mention.path
                 );
                 self.violation(named, message);
@@ -194,7 +192,7 @@ impl Checker<'_> {
     fn output_names_data(&mut self, named: &Named<'_>) {
         let path = &self.program.modules[named.module].path;
         let Some(output) = self.rules.output.iter().find(|output| is_within(path, output.module)) else { return };
-        // Its tests may make up what it prints. What a `use` brought in is judged there.
+        // Tests may construct the data that is printed. Imported names are judged at their `use`.
         let is_judged = named.mention.role == Role::Code && self.program.is_imported(named.module, &named.mention.path);
         if named.test || named.mention.role == Role::Visibility || is_judged {
             return;
@@ -211,7 +209,7 @@ impl Checker<'_> {
             let path = Written { absolute: false, names };
             self.violation(
                 named,
-                format!("{} names {library}::{path}: of {library} it may name data types only", output.module),
+                format!("{} names {library}::{path}: it may name only data types of {library}", output.module),
             );
         }
     }
@@ -226,7 +224,7 @@ impl Checker<'_> {
             if !may {
                 let allowed = [&[output.module], output.may_name].concat().join(" and ");
                 let message = format!(
-                    "{} names {}: of its own crate it may name {allowed} only",
+                    "{} names {}: within its crate it may name only {allowed}",
                     output.module, named.mention.path
                 );
                 self.violation(named, message);
@@ -234,7 +232,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the layers of a package are those of this target: its library, or its program where
+    /// Returns whether the layers of a package apply to this target: its library, or its program if
     /// it has no library.
     fn has_layers(&self, target: &Target) -> bool {
         let has_library = || {
@@ -248,18 +246,18 @@ impl Checker<'_> {
         }
     }
 
-    /// A module's layer, counted from zero.
+    /// Returns a module's layer, counted from zero.
     fn layer(&self, module: &str) -> Option<usize> {
         self.rules.layers.iter().position(|layer| layer.contains(&module))
     }
 
-    /// The modules that a path names.
+    /// Returns the modules that a path names.
     fn reached(&self, named: &Named<'_>) -> BTreeSet<usize> {
         let ends = named.route.ends.iter().map(|end| end.module());
         ends.chain(named.route.through.iter().copied()).collect()
     }
 
-    /// Those of its own crate, by their paths.
+    /// Returns the paths of the named modules in the same crate.
     fn modules_named(&self, named: &Named<'_>) -> BTreeSet<Vec<String>> {
         let own = self.program.modules[named.module].part_of;
         let reached = self.reached(named).into_iter().map(|module| &self.program.modules[module]);
@@ -268,7 +266,7 @@ impl Checker<'_> {
 
     fn violation(&mut self, named: &Named<'_>, message: String) {
         let same = |known: &&Violation| known.file == named.file.path && known.message == message;
-        // One is enough: the first of a file.
+        // Reports only the first one in a file.
         if let Some(known) = self.violations.iter().find(same).cloned() {
             if known.line <= named.mention.line {
                 return;
@@ -279,13 +277,13 @@ impl Checker<'_> {
     }
 }
 
-/// Whether the module `path` is `outer` or below it.
+/// Returns whether the module `path` is `outer` or below it.
 fn is_within(path: &[String], outer: &str) -> bool {
     let outer: Vec<&str> = outer.split("::").collect();
     path.len() >= outer.len() && path.iter().zip(outer).all(|(name, outer)| name == outer)
 }
 
-/// Whether a path ends at a type, or in one.
+/// Returns whether a path ends at a type or within one.
 fn names_a_type(names: &[String]) -> bool {
     names.iter().any(|name| name.starts_with(char::is_uppercase))
 }

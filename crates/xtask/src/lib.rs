@@ -1,12 +1,13 @@
-//! The checks of this workspace: which module imports which, where unsafe code stands, and what
-//! emulated boards answered.
-//! Builds nothing and runs nothing: it reads source text and answers only.
+//! The checks of this workspace: imports between modules, places of unsafe code, wording, and the
+//! answers of emulated boards.
+//! Reads source text and answers only; builds and runs nothing.
 
 pub mod cycles;
 pub mod facts;
 pub mod figures;
 pub mod judge;
 pub mod layers;
+pub mod numbers;
 pub mod program;
 pub mod rules;
 mod tokens;
@@ -14,6 +15,7 @@ pub mod tree;
 pub mod unsafe_code;
 pub mod unsafe_words;
 mod violation;
+pub mod words;
 pub mod written;
 
 pub use violation::Violation;

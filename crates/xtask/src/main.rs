@@ -1,5 +1,5 @@
 //! `cargo xtask`: runs the checks of this workspace.
-//! Decides nothing: the library does.
+//! The library implements the checks.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -13,28 +13,33 @@ use xtask::{
     Violation, cycles,
     figures::Figures,
     judge::{self, Answers, Board},
-    layers,
+    layers, numbers,
     program::Program,
     rules::{RULES, UNSAFE_FORBIDDEN, UNSAFE_PLACES},
     tree::Tree,
     unsafe_code::{self, Places},
+    words,
 };
 
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  layers   print the layers of each crate; fail on an import cycle or an import that the rules forbid
-  unsafe   fail on unsafe code outside the places for it
-  check    both
+  layers   print the layers of each crate; fail on an import cycle or a forbidden import
+  unsafe   fail on unsafe code outside the allowed places
+  check    run both
+  words    fail on retired phrases, and on Markdown lines over 100 characters
+  numbers COMMIT
+           compare the numbers in the golden outputs with those of a commit; fail on a difference
   figures  print the size of the project: tracked files, the longest sources, lines of bash and awk
   judge BOARD ANSWERS
-           judge what an emulated board answered, a folder that scripts/test-boards leaves; print what is wrong, or
-           what was shown
-  doubt FOLDER BOARD...
-           test the judges: plant what is wrong in the answers of boards that passed, FOLDER/BOARD/answers; fail if
-           the judges do not notice
+           judge the answers of an emulated board, a directory that scripts/test-boards writes; print the
+           problems and the results
+  doubt DIR BOARD...
+           test the judges: plant faults in the answers of boards that passed, DIR/BOARD/answers; fail if
+           the judges do not notice one
 
-The rules are in crates/xtask/src/rules.rs, the judges in crates/xtask/src/judge. Exit codes: 0 all is as it should be, 1 something is not, 2 wrong usage.
+The rules are in crates/xtask/src/rules.rs, the judges in crates/xtask/src/judge.
+Exit codes: 0 no violations, 1 violations found, 2 wrong usage, or a check could not run.
 ";
 
 fn main() -> ExitCode {
@@ -44,6 +49,8 @@ fn main() -> ExitCode {
         ["layers"] => (true, false),
         ["unsafe"] => (false, true),
         ["check"] => (true, true),
+        ["words"] => return finish(print_words()),
+        ["numbers", commit] => return finish(compare_numbers(commit)),
         ["figures"] => return finish(print_figures()),
         ["judge", board, answers] => return finish(judge_board(board, Path::new(answers))),
         ["doubt", folder, boards @ ..] if !boards.is_empty() => return finish(doubt_judges(Path::new(folder), boards)),
@@ -55,7 +62,7 @@ fn main() -> ExitCode {
     finish(run(layers, unsafe_code).map(|violations| violations.is_empty()))
 }
 
-/// The exit code of a command that found everything as it should be, or not.
+/// Returns the exit code for the result of a check.
 fn finish(is_well: io::Result<bool>) -> ExitCode {
     match is_well {
         Ok(true) => ExitCode::SUCCESS,
@@ -67,12 +74,35 @@ fn finish(is_well: io::Result<bool>) -> ExitCode {
     }
 }
 
+/// Prints the violations of the rules for text.
+fn print_words() -> io::Result<bool> {
+    let violations = words::check(Path::new("."))?;
+    let mut output = io::stdout().lock();
+    for violation in &violations {
+        writeln!(output, "{violation}")?;
+    }
+    writeln!(output, "{} violations of the rules for text", violations.len())?;
+    Ok(violations.is_empty())
+}
+
+/// Prints the golden outputs whose numbers differ from those of `commit`.
+fn compare_numbers(commit: &str) -> io::Result<bool> {
+    let (files, differing) = numbers::compare(Path::new("."), commit)?;
+    let mut output = io::stdout().lock();
+    for (path, differences) in &differing {
+        let listed: Vec<_> = differences.iter().map(|(number, count)| format!("{number} ({count:+})")).collect();
+        writeln!(output, "{path}: {}", listed.join(", "))?;
+    }
+    writeln!(output, "{files} golden outputs, {} with other numbers than {commit}", differing.len())?;
+    Ok(differing.is_empty())
+}
+
 fn print_figures() -> io::Result<bool> {
     write!(io::stdout(), "{}", Figures::of(Path::new("."))?)?;
     Ok(true)
 }
 
-/// Prints what is wrong with a board's answers, a line each, and what they show on the last line.
+/// Prints the problems of a board's answers, one per line, and the results on the last line.
 fn judge_board(name: &str, answers: &Path) -> io::Result<bool> {
     let verdict = judge::judge(&board(name)?, &Answers::read(answers)?);
     let mut output = io::stdout().lock();
@@ -83,7 +113,7 @@ fn judge_board(name: &str, answers: &Path) -> io::Result<bool> {
     Ok(verdict.wrong.is_empty())
 }
 
-/// Prints what the judges noticed of what was planted in the answers of these boards.
+/// Plants faults in the answers of these boards, and prints which the judges noticed.
 fn doubt_judges(folder: &Path, names: &[&str]) -> io::Result<bool> {
     let answers = |name: &str| -> io::Result<(Board, Answers)> {
         Ok((board(name)?, Answers::read(&folder.join(name).join("answers"))?))
@@ -97,7 +127,7 @@ fn doubt_judges(folder: &Path, names: &[&str]) -> io::Result<bool> {
     Ok(doubts.iter().all(|doubt| doubt.missed.is_empty()))
 }
 
-/// Reads the file of a board.
+/// Reads a board's file.
 fn board(name: &str) -> io::Result<Board> {
     let path = format!("boards/{name}.board");
     let error = |error: &dyn std::error::Error| io::Error::other(format!("{path}: {error}"));
@@ -105,15 +135,15 @@ fn board(name: &str) -> io::Result<Board> {
     Board::parse(name, &text).map_err(|cause| error(&cause))
 }
 
-/// Runs what was asked for, and prints the layers and what is not as it should be.
+/// Runs the requested checks, and prints the layers and the violations.
 fn run(layers: bool, unsafe_code: bool) -> io::Result<Vec<Violation>> {
     let tree = Tree::read(Path::new("."))?;
     let mut violations = Vec::new();
     let mut output = io::stdout().lock();
     if layers {
-        let (program, in_the_way) = Program::link(&tree);
+        let (program, problems) = Program::link(&tree);
         write!(output, "{}", cycles::Graph::of(&program, RULES).layers())?;
-        violations.extend(in_the_way);
+        violations.extend(problems);
         violations.extend(cycles::check(&program, RULES));
         violations.extend(layers::check(&program, RULES));
     }
@@ -127,7 +157,7 @@ fn run(layers: bool, unsafe_code: bool) -> io::Result<Vec<Violation>> {
         writeln!(output, "{violation}")?;
     }
     let checked =
-        if violations.is_empty() { "nothing forbidden".to_owned() } else { format!("{} violations", violations.len()) };
+        if violations.is_empty() { "no violations".to_owned() } else { format!("{} violations", violations.len()) };
     writeln!(output, "{} files: {checked}", tree.sources().count())?;
     Ok(violations)
 }

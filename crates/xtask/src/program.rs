@@ -1,9 +1,9 @@
-//! Links the modules of all crates: which file each module is in, and what a path in it stands for.
+//! Links the modules of all crates: determines the file of each module, and resolves paths.
 //! Does not apply rules: `cycles` and `layers` do.
 //!
-//! A path is followed through `use`, renamed or not, globs, re-exports and modules, to the file
-//! that defines what it names. Calls of methods are not followed: the compiler finds a method by
-//! its type, and the text does not name the file.
+//! Follows a path through `use`, renames, globs, re-exports and modules to the file that defines
+//! its target. Does not follow method calls: the compiler finds a method through its type, and the
+//! source text does not name the file.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,43 +17,43 @@ use crate::{
     written::{Role, Written},
 };
 
-/// A crate: its root file and what that declares.
+/// A crate: its root file and the modules that it declares.
 #[derive(Debug)]
 pub struct Crate {
-    /// What Cargo builds it as.
+    /// Its Cargo target.
     pub target: Target,
     /// Its root module.
     pub root: usize,
 }
 
-/// A source file, once for each crate and each place in it that includes it.
+/// A source file, once for each place in a crate that includes it.
 #[derive(Debug)]
 pub struct File {
     /// Its path in the tree.
     pub path: String,
     /// The crate that it is part of.
     pub part_of: usize,
-    /// The module that is this file. Those that it holds with a body follow.
+    /// The module of this file. Its modules with a body follow.
     pub module: usize,
     source: Arc<Source>,
-    /// Where each of its mentions leads.
+    /// The route of each mention.
     routes: Vec<Route>,
 }
 
 impl File {
-    /// The paths that it mentions, and where they lead.
+    /// Returns the paths that the file mentions, and their routes.
     pub fn mentions(&self) -> impl Iterator<Item = (&Mention, &Route)> {
         self.facts().mentions.iter().zip(&self.routes)
     }
 
-    /// What it says.
+    /// Returns the contents of the file.
     ///
     /// # Panics
     ///
-    /// Never: only what is Rust is linked.
+    /// Never: only valid Rust is linked.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        self.source.facts(&self.path).expect("only what is Rust is linked")
+        self.source.facts(&self.path).expect("only valid Rust is linked")
     }
 }
 
@@ -62,30 +62,30 @@ impl File {
 pub struct Module {
     /// The crate that it is part of.
     pub part_of: usize,
-    /// The file that it is in.
+    /// The file that contains it.
     pub file: usize,
     /// The module that declares it.
     pub parent: Option<usize>,
     /// Its path below the crate's root.
     pub path: Vec<String>,
-    /// It is compiled for tests only.
+    /// Whether it is compiled for tests only.
     pub test: bool,
     names: HashMap<String, Vec<Binding>>,
     globs: Vec<Written>,
 }
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 #[derive(Debug)]
 enum Binding {
     /// An item that is defined here.
     Item,
     /// A module that is declared here.
     Module(usize),
-    /// What a `use` names.
+    /// The path of a `use`.
     Import(Written),
 }
 
-/// What a path stands for.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meaning {
     /// A module itself.
@@ -95,7 +95,7 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    /// The module itself, or the one that defines the item.
+    /// Returns the module itself, or the one that defines the item.
     #[must_use]
     pub fn module(self) -> usize {
         match self {
@@ -104,14 +104,14 @@ impl Meaning {
     }
 }
 
-/// A path followed to its end.
+/// A resolved path.
 #[derive(Debug, Default)]
 pub struct Route {
-    /// What it stands for: more than one thing where the machine, or the kind of name, decides.
-    /// Nothing for a path into a crate that is not ours.
+    /// The targets of the path: several if the target depends on the architecture or on the kind of
+    /// name, none for a path into an external crate.
     pub ends: BTreeSet<Meaning>,
-    /// The modules of which it takes a name that is not a module declared there: an item, or what a
-    /// `use` handed on.
+    /// The modules from which the path takes a name other than a declared module: an item, or a
+    /// name that a `use` re-exports.
     pub through: BTreeSet<usize>,
 }
 
@@ -128,9 +128,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Links the crates of `tree`, and says what is in the way: a file that is not Rust, a module
-    /// without a file, a file that no crate includes. Where any is, a check of the rest proves
-    /// nothing.
+    /// Links the crates of `tree`, and returns problems: a file that is not valid Rust, a module
+    /// without a file, a file that no crate includes. If there is a problem, checks of the program
+    /// prove nothing.
     #[must_use]
     pub fn link(tree: &Tree) -> (Self, Vec<Violation>) {
         let mut linker = Linker { tree, program: Self::default(), read: BTreeSet::new(), violations: Vec::new() };
@@ -150,13 +150,13 @@ impl Program {
         (program, linker.violations)
     }
 
-    /// The module that a mention stands in.
+    /// Returns the module that contains a mention.
     #[must_use]
     pub fn module_of(&self, file: &File, mention: &Mention) -> usize {
         file.module + mention.scope
     }
 
-    /// Whether a mention is compiled for tests only.
+    /// Returns whether a mention is compiled for tests only.
     #[must_use]
     pub fn is_test(&self, file: &File, mention: &Mention) -> bool {
         mention.test || self.modules[self.module_of(file, mention)].test
@@ -171,7 +171,7 @@ impl Program {
         let mut route = Route::default();
         let mut way = Way { route: &mut route, busy: Vec::new() };
         let ends = match (mention.role, mention.path.names.as_slice()) {
-            // A macro of `macro_rules!` is also known below the module that defines it.
+            // A macro of `macro_rules!` is also visible below the module that defines it.
             (Role::Macro, [name]) => match self.defining_macro(module, name) {
                 Some(module) => BTreeSet::from([Meaning::ItemOf(module)]),
                 None => self.resolve(module, &mention.path, &mut way),
@@ -179,14 +179,14 @@ impl Program {
             _ => self.resolve(module, &mention.path, &mut way),
         };
         route.ends = ends;
-        // A single name in code is an item's: a module alone is nothing there.
+        // A single name in code refers to an item: a module alone has no meaning there.
         if matches!(mention.role, Role::Code | Role::Macro) && mention.path.names.len() == 1 {
             route.ends.retain(|end| matches!(end, Meaning::ItemOf(_)));
         }
         route
     }
 
-    /// Whether the first name of `path`, seen from `module`, is one that a `use` brought in.
+    /// Returns whether a `use` in `module` imports the first name of `path`.
     #[must_use]
     pub fn is_imported(&self, module: usize, path: &Written) -> bool {
         let bindings = self.modules[module].names.get(&path.names[0]);
@@ -194,8 +194,8 @@ impl Program {
             && bindings.is_some_and(|bindings| bindings.iter().any(|binding| matches!(binding, Binding::Import(_))))
     }
 
-    /// The names of `path` from the root of a crate of the tree, and that crate, where the text
-    /// alone says both.
+    /// Returns a crate of the tree and the names of `path` from its root, if the source text
+    /// determines both.
     #[must_use]
     pub fn from_root(&self, module: usize, path: &Written) -> Option<(usize, Vec<String>)> {
         let start = &self.modules[module];
@@ -211,7 +211,7 @@ impl Program {
         }
     }
 
-    /// Whether a module has `mod name`.
+    /// Returns whether a module has `mod name`.
     fn declares(&self, module: usize, name: &str) -> bool {
         let bindings = self.modules[module].names.get(name).into_iter().flatten();
         bindings.into_iter().any(|binding| matches!(binding, Binding::Module(_)))
@@ -234,8 +234,8 @@ impl Program {
         None
     }
 
-    /// What `crate`, `self` and `super` at the beginning of `names` stand for, and the names that
-    /// follow.
+    /// Resolves `crate`, `self` and `super` at the beginning of `names`. Returns the module and the
+    /// remaining names.
     fn walk_up<'a>(&self, module: usize, names: &'a [String]) -> (usize, &'a [String]) {
         let mut at = module;
         let mut rest = names;
@@ -266,7 +266,7 @@ impl Program {
         self.descend(ends, rest, way)
     }
 
-    /// What `names` stand for, taken from each of `ends`.
+    /// Resolves `names` from each of `ends`.
     fn descend(&self, mut ends: BTreeSet<Meaning>, names: &[String], way: &mut Way<'_>) -> BTreeSet<Meaning> {
         for name in names {
             let mut next = BTreeSet::new();
@@ -280,8 +280,8 @@ impl Program {
                         if !self.declares(module, name) {
                             way.route.through.insert(module);
                         }
-                        // A name that the module does not have is one that a macro makes there, or
-                        // an error of its own.
+                        // A name that the module lacks is generated by a macro, or it is a compile
+                        // error.
                         let unknown = || BTreeSet::from([Meaning::ItemOf(module)]);
                         next.extend(self.look_up(module, name, way).unwrap_or_else(unknown));
                     }
@@ -292,13 +292,13 @@ impl Program {
         ends
     }
 
-    /// What a name in a module stands for: nothing where that is in a foreign crate, none where the
-    /// module has no such name.
+    /// Resolves a name in a module. The result is empty if the target is in an external crate, and
+    /// `None` if the module has no such name.
     fn look_up(&self, module: usize, name: &str, way: &mut Way<'_>) -> Option<BTreeSet<Meaning>> {
         let step = (module, name.to_owned());
-        // Imports lead in a circle where a module and its function have one name, as in `use
-        // fit::fit`, and where two modules import each other's names. The way ends at what is
-        // declared.
+        // Imports form a cycle if a module and its function have the same name, as in `use
+        // fit::fit`, or if two modules import each other's names. The route then ends at a
+        // declaration.
         let again = way.busy.contains(&step);
         way.busy.push(step);
         let here = &self.modules[module];
@@ -333,18 +333,18 @@ impl Program {
     }
 }
 
-/// The way of a path so far.
+/// The state while a path is resolved.
 struct Way<'a> {
     route: &'a mut Route,
-    /// The names that are being looked up, so that two globs of each other come to an end.
+    /// The names that are being looked up, so that mutual globs terminate.
     busy: Vec<(usize, String)>,
 }
 
-/// Makes a program of a tree.
+/// Links a tree into a program.
 struct Linker<'a> {
     tree: &'a Tree,
     program: Program,
-    /// Each file that was looked for.
+    /// The files that were read, or that are missing.
     read: BTreeSet<String>,
     violations: Vec<Violation>,
 }
@@ -359,13 +359,13 @@ impl Linker<'_> {
         let file = Place { path: target.root.clone(), directory: tree::parent(&target.root).to_owned() };
         let module = Position { part_of: number, parent: None, path: Vec::new(), test: target.kind == Kind::Test };
         if self.add_file(&file, &module).is_none() {
-            // It was reported. The crate stays, without a module.
+            // The problem was reported. Removes the crate.
             self.program.crates.pop();
             self.program.libraries.retain(|_, library| *library != number);
         }
     }
 
-    /// Adds a file and what it declares, and gives its module.
+    /// Adds a file and the modules that it declares, and returns its module.
     fn add_file(&mut self, place: &Place, position: &Position) -> Option<usize> {
         let source = self.read(&place.path)?;
         let facts = source.facts(&place.path).ok()?;
@@ -409,12 +409,12 @@ impl Linker<'_> {
         Some(first)
     }
 
-    /// Adds the file, or the files for different machines, of `mod name;`.
+    /// Adds the file of `mod name;`, or its files for different targets.
     fn add_child(&mut self, place: &Place, first: usize, facts: &Facts, child: &Child) {
         let around = inline_modules(facts, child.scope);
         let below = |directory: &str| around.iter().fold(directory.to_owned(), |below, name| tree::join(&below, name));
         let explicit = child.paths.iter().map(|path| {
-            // From the file's own directory, unless a module with a body is between.
+            // Relative to the file's own directory, unless a module with a body encloses it.
             let from = if around.is_empty() { tree::parent(&place.path).to_owned() } else { below(&place.directory) };
             let path = tree::join(&from, path);
             Place { directory: tree::parent(&path).to_owned(), path }
@@ -447,7 +447,7 @@ impl Linker<'_> {
         self.program.modules[module].names.entry(name.to_owned()).or_default().push(Binding::Module(child));
     }
 
-    /// A file that is there and is Rust. What is wrong with it is reported once.
+    /// Returns a file that exists and is valid Rust. Otherwise, reports the problem once.
     fn read(&mut self, path: &str) -> Option<Arc<Source>> {
         let is_new = self.read.insert(path.to_owned());
         let source = self.tree.files.get(path);
@@ -462,13 +462,13 @@ impl Linker<'_> {
     }
 }
 
-/// Where a file is, and where the files of its modules are.
+/// The path of a file, and the directory of the files of its modules.
 struct Place {
     path: String,
     directory: String,
 }
 
-/// Where a file's module is among the others.
+/// The position of a file's module among the others.
 struct Position {
     part_of: usize,
     parent: Option<usize>,
@@ -476,7 +476,7 @@ struct Position {
     test: bool,
 }
 
-/// The modules with a body around a scope, the outermost first.
+/// Returns the modules with a body that enclose a scope, the outermost first.
 fn inline_modules(facts: &Facts, scope: usize) -> Vec<&str> {
     let mut names = Vec::new();
     let mut at = &facts.scopes[scope];

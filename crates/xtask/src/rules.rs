@@ -1,46 +1,45 @@
-//! The rules about modules, as data: the only place where the layers are written down.
-//! Does not check them: `layers`, `cycles` and `unsafe_code` do.
+//! The rules about modules, as data. The layers are defined only here.
+//! Does not check the rules: `layers`, `cycles` and `unsafe_code` do.
 
-/// What holds in one package.
+/// The rules of one package.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The package.
     pub package: &'static str,
-    /// The modules directly below the root of the library, or of the program of a package without
-    /// a library. The lowest layer comes first. A module names modules of lower layers only: none
-    /// of its own layer, none above. Empty where a package has no declared layers.
+    /// The modules directly below the root of the library, or of the program if the package has no
+    /// library. The lowest layer comes first. A module may name only modules of lower layers. Empty
+    /// if a package has no declared layers.
     pub layers: &'static [&'static [&'static str]],
-    /// The module with stand-ins for tests. It may name every module; only code for tests names it,
-    /// in whichever crate.
+    /// The module with test doubles. It may name every module. Only test code may name it, in every
+    /// crate.
     pub test_support: Option<&'static str>,
-    /// Modules whose children each implement a trait, and that trait. None of these children names
-    /// another.
+    /// Modules whose children each implement a trait, and that trait. These children must not name
+    /// each other.
     pub implementations: &'static [(&'static str, &'static str)],
-    /// Modules whose children do not name each other, nor functions of their parent.
+    /// Modules whose children must not name each other, nor functions of their parent.
     pub separate_children: &'static [&'static str],
     /// Modules that turn data into output.
     pub output: &'static [Output],
     /// Modules whose own file and whose children's files import each other. See
     /// [`cycles`](crate::cycles).
     pub circular_parents: &'static [&'static str],
-    /// Import cycles between its files are listed and are no failure.
+    /// Whether import cycles between its files are allowed.
     pub cycles_are_allowed: bool,
 }
 
-/// A module that turns data into output: it names data types of the library and a few modules, but
-/// for its tests.
+/// A module that turns data into output. Except in its tests, it may name only data types of the
+/// library and a few modules.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// The module.
     pub module: &'static str,
-    /// The modules of its own package that it may name, beside itself.
+    /// The other modules of its own package that it may name.
     pub may_name: &'static [&'static str],
 }
 
-/// The library of which output modules name data types only, and its types that are no data,
-/// because a counter or a machine can be read through them.
+/// The library of which output modules may name only data types.
 pub const LIBRARY: &str = "hpt_core";
-/// See [`LIBRARY`].
+/// Types of [`LIBRARY`] that are not data, because they give access to a counter or a machine.
 pub const NOT_DATA: &[&str] = &[
     "Backend",
     "Clock",
@@ -56,7 +55,7 @@ pub const NOT_DATA: &[&str] = &[
     "Tsc",
 ];
 
-/// Where unsafe code may stand. Directories end in a slash.
+/// The places where unsafe code is allowed. Directories end in a slash.
 pub const UNSAFE_PLACES: &[&str] = &[
     "crates/hpt-core/src/sys/",
     "crates/hpt-core/tests/it/support/unsafe_calls.rs",
@@ -66,11 +65,10 @@ pub const UNSAFE_PLACES: &[&str] = &[
     "benches/src/bare/",
 ];
 
-/// Files that do not even permit unsafe code to themselves: they begin with
-/// `#![forbid(unsafe_code)]`. Directories end in a slash.
+/// Files that must contain `#![forbid(unsafe_code)]`. Directories end in a slash.
 pub const UNSAFE_FORBIDDEN: &[&str] = &["crates/hpt-cli/src/main.rs", "crates/xtask/src/main.rs", "examples/"];
 
-/// A package without rules of its own.
+/// The rules of a package without specific rules.
 pub const NONE: Rules = Rules {
     package: "",
     layers: &[],
@@ -82,7 +80,7 @@ pub const NONE: Rules = Rules {
     cycles_are_allowed: false,
 };
 
-/// The rules of every package that has any beside the general ones.
+/// The rules of every package that has rules in addition to the general ones.
 pub const RULES: &[Rules] = &[
     Rules {
         package: "hpt-core",
@@ -99,8 +97,7 @@ pub const RULES: &[Rules] = &[
         ],
         test_support: Some("testing"),
         implementations: &[("source", "Backend")],
-        // Host holds what captured machines say of themselves, and its children read that from a
-        // Host.
+        // Host contains the files of a captured machine, and its children read them from a Host.
         circular_parents: &["host"],
         ..NONE
     },
@@ -109,7 +106,7 @@ pub const RULES: &[Rules] = &[
         layers: &[
             &["words"],
             &["constraints", "head", "read_cost"],
-            &["away", "gpio_line", "thread"],
+            &["cpu_absence", "gpio_line", "thread"],
             &["latency"],
             &[
                 "bench",
@@ -182,7 +179,7 @@ pub const RULES: &[Rules] = &[
     },
 ];
 
-/// The rules of a package; those that have no table have the general ones only.
+/// Returns the rules of a package, or `None` if only the general rules apply.
 #[must_use]
 pub fn of<'a>(rules: &'a [Rules], package: &str) -> Option<&'a Rules> {
     rules.iter().find(|rules| rules.package == package)

@@ -1,13 +1,13 @@
-//! Searches for paths where syn has no syntax tree: among the tokens of macro calls, macro
+//! Searches for paths where syn provides no syntax tree: among the tokens of macro calls, macro
 //! definitions and attributes.
-//! Knows the grammar of `use` and of paths, and no other.
+//! Parses only paths and `use` declarations.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use syn::{ItemUse, Lit, ext::IdentExt as _};
 
 use crate::written::{Role, Written};
 
-/// What was found among tokens.
+/// A finding among tokens.
 pub(crate) enum Found {
     /// A path.
     Path(Written, Span, Role),
@@ -17,7 +17,7 @@ pub(crate) enum Found {
     Implements(String),
 }
 
-/// Everything that names an item.
+/// Returns everything that names an item.
 pub(crate) fn search(tokens: TokenStream) -> Vec<Found> {
     let mut found = Vec::new();
     search_into(tokens, &mut found);
@@ -55,7 +55,7 @@ fn search_into(tokens: TokenStream, found: &mut Vec<Found>) {
     }
 }
 
-/// Paths in strings, as derives take them: `#[serde(with = "crate::as_text")]`.
+/// Returns paths in strings, as used in derive attributes: `#[serde(with = "crate::as_text")]`.
 pub(crate) fn paths_in_strings(tokens: TokenStream) -> Vec<(Written, Span)> {
     let mut found = Vec::new();
     for token in tokens {
@@ -74,7 +74,7 @@ pub(crate) fn paths_in_strings(tokens: TokenStream) -> Vec<(Written, Span)> {
     found
 }
 
-/// The path that begins at a token, and how many tokens it has.
+/// Returns the path that begins at a token, and its number of tokens.
 fn path(tokens: &[TokenTree], at: usize) -> (Written, usize) {
     let mut path = Written::start(is_after_colons(tokens, at));
     let mut end = at;
@@ -89,8 +89,8 @@ fn path(tokens: &[TokenTree], at: usize) -> (Written, usize) {
     (path, end - at)
 }
 
-/// The `use` that `tokens` begin with, and how many tokens it has. None where the definition of a
-/// macro has a variable in place of a name: then its tokens are searched one by one.
+/// Returns the `use` at the beginning of `tokens`, and its number of tokens. Returns `None` if a
+/// macro definition has a variable instead of a name; then its tokens are searched one by one.
 fn import(tokens: &[TokenTree]) -> Option<(ItemUse, usize)> {
     let end = tokens.iter().position(|token| is_punct(Some(token), ';'))?;
     // In the crate that defines the macro, `$crate` is `crate`.
@@ -98,11 +98,11 @@ fn import(tokens: &[TokenTree]) -> Option<(ItemUse, usize)> {
     Some((syn::parse2(item).ok()?, end + 1))
 }
 
-/// Whether a path among the tokens of a macro may be one of an item: not a field, a method, the
-/// label of a value, a lifetime or a variable of the macro.
+/// Returns whether a path among the tokens of a macro may name an item, rather than a field, a
+/// method, a field label, a lifetime or a macro variable.
 fn can_name_an_item(path: &Written, before: &[TokenTree], after: &[TokenTree]) -> bool {
-    // What follows a variable or a type, as in `$name::new` and `<T>::new`, is no path. Alone it
-    // may be one: `::libc::c_int`.
+    // The part after a variable or a type, as in `$name::new` and `<T>::new`, is not a path.
+    // Without one, it may be a path: `::libc::c_int`.
     if path.absolute {
         return path.names.len() > 1;
     }
@@ -118,7 +118,7 @@ fn can_name_an_item(path: &Written, before: &[TokenTree], after: &[TokenTree]) -
     !is_part && !is_label
 }
 
-/// The last names of the traits in `impl Trait for Type`, with which `tokens` begin.
+/// Returns the last names of the traits in `impl Trait for Type` at the beginning of `tokens`.
 fn implemented(tokens: &[TokenTree]) -> Vec<String> {
     let header: Vec<&TokenTree> = tokens.iter().take_while(|token| !is_braced(token)).collect();
     let before_for = header.windows(2).filter_map(|pair| match pair {
@@ -136,7 +136,7 @@ fn is_joint(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint)
 }
 
-/// Whether `::` stands before the token `at`.
+/// Returns whether the token `at` follows `::`.
 fn is_after_colons(tokens: &[TokenTree], at: usize) -> bool {
     at >= 2
         && is_punct(tokens.get(at - 2), ':')

@@ -1,6 +1,5 @@
-//! The source tree: the text of every Rust file and manifest, and the targets that Cargo builds
-//! from them.
-//! Does not interpret a file: `facts` does, once for each text.
+//! The source tree: the text of every Rust file and manifest, and the Cargo targets.
+//! Does not interpret files: `facts` does, once for each text.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +13,14 @@ use serde_json::Value;
 
 use crate::{facts::Facts, violation::Violation};
 
-/// What a target is built for.
+/// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A library.
     Library,
     /// A program.
     Program,
-    /// An integration test, a benchmark or an example: code that nothing else is built on.
+    /// An integration test, a benchmark or an example: code that no other crate depends on.
     Test,
     /// A build script.
     BuildScript,
@@ -30,17 +29,17 @@ pub enum Kind {
 /// A crate as rustc sees it: one root file and the modules that it declares.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The package that it belongs to.
+    /// Its package.
     pub package: String,
-    /// Its name, as a path in Rust spells it.
+    /// Its name, as in Rust paths.
     pub name: String,
-    /// What it is built for.
+    /// Its kind.
     pub kind: Kind,
     /// Its root file.
     pub root: String,
 }
 
-/// A file's text, and what it says once somebody asked.
+/// A file's text, and its contents, which are read on demand.
 #[derive(Debug)]
 pub struct Source {
     /// The text.
@@ -48,7 +47,7 @@ pub struct Source {
     facts: OnceLock<Result<Facts, NotRust>>,
 }
 
-/// Why a text is not Rust, and in which line.
+/// The reason why a text is not valid Rust, and the line.
 #[derive(Clone, Debug)]
 struct NotRust {
     line: usize,
@@ -56,40 +55,40 @@ struct NotRust {
 }
 
 impl Source {
-    /// What the file says.
+    /// Returns the contents of the file. `path` is its path, for error messages.
     ///
     /// # Errors
     ///
-    /// It is not Rust. `path` is where it is.
+    /// Fails if the text is not valid Rust.
     pub fn facts(&self, path: &str) -> Result<&Facts, Violation> {
         let facts = self.facts.get_or_init(|| {
             Facts::read(&self.text).map_err(|error| NotRust {
                 line: error.span().start().line,
-                message: format!("this is not Rust: {error}"),
+                message: format!("this is not valid Rust: {error}"),
             })
         });
         facts.as_ref().map_err(|error| Violation::new(path, error.line, error.message.clone()))
     }
 }
 
-/// A workspace in memory, of which a copy shares the files. Paths are relative to its root and have
-/// `/` between their parts.
+/// A workspace in memory. Copies share the files. Paths are relative to its root and use `/` as the
+/// separator.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Each `.rs` file and each `Cargo.toml`.
     pub files: BTreeMap<String, Arc<Source>>,
-    /// What Cargo builds.
+    /// The Cargo targets.
     pub targets: Vec<Target>,
     /// The directories of the workspace's packages.
     pub packages: BTreeSet<String>,
 }
 
 impl Tree {
-    /// Reads the workspace that `directory` is in.
+    /// Reads the workspace that contains `directory`.
     ///
     /// # Errors
     ///
-    /// `cargo metadata` fails, or a file cannot be read.
+    /// Fails if `cargo metadata` fails, or if a file cannot be read.
     pub fn read(directory: &Path) -> io::Result<Self> {
         let metadata = metadata(directory)?;
         let root = PathBuf::from(text(&metadata, "workspace_root")?).canonicalize()?;
@@ -110,7 +109,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Reads what is below `directory`. Follows no symbolic links, so that no file is read twice.
+    /// Reads the files below `directory`. Does not follow symbolic links, so that no file is read
+    /// twice.
     fn read_directory(&mut self, root: &Path, directory: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -120,30 +120,30 @@ impl Tree {
             if file_type.is_dir() && name != "target" && !name.starts_with('.') {
                 self.read_directory(root, &path)?;
             } else if file_type.is_file() && (name.ends_with(".rs") || name == "Cargo.toml") {
-                let path_in_tree = path.strip_prefix(root).expect("the walk began at the root");
+                let path_in_tree = path.strip_prefix(root).expect("the traversal starts at the root");
                 self.put(&path_in_tree.to_string_lossy(), fs::read_to_string(&path)?);
             }
         }
         Ok(())
     }
 
-    /// Puts a file into the tree, or this text into its place.
+    /// Adds a file to the tree, or replaces it.
     pub fn put(&mut self, path: &str, text: String) {
         self.files.insert(path.to_owned(), Arc::new(Source { text, facts: OnceLock::new() }));
     }
 
-    /// The `.rs` files.
+    /// Returns the `.rs` files.
     pub fn sources(&self) -> impl Iterator<Item = (&str, &Arc<Source>)> {
         self.files.iter().filter(|(path, _)| path.ends_with(".rs")).map(|(path, source)| (path.as_str(), source))
     }
 }
 
-/// The directory that `path` is in; empty for the root.
+/// Returns the directory that contains `path`; empty for the root.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// `path`, taken from `directory`, without `.` and `..`.
+/// Resolves `path` relative to `directory`, without `.` and `..`.
 pub(crate) fn join(directory: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in directory.split('/').chain(path.split('/')) {
@@ -184,7 +184,7 @@ fn kind(target: &Value) -> io::Result<Kind> {
     })
 }
 
-/// `path` without the workspace's root. Cargo may name a file by a symbolic link.
+/// Returns `path` relative to the workspace's root. Cargo may report a path with a symbolic link.
 fn relative(root: &Path, path: &str) -> io::Result<String> {
     let path = Path::new(path).canonicalize()?;
     let path = path.strip_prefix(root).map_err(io::Error::other)?;
@@ -192,11 +192,11 @@ fn relative(root: &Path, path: &str) -> io::Result<String> {
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> io::Result<&'a str> {
-    value[key].as_str().ok_or_else(|| io::Error::other(format!("cargo metadata gives no {key}")))
+    value[key].as_str().ok_or_else(|| io::Error::other(format!("cargo metadata has no {key}")))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> io::Result<&'a [Value]> {
-    let list = value[key].as_array().ok_or_else(|| io::Error::other(format!("cargo metadata gives no {key}")))?;
+    let list = value[key].as_array().ok_or_else(|| io::Error::other(format!("cargo metadata has no {key}")))?;
     Ok(list)
 }
 

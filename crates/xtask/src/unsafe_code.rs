@@ -1,22 +1,23 @@
-//! Checks unsafe code: it stands in the listed places only, nothing else permits it, and each
-//! unsafe function documents what its callers must ensure.
-//! Leaves unsafe blocks to Clippy, which looks for `// SAFETY:` above each.
+//! Checks unsafe code: it may occur in the listed places only, no other file may permit it, and
+//! each unsafe function documents what its callers must ensure.
+//! Does not check unsafe blocks: Clippy requires a `// SAFETY:` comment above each.
 //!
-//! All code counts, whichever machine it is for.
+//! Checks all code, for every target.
 
 use crate::{tree::Tree, violation::Violation};
 
-/// Where unsafe code may stand, and where it must be forbidden. A directory ends in a slash.
+/// The places where unsafe code is allowed, and where it must be forbidden. A directory ends in a
+/// slash.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The files and directories that may hold it.
+    /// The files and directories that may contain unsafe code.
     pub allowed: &'a [&'a str],
-    /// Those of which each file says `#![forbid(unsafe_code)]`.
+    /// The files and directories in which each file must contain `#![forbid(unsafe_code)]`.
     pub forbidden: &'a [&'a str],
 }
 
-/// Finds unsafe code, or a permission for it, outside of its places, and unsafe functions without a
-/// section `# Safety`.
+/// Finds unsafe code, or a permission for it, outside the allowed places, and unsafe functions
+/// without a `# Safety` section.
 #[must_use]
 pub fn check(tree: &Tree, places: Places<'_>) -> Vec<Violation> {
     let mut violations = manifests(tree);
@@ -30,16 +31,16 @@ pub fn check(tree: &Tree, places: Places<'_>) -> Vec<Violation> {
         };
         let mut report = |line, message| violations.push(Violation::new(path, line, message));
         if is_in(path, places.allowed) {
-            // Clippy looks at the public ones only.
+            // Clippy checks public functions only.
             for (line, name) in &words.undocumented {
-                report(*line, format!("{name} is unsafe and has no section # Safety"));
+                report(*line, format!("{name} is unsafe and has no # Safety section"));
             }
         } else {
             for line in &words.uses {
-                report(*line, "unsafe outside the places for it".to_owned());
+                report(*line, "unsafe code outside the allowed places".to_owned());
             }
             for (line, word) in &words.permissions {
-                report(*line, format!("{word}(unsafe_code) outside the places for unsafe code"));
+                report(*line, format!("{word}(unsafe_code) outside the allowed places"));
             }
         }
         if is_in(path, places.forbidden) && !words.is_forbidden {
@@ -55,7 +56,7 @@ fn is_in(path: &str, places: &[&str]) -> bool {
     places.iter().any(|place| if place.ends_with('/') { path.starts_with(place) } else { path == *place })
 }
 
-/// The workspace denies unsafe code, and every package takes its lints from there.
+/// Checks that the workspace denies unsafe code, and that every package inherits its lints.
 fn manifests(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut expect = |manifest: &str, section: &str, entries: &[&str], message: &str| {
@@ -74,7 +75,7 @@ fn manifests(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// The lines of a section of a manifest, without spaces and comments.
+/// Returns the lines of a section of a manifest, without spaces and comments.
 fn section_of<'a>(manifest: &'a str, section: &'a str) -> impl Iterator<Item = String> + 'a {
     let lines = manifest.lines().map(|line| line.split('#').next().unwrap_or(line).replace(' ', ""));
     let from = lines.skip_while(move |line| line != section).skip(1);

@@ -1,31 +1,31 @@
-//! Finds where a file has unsafe code, permits it or forbids it, and which unsafe functions lack a
+//! Finds unsafe code, permissions and prohibitions of it in a file, and unsafe functions without a
 //! `# Safety` section.
 //! Does not apply rules: `unsafe_code` does.
 //!
-//! Macros count too: the search is for the word `unsafe`, among all tokens of the file.
+//! Searches all tokens of the file for the word `unsafe`, including those in macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::{Attribute, Ident, Meta, visit::Visit};
 
-/// What a file says about unsafe code.
+/// The unsafe code of a file.
 #[derive(Clone, Debug, Default)]
 pub struct UnsafeWords {
     /// The lines of the word `unsafe`.
     pub uses: Vec<usize>,
-    /// The lines that permit it, with the word that does: `allow`, `expect` or `warn`.
+    /// The lines that permit it, with the lint level: `allow`, `expect` or `warn`.
     pub permissions: Vec<(usize, String)>,
-    /// The unsafe functions and traits without a section `# Safety`, with their lines.
+    /// The unsafe functions and traits without a `# Safety` section, with their lines.
     pub undocumented: Vec<(usize, String)>,
-    /// The file says `#![forbid(unsafe_code)]`.
+    /// Whether the file contains `#![forbid(unsafe_code)]`.
     pub is_forbidden: bool,
 }
 
 impl UnsafeWords {
-    /// Reads a file: its text and what syn makes of it.
+    /// Reads a file from its text and its syntax tree.
     ///
     /// # Errors
     ///
-    /// It is not Rust.
+    /// Fails if the file is not valid Rust.
     pub fn read(text: &str, file: &syn::File) -> syn::Result<Self> {
         let mut words = Self { is_forbidden: file.attrs.iter().any(forbids), ..Self::default() };
         words.search("", text.parse()?);
@@ -33,7 +33,7 @@ impl UnsafeWords {
         Ok(words)
     }
 
-    /// Looks for the word `unsafe`, and for `unsafe_code` in a list that permits it. `caller` is
+    /// Searches for the word `unsafe`, and for `unsafe_code` in a list that permits it. `caller` is
     /// the word before the list.
     fn search(&mut self, caller: &str, tokens: TokenStream) {
         let mut before = String::new();
@@ -59,7 +59,7 @@ impl UnsafeWords {
         }
     }
 
-    /// Notes an unsafe item whose documentation has no section `# Safety`.
+    /// Records an unsafe item whose documentation has no `# Safety` section.
     fn look_at(&mut self, name: &Ident, attributes: &[Attribute]) {
         let is_section = |attribute: &Attribute| match &attribute.meta {
             Meta::NameValue(pair) if pair.path.is_ident("doc") => {
@@ -103,11 +103,11 @@ impl<'ast> Visit<'ast> for UnsafeWords {
     }
 }
 
-/// Whether an attribute of a file is `#![forbid(unsafe_code)]`, alone or with others.
+/// Returns whether an attribute of a file is `#![forbid(unsafe_code)]`, alone or with other lints.
 fn forbids(attribute: &Attribute) -> bool {
     let mut found = false;
     if attribute.path().is_ident("forbid") {
-        // What is no list of paths, such as a reason, ends the search.
+        // Anything other than a list of paths, such as a reason, ends the search.
         let _ = attribute.parse_nested_meta(|lint| {
             found |= lint.path.is_ident("unsafe_code");
             Ok(())

@@ -1,21 +1,21 @@
-//! A violation of a rule: its place and what is wrong.
-//! Contains no rule.
+//! A violation of a rule: its location and a message.
+//! Contains no rules.
 
 use std::fmt;
 
-/// Something in the tree that a rule forbids.
+/// Code or text in the tree that a rule forbids.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// The file that it is in.
+    /// The file.
     pub file: String,
-    /// Its line, from one.
+    /// The line, from one.
     pub line: usize,
-    /// What is wrong.
+    /// A description of the problem.
     pub message: String,
 }
 
 impl Violation {
-    /// A violation at this place.
+    /// Creates a violation at this location.
     #[must_use]
     pub fn new(file: &str, line: usize, message: String) -> Self {
         Self { file: file.to_owned(), line, message }

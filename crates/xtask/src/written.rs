@@ -1,56 +1,57 @@
-//! A path as it is written, and how.
-//! Does not know what it stands for: `program` does.
+//! A path as written in the source, and its role.
+//! Does not resolve paths: `program` does.
 
 use std::fmt;
 
 use proc_macro2::Span;
 use syn::{Ident, ext::IdentExt as _};
 
-/// A path as it is written, without generic arguments.
+/// A path as written in the source, without generic arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Written {
-    /// It begins with `::`, so that its first name is a crate.
+    /// Whether the path begins with `::`, so that its first name is a crate.
     pub absolute: bool,
-    /// Its names. `r#type` is `type`.
+    /// The names. `r#type` becomes `type`.
     pub names: Vec<String>,
 }
 
-/// How a path is mentioned.
+/// The role of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// In an expression, a type, a pattern, an attribute or the tokens of a macro.
+    /// Part of an expression, a type, a pattern, an attribute or the tokens of a macro.
     Code,
-    /// As the name of a macro that is called.
+    /// The name of a macro that is called.
     Macro,
-    /// By a private `use`.
+    /// A private `use`.
     Import,
-    /// By a `use` that others can see.
+    /// A `use` that is visible to other modules.
     ReExport,
-    /// By a `use` of all names of a module.
+    /// A `use` of all names of a module.
     Glob,
-    /// By `pub(in path)`.
+    /// `pub(in path)`.
     Visibility,
 }
 
 impl Written {
-    /// The beginning of a path.
+    /// Creates an empty path.
     pub(crate) fn start(absolute: bool) -> Self {
         Self { absolute, names: Vec::new() }
     }
 
-    /// The path with one more name.
+    /// Returns the path with one more name.
     pub(crate) fn with(&self, name: &Ident) -> Self {
         let mut path = self.clone();
         path.names.push(name.unraw().to_string());
         path
     }
 
-    /// `Self::new`, and the variable `self`: names of something that was mentioned elsewhere.
+    /// Returns whether the path begins with `Self`, or is the variable `self`. Such paths refer to
+    /// an item that is named elsewhere.
     pub(crate) fn begins_with_a_type(&self) -> bool {
         self.names[0] == "Self" || self.names == ["self"]
     }
 
-    /// The path of an expression, a type or whatever else has one.
+    /// Converts a path of the syntax tree.
     pub(crate) fn of(path: &syn::Path) -> Self {
         let names = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
         Self { absolute: path.leading_colon.is_some(), names }
@@ -63,7 +64,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// Where a path begins.
+/// Returns the location of the first name of a path.
 pub(crate) fn begin(path: &syn::Path) -> Span {
     path.segments.first().map_or_else(Span::call_site, |segment| segment.ident.span())
 }

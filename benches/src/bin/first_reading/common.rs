@@ -1,13 +1,14 @@
-//! One first reading of one clock in a fresh process: how long it took, and whether it was right.
-//! Names no clock, and nothing that links one: some of them work before `main`.
+//! Measures the first reading of a clock in a new process: its duration, and whether it was right.
+//! Does not link any clock, because some run code before `main`.
 
 #[path = "../../bare/call.rs"]
 mod call;
 
 use std::hint::black_box;
 
-/// Takes the first reading; prints wall-clock time, CPU time of the thread and of the process so far in nanoseconds, and how far the reading was
-/// outside of the two readings of `CLOCK_MONOTONIC` around it, where `on_the_kernels_clock` says that it shares the epoch.
+/// Takes the first reading. Prints the elapsed time, the CPU time of the thread and that of the
+/// process so far, in nanoseconds. If `on_the_kernels_clock` returns a time, also prints its
+/// distance from the two readings of `CLOCK_MONOTONIC` around it.
 pub(crate) fn first_reading<T>(read: impl FnOnce() -> T, on_the_kernels_clock: impl FnOnce(T) -> Option<u64>) {
     let cpu_before = call::thread_cpu_ns();
     let before = call::monotonic_ns();

@@ -1,4 +1,4 @@
-//! The first reading of hpt's Instant in a fresh process.
+//! The first reading of hpt's Instant in a new process.
 //! For startup.rs, which starts it many times.
 
 mod common;

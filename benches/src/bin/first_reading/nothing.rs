@@ -1,5 +1,5 @@
-//! The first reading of nobody: what the measurement itself costs, and an empty program, in a fresh process.
-//! For startup.rs, which starts it many times.
+//! No reading: measures the overhead of the measurement itself and of an empty program, in a new
+//! process. For startup.rs, which starts it many times.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The clocks whose readings can be handed over.
-//! Hands nothing over: `hpt_benches::handover` does.
+//! `hpt_benches::handover` hands them over.
 
 use std::{
     sync::atomic::AtomicU64,
@@ -14,7 +14,7 @@ use hpt_benches::{
 use hpt_core::Host;
 use serde::Serialize;
 
-/// Whose readings are handed over.
+/// A clock whose readings are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Clock {
@@ -32,7 +32,7 @@ pub(crate) enum Clock {
     Bare,
 }
 
-/// Where clocks without an epoch of their own begin to count; the same for both threads.
+/// The common start of clocks that measure time since a start, for both threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     std: Instant,
@@ -46,7 +46,7 @@ impl Beginning {
     }
 }
 
-/// Plays by one of the clocks; the loop is compiled for each.
+/// Plays with one of the clocks. The loop is compiled separately for each.
 pub(crate) fn play_by(
     clock: Clock,
     beginning: Beginning,

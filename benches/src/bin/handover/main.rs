@@ -1,5 +1,7 @@
-//! Does time go backwards between two threads, or between two processes, that hand readings to each other as fast as they can?
-//! Threads may see no step back at all; processes none beyond what their stated bounds add up to.
+//! Checks whether time runs backwards between two threads, or two processes, that hand readings to
+//! each other as fast as they can.
+//! Threads must see no backward step. Processes must see none larger than the sum of their stated
+//! bounds.
 
 mod args;
 mod clocks;
@@ -18,7 +20,7 @@ use serde::Serialize;
 
 use self::{args::Args, clocks::Clock, processes::Bounds};
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Found {
     clock: Clock,
@@ -27,9 +29,9 @@ struct Found {
     seconds: f64,
     interrupted: bool,
     seen: Seen,
-    /// How often the source changed meanwhile.
+    /// Number of changes of the source during the run.
     changes_of_source: u64,
-    /// What the two processes stated; absent for threads.
+    /// The bounds that the two processes stated; absent for threads.
     bounds: Option<[Bounds; 2]>,
 }
 
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
     let cpus = allowed_cpus();
     let (Some(&first), Some(&second), true) = (cpus.first(), cpus.last(), cpus.len() > 1) else {
-        return Err("skipped: two CPUs are needed, so that two can wait for each other at once".into());
+        return Err("skipped: requires two CPUs, so that both players can busy-wait for each other".into());
     };
     let interrupt = Interrupt::listen()?;
     if let Some(file) = &args.second_of {
@@ -70,7 +72,7 @@ fn run(args: Args) -> Result<Outcome, Box<dyn Error>> {
 }
 
 impl Found {
-    /// How far a reading of hpt's may be below the one that was handed over.
+    /// Returns the amount by which a reading of hpt may be below the one that was handed over.
     fn allowed_ns(&self) -> u64 {
         self.bounds.map_or(0, |bounds| bounds.iter().map(|bounds| bounds.largest_ns).sum())
     }
@@ -98,7 +100,7 @@ impl Found {
             allowed,
             self.changes_of_source.to_string(),
         ];
-        let header = ["hand-overs", "number", "ns each", "backward", "worst", "allowed", "changes of source"];
+        let header = ["handovers", "number", "ns each", "backward", "worst", "allowed", "source changes"];
         format!("{}\n", table(header, [row]))
     }
 }

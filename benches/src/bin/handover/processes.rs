@@ -1,5 +1,5 @@
-//! Two processes that share a page, each with a clock of its own: their readings agree within what both state.
-//! Judges nothing.
+//! Two processes that share a page, each with its own clock. Their readings agree within both
+//! stated bounds. Does not judge the result.
 
 use std::{
     env,
@@ -27,31 +27,31 @@ use crate::{
     threads::NO_PANIC,
 };
 
-/// How often the bound is asked for while two processes play.
+/// The interval at which the bound is read while two processes play.
 const ASK_FOR_BOUND: Duration = Duration::from_millis(500);
 
-/// The smallest and the largest bound that was stated meanwhile.
+/// The smallest and the largest bound that was stated during the run.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Bounds {
     pub(crate) smallest_ns: u64,
     pub(crate) largest_ns: u64,
 }
 
-/// What one of two processes saw, and what it stated meanwhile.
+/// The observations of one process, and the bounds that it stated.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     seen: Seen,
     bounds: Bounds,
 }
 
-/// The places of the shared words, in lines of the cache of their own.
+/// The indexes of the shared words, which are in separate cache lines.
 const WORD: usize = 0;
 const OVER: usize = 64;
 
-/// This process as the first, and a child of it as the second.
+/// Runs this process as the first player, and a child process as the second.
 pub(crate) fn two(args: &Args, cpu: usize, interrupt: &Interrupt) -> Result<(Seen, [Bounds; 2]), Box<dyn Error>> {
     if matches!(args.clock, Clock::Std | Clock::Quanta) {
-        return Err("skipped: this clock has another epoch in every process".into());
+        return Err("skipped: this clock has a different epoch in every process".into());
     }
     let file = SharedFile::new()?;
     let shared = SharedWords::of(&file.file)?;
@@ -63,7 +63,8 @@ pub(crate) fn two(args: &Args, cpu: usize, interrupt: &Interrupt) -> Result<(See
     Ok((first.seen.and(second.seen), [first.bounds, second.bounds]))
 }
 
-/// This process as the second, by the file that the first has made; what it saw, as JSON.
+/// Runs this process as the second player, with the file that the first has created. Returns its
+/// result as JSON.
 pub(crate) fn second(args: &Args, file: &Path, cpu: usize, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
     let shared = SharedWords::of(&File::options().read(true).write(true).open(file)?)?;
     let answer = process(args, Player::Second, cpu, &shared, interrupt, || true)?;
@@ -82,7 +83,7 @@ fn second_process(args: &Args, file: &Path) -> Result<Child, Box<dyn Error>> {
     Ok(child)
 }
 
-/// One of the two, with a thread beside it that asks for the bound now and then.
+/// Runs one of the two players, and a thread that periodically reads the bound.
 fn process(
     args: &Args,
     player: Player,
@@ -113,7 +114,7 @@ fn process(
     })
 }
 
-/// Asks for the bound of this process until the play has ended.
+/// Reads the bound of this process until the run has ended.
 fn stated_bounds(ended: &AtomicBool) -> Bounds {
     let stated_ns = || whole_ns(clock::status().bound);
     clock::prime();
@@ -128,7 +129,7 @@ fn stated_bounds(ended: &AtomicBool) -> Bounds {
     bounds
 }
 
-/// A file in memory where there is a place for such, gone with this value.
+/// A file, in memory if possible, that is removed on drop.
 struct SharedFile {
     path: PathBuf,
     file: File,
@@ -146,7 +147,7 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        // Nobody could do anything about a file that cannot be removed.
+        // There is no remedy for a file that cannot be removed.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,5 @@
-//! Two threads of one process, and a third one that changes the source of hpt's clock meanwhile.
-//! Judges nothing.
+//! Two threads of one process, and a third one that changes the source of hpt's clock during the
+//! run. Does not judge the result.
 
 use std::{
     error::Error,
@@ -24,7 +24,8 @@ use crate::{
     clocks::{Beginning, play_by},
 };
 
-/// Two threads, and a third one that changes the source. What both saw, and how often the source changed.
+/// Runs two threads, and a third one that changes the source. Returns the observations of both, and
+/// the number of changes.
 pub(crate) fn two(args: &Args, cpus: [usize; 2], interrupt: &Interrupt) -> Result<(Seen, u64), Box<dyn Error>> {
     let (word, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (start, beginning) = (Instant::now(), Beginning::now());
@@ -51,7 +52,8 @@ pub(crate) fn two(args: &Args, cpus: [usize; 2], interrupt: &Interrupt) -> Resul
 
 pub(crate) const NO_PANIC: &str = "a player does not panic";
 
-/// Lets the clock change between the counter and the kernel's clock until it is over; leaves it with the counter. How often it changed.
+/// Changes the clock between the counter and the kernel's clock until the run is over, and leaves
+/// it with the counter. Returns the number of changes.
 fn change_source(every: Duration, over: &AtomicBool) -> Result<u64, SourceRefused> {
     let host = Host::live();
     let native = clock::source().0;

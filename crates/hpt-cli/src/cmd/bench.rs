@@ -31,32 +31,36 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt bench                                      a million reads of each
-  hpt bench --source tsc,monotonic --count 1e8   a hundred million of two
-  hpt bench --format csv > bench.csv             for a spreadsheet";
+  hpt bench                                     read each source a million times
+  hpt bench --source tsc,monotonic --count 1e8  read two, 100 million times each
+  hpt bench --format csv > bench.csv            write a file for a spreadsheet";
 
 /// Assumed duration of a read, from which the progress bar estimates the duration of the run.
 const GUESSED_READ: Duration = Duration::from_nanos(150);
 
-/// Measure the cost of reading each time source
+/// Measure the read overhead of each time source
 ///
-/// Reads each source N times in a row for the mean, then up to 100,000 times singly for the distribution. The system call is measured beside the vDSO's clock_gettime, and beside cycles that are read by register. Where the machine lets programs count cycles, each read is also stated in cycles. A source whose read takes 10 µs or more is read for 2 s in a row at most, and singly for 1 s at most.
+/// Reads each source N times back to back for the mean, then up to 100,000 times one at a time for
+/// the distribution. If the vDSO serves clock_gettime, or a register serves the cycle counter, hpt
+/// also measures the system call for comparison. If programs may count cycles, hpt also reports the
+/// cycles per read. A source whose read takes 10 µs or more is read for at most 2 s back to back
+/// and at most 1 s one at a time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: all]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Consecutive reads of each source
+    /// Back-to-back reads of each source
     ///
-    /// Accepts 1e6.
+    /// For example 1000000 or 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "1000000", value_parser = calls)]
     count: u64,
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
@@ -99,11 +103,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         cpu: pinned.as_ref().map(Pinned::cpu),
         stopwatch: timer.0.info().id.to_string(),
         stopwatch_frequency_hz: timer.1.hertz_f64(),
-        stopwatch_frequency_from: stopwatch.rate.origin,
+        stopwatch_frequency_origin: stopwatch.rate.origin,
         stopwatch_bound_ppm: stopwatch.rate.bound_ppm,
-        cycles_by: cycles.map(|cycles| cycles.info().id.to_string()),
+        cycles_source: cycles.map(|cycles| cycles.info().id.to_string()),
         interrupted: context.interrupted(),
-        away: parts.away(),
+        cpu_absences: parts.absences(),
         results: rows,
         notes: context.notes().into_iter().chain(read_less(&cut_short)).chain(parts.notes()).collect(),
     };
@@ -112,8 +116,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns the requested sources. By default all available ones, and with a system call clock_gettime(CLOCK_MONOTONIC)
-/// and cycles that are otherwise read from a register.
+/// Returns the requested sources. By default, returns all available ones, and also
+/// clock_gettime(CLOCK_MONOTONIC) and the cycle counter via system call, if they are otherwise read
+/// without one.
 fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Failure> {
     if !arguments.source.is_empty() {
         return context.open_all(&arguments.source);
@@ -139,7 +144,7 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
 fn read_less(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} read fewer times than asked: where a read takes 10 µs or more, for 2 s in a row, and for 1 s singly where that takes as long with the clock that times it",
+            "{} read fewer times than requested, because a read takes 10 µs or more: at most 2 s back to back, and at most 1 s one at a time if that takes as long including the clock that times it",
             match names {
                 [one] => format!("{one} was"),
                 several => format!("{} were", several.join(", ")),
@@ -148,7 +153,8 @@ fn read_less(names: &[String]) -> Option<String> {
     })
 }
 
-/// Returns what counts the cycles of the reads if none of the subjects does: a core may have only one counter for them.
+/// Returns the source that counts the cycles of the reads, if no measured source does: a core may
+/// have only one counter.
 fn cycles(context: &Context) -> Option<Opened> {
     CYCLES.into_iter().find_map(|name| source::open(&context.host, name).ok())
 }
@@ -172,11 +178,11 @@ fn row(
         id: info.id.to_string(),
         read_path: info.read_path.name().to_owned(),
         repeated: repeated_reads(cost),
-        cycles_per_call: cost.cycles_per_call().map(rounded),
+        cycles_per_read: cost.cycles_per_call().map(rounded),
         ratio_to_cheapest: None,
         ratio_to_monotonic: None,
         single: single_reads(cost),
-        empty_p50_ns: cost.empty.map(|spread| rounded(spread.p50_ns)),
+        stopwatch_overhead_ns: cost.empty.map(|spread| rounded(spread.p50_ns)),
         resolution_ns: info.resolution_ns().or(frequency.map(Frequency::tick_ns_f64)).map(rounded),
         granularity_ns: seen.map(|seen| rounded(seen.smallest_ns)),
     }
@@ -184,14 +190,14 @@ fn row(
 
 /// Computes the ratios to the cheapest read and to clock_gettime(CLOCK_MONOTONIC) of the C library.
 fn compare(rows: &mut [BenchRow]) {
-    let cheapest = rows.iter().filter_map(|row| row.repeated.per_call_ns).min_by(f64::total_cmp);
-    let monotonic = rows.iter().find(|row| row.id == "monotonic").and_then(|row| row.repeated.per_call_ns);
+    let cheapest = rows.iter().filter_map(|row| row.repeated.per_read_ns).min_by(f64::total_cmp);
+    let monotonic = rows.iter().find(|row| row.id == "monotonic").and_then(|row| row.repeated.per_read_ns);
     let ratio = |cost: Option<f64>, to: Option<f64>| {
         cost.zip(to).filter(|&(_, to)| to > 0.0).map(|(cost, to)| rounded(cost / to))
     };
     for row in rows {
-        row.ratio_to_cheapest = ratio(row.repeated.per_call_ns, cheapest);
-        row.ratio_to_monotonic = ratio(row.repeated.per_call_ns, monotonic);
+        row.ratio_to_cheapest = ratio(row.repeated.per_read_ns, cheapest);
+        row.ratio_to_monotonic = ratio(row.repeated.per_read_ns, monotonic);
     }
 }
 
@@ -202,22 +208,22 @@ fn page(data: &BenchDocument) -> Vec<Block> {
     };
     let columns = [
         Column("source", Align::Left),
-        Column("calls", Align::Right),
+        Column("reads", Align::Right),
         Column("total s", Align::Right),
         Column("user s", Align::Right),
-        Column("system s", Align::Right),
-        Column("per call", Align::Right),
-        Column("× least", Align::Right),
-        Column("× mono", Align::Right),
+        Column("sys s", Align::Right),
+        Column("per read", Align::Right),
+        Column("vs best", Align::Right),
+        Column("vs mono", Align::Right),
     ];
     let rows = data.results.iter().map(|row| {
         vec![
             name(row),
-            Cell::plain(row.repeated.calls.to_string()),
+            Cell::plain(row.repeated.reads.to_string()),
             Cell::plain(format!("{:.4}", row.repeated.total_s)),
             Cell::plain(format!("{:.4}", row.repeated.user_s)),
             Cell::plain(format!("{:.4}", row.repeated.system_s)),
-            Cell::or_dash(row.repeated.per_call_ns.map(short_time)),
+            Cell::or_dash(row.repeated.per_read_ns.map(short_time)),
             Cell::or_dash(row.ratio_to_cheapest.map(|ratio| format!("{ratio:.2}"))),
             Cell::or_dash(row.ratio_to_monotonic.map(|ratio| format!("{ratio:.2}"))),
         ]
@@ -229,10 +235,10 @@ fn page(data: &BenchDocument) -> Vec<Block> {
         Column("p99", Align::Right),
         Column("p99.9", Align::Right),
         Column("max", Align::Right),
-        Column("claims", Align::Right),
-        Column("steps", Align::Right),
+        Column("resol.", Align::Right),
+        Column("granul.", Align::Right),
     ];
-    columns.extend(data.cycles_by.iter().map(|_| Column("cycles", Align::Right)));
+    columns.extend(data.cycles_source.iter().map(|_| Column("cycles", Align::Right)));
     let rows = data.results.iter().map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
         let mut cells = vec![
@@ -245,14 +251,14 @@ fn page(data: &BenchDocument) -> Vec<Block> {
             time(row.granularity_ns),
         ];
         cells.extend(
-            data.cycles_by.iter().map(|_| Cell::or_dash(row.cycles_per_call.map(|cycles| format!("{cycles:.1}")))),
+            data.cycles_source.iter().map(|_| Cell::or_dash(row.cycles_per_read.map(|cycles| format!("{cycles:.1}")))),
         );
         cells
     });
     let singles = Block::Table(Table { columns, rows: rows.collect() });
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
-    let empty = data.results.first().and_then(|row| row.empty_p50_ns).map(short_time);
-    let empty = empty.map(|empty| format!(", whose own {empty} (p50) is in them")).unwrap_or_default();
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
+    let empty = data.results.first().and_then(|row| row.stopwatch_overhead_ns).map(short_time);
+    let empty = empty.map(|empty| format!(", whose overhead of {empty} (p50) is included")).unwrap_or_default();
     let bound =
         data.stopwatch_bound_ppm.filter(|&ppm| ppm > 0.0).map(|ppm| format!(", ± {ppm:.2} ppm")).unwrap_or_default();
     let samples = data.results.iter().map(|row| row.single.single_samples.unwrap_or(0));
@@ -260,17 +266,17 @@ fn page(data: &BenchDocument) -> Vec<Block> {
         (fewest, most) if fewest == most => most.to_string(),
         (fewest, most) => format!("{fewest} to {most}"),
     };
-    let counted = data.cycles_by.as_ref().map(|id| {
+    let counted = data.cycles_source.as_ref().map(|id| {
         let whose = if id == "perf-cycles" { "of this thread in user mode" } else { "of the core" };
-        format!(" cycles: {whose}, per read in the row, by {id}.")
+        format!(" cycles: cycles {whose} per back-to-back read, counted by {id}.")
     });
     let counted = counted.unwrap_or_default();
     let summary = format!(
-        "user and system: as the kernel accounts them, in steps of up to one of its ticks. × least: to the cheapest; \
-         × mono: to clock_gettime(CLOCK_MONOTONIC). {samples} single reads each, timed by \
-         {}{empty} (its rate: {}{bound}). claims: resolution; steps: granularity.{counted} {cpu}. {}",
+        "user, sys: CPU time as accounted by the kernel, with a granularity of up to one tick. vs best: relative to the \
+         cheapest read; vs mono: relative to clock_gettime(CLOCK_MONOTONIC). {samples} single reads of each source, timed with \
+         {}{empty} (its frequency: {}{bound}). resol.: resolution; granul.: observed granularity.{counted} {cpu}. {}",
         data.stopwatch,
-        data.stopwatch_frequency_from.name(),
+        data.stopwatch_frequency_origin.name(),
         machine_line(&data.head.machine)
     );
     let mut blocks = vec![totals, singles, Block::Text(summary)];
@@ -321,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_run_is_printed_to_the_letter() {
-        // Three sources with given values: only the scripted granularity is measured here.
+        // Three sources with given values. Only the simulated granularity is measured here.
         let wall = ManualSource::nanoseconds("wall").stepping_by(1_000);
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
             .into_iter()
@@ -337,11 +343,11 @@ mod tests {
             cpu: Some(1),
             stopwatch: "tsc".to_owned(),
             stopwatch_frequency_hz: 2.25e9,
-            stopwatch_frequency_from: FrequencyOrigin::Kept,
+            stopwatch_frequency_origin: FrequencyOrigin::Saved,
             stopwatch_bound_ppm: Some(0.0625),
-            cycles_by: Some("perf-cycles".to_owned()),
+            cycles_source: Some("perf-cycles".to_owned()),
             interrupted: true,
-            away: Vec::new(),
+            cpu_absences: Vec::new(),
             results: rows,
             notes: vec![format!("a note about {}", nominal.frequency)],
         };

@@ -1,4 +1,4 @@
-//! `hpt calibrate`: the frequency of each source, with its limits.
+//! `hpt calibrate`: the frequency of each source, with an error bound.
 
 use std::{
     path::PathBuf,
@@ -25,20 +25,23 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt calibrate                            all that count time, for 1 s
-  hpt calibrate --source tsc --duration 10s  one source, more exactly
-  hpt calibrate --save                     keep the result for this boot";
+  hpt calibrate                              all sources that count time, 1 s
+  hpt calibrate --source tsc --duration 10s  one source, with a tighter bound
+  hpt calibrate --save                       save the result for this boot";
 
 /// Measure the frequency of each source, with an error bound
 ///
-/// Reads each source between two reads of the reference. The narrowest of these brackets leave a range of frequencies, and no constant frequency outside of it fits. Ten times the run time gives a bound ten times tighter.
+/// Brackets each reading of a source between two readings of the reference. The narrowest brackets
+/// limit the frequency to a range; a constant frequency outside this range is impossible. The
+/// stated bound is this hard limit, not a standard uncertainty. Ten times the run time gives a
+/// bound ten times tighter.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a source could not be calibrated, or nothing is saved")), EXAMPLES))]
 pub(crate) struct Arguments {
     /// Sources to calibrate, separated by commas [default: all that count time]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Source to calibrate against
+    /// Reference clock
     #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
     reference: String,
     /// Run time
@@ -77,7 +80,8 @@ fn show(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     let answer = if rows.is_empty() { Answer::No } else { Answer::Yes };
     let mut data = data(context, rows, false);
     if answer == Answer::No {
-        data.notes.push("nothing is kept of these sources; `hpt calibrate --save` keeps what it measures".to_owned());
+        data.notes
+            .push("no calibration of these sources is saved; `hpt calibrate --save` saves what it measures".to_owned());
     }
     let blocks = page(&data);
     Ok(Document { answer, ..Document::new(data, blocks) })
@@ -105,7 +109,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         })
     };
     let stayed = parts.end("all of them");
-    // A thread that is not pinned, or that lost its CPU, may have moved and come back.
+    // A thread that is not pinned, or that lost its CPU, may have moved temporarily.
     let results: Vec<_> = results
         .into_iter()
         .map(|result| {
@@ -119,7 +123,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();
     let mut data = data(context, rows, true);
-    data.away = parts.away();
+    data.cpu_absences = parts.absences();
     data.notes.extend(left_out_note(&left_out).into_iter().chain(parts.notes()));
     let counter = context.host.clock_sources().current;
     let counter = counter.and_then(|name| counter_of_clock_source(&context.host, &name));
@@ -130,7 +134,7 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
         let saved = context.store(arguments.state_dir.as_deref()).and_then(|store| context.save(&store, &good));
         match saved {
             Ok(path) => data.saved_to = path.map(|path| path.to_string_lossy().into_owned()),
-            // Nothing is lost: the result is printed first, then why it could not be saved.
+            // The result is printed nevertheless, followed by the reason.
             Err(failure) => warnings.push(failure),
         }
     }
@@ -144,8 +148,8 @@ fn measure(arguments: &Arguments, context: &Context) -> Result<Document, Failure
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns the requested sources. By default all available ones that count time and are not the reference, with the
-/// names of those left out because their resolution is too coarse for the run time.
+/// Returns the requested sources. By default, returns all available ones that count time, except the reference, and the
+/// names of those that are skipped because their resolution is too coarse for the run time.
 fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     if !arguments.source.is_empty() {
         return Ok((context.open_all(&arguments.source)?, Vec::new()));
@@ -160,8 +164,9 @@ fn sources(arguments: &Arguments, context: &Context) -> Result<(Vec<Opened>, Vec
     Ok((sources, left_out.iter().map(|opened| opened.as_dyn().info().id.to_string()).collect()))
 }
 
-/// Whether a source's resolution is too coarse for a rate within the run time. The kernel's tick is shorter than any
-/// useful run time; the step of a clock of whole seconds is not.
+/// Returns whether the resolution of a source is too coarse to measure its frequency in the run
+/// time. The kernel's tick is shorter than any useful run time; the resolution of a clock of whole
+/// seconds is not.
 fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
     const KERNELS_TICK: Duration = Duration::from_millis(10);
     let claimed = Duration::from_nanos(claimed_resolution_ns.unwrap_or(0));
@@ -171,7 +176,7 @@ fn is_too_coarse(claimed_resolution_ns: Option<u64>, window: Duration) -> bool {
 fn left_out_note(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
-            "{} left out: it changes too rarely for this window; --source {} --duration 5m calibrates it",
+            "skipped {}: it changes too rarely for this run time; --source {} --duration 5m calibrates it",
             names.join(", "),
             names.join(",")
         )
@@ -183,7 +188,7 @@ fn data(context: &Context, calibrations: Vec<CalibrationRow>, measured_now: bool
         head: head_of("calibrate", &context.host),
         measured_now,
         interrupted: context.interrupted(),
-        away: Vec::new(),
+        cpu_absences: Vec::new(),
         calibrations,
         saved_to: None,
         notes: context.notes(),
@@ -205,11 +210,11 @@ fn row(
             failure: Some(failure.to_string()),
             method: None,
             frequency_hz: None,
-            slowest_hz: None,
-            fastest_hz: None,
+            lowest_hz: None,
+            highest_hz: None,
             bound_ppm: None,
             nominal_hz: info.nominal.map(|nominal| nominal.frequency.hertz_f64()),
-            nominal_stated_by: info.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
+            nominal_origin: info.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
             error_ppm: None,
             window_ns: None,
             pairs: None,
@@ -227,11 +232,11 @@ fn measured(calibration: &Calibration) -> CalibrationRow {
         failure: None,
         method: Some(calibration.method.name().to_owned()),
         frequency_hz: Some(calibration.frequency.hertz_f64()),
-        slowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
-        fastest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
+        lowest_hz: calibration.limits.map(|limits| limits.0.hertz_f64()),
+        highest_hz: calibration.limits.map(|limits| limits.1.hertz_f64()),
         bound_ppm: calibration.bound_ppm(),
         nominal_hz: calibration.nominal.map(|nominal| nominal.frequency.hertz_f64()),
-        nominal_stated_by: calibration.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
+        nominal_origin: calibration.nominal.map(|nominal| nominal.stated_by.name().to_owned()),
         error_ppm: calibration.error_ppm(),
         window_ns: Some(calibration.window_ns),
         pairs: Some(calibration.pairs),
@@ -245,8 +250,8 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
         Column("source", Align::Left),
         Column("frequency Hz", Align::Right),
         Column("bound ppm", Align::Right),
-        Column("off ppm", Align::Right),
-        Column("stated by", Align::Left),
+        Column("error ppm", Align::Right),
+        Column("nominal from", Align::Left),
         Column("pairs", Align::Right),
         Column("bracket", Align::Right),
     ];
@@ -258,7 +263,7 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
             Cell::or_dash(
                 row.error_ppm.map(|ppm| format!("{}{}", if ppm < 0.0 { "-" } else { "+" }, figures(ppm.abs()))),
             ),
-            Cell::or_dash(row.nominal_stated_by.clone()),
+            Cell::or_dash(row.nominal_origin.clone()),
             Cell::or_dash(row.pairs.map(|pairs| pairs.to_string())),
             #[expect(clippy::cast_precision_loss, reason = "a bracket is far below 2^53 ns")]
             Cell::or_dash(row.narrowest_bracket_ns.map(|ns| short_time(ns as f64))),
@@ -277,10 +282,11 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
     }
     blocks.extend(summary(data).map(Block::Text));
     if data.interrupted {
-        blocks
-            .push(Block::Text("Interrupted: the window was cut short, and the bounds are what it allowed.".to_owned()));
+        blocks.push(Block::Text(
+            "Interrupted: the run time was shorter than requested, and the bounds are wider.".to_owned(),
+        ));
     }
-    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Kept in {path} for this boot."))));
+    blocks.extend(data.saved_to.iter().map(|path| Block::Text(format!("Saved to {path} for this boot."))));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
 }
@@ -288,19 +294,19 @@ fn page(data: &CalibrateDocument) -> Vec<Block> {
 /// Formats the reference, the run time and the CPU.
 fn summary(data: &CalibrateDocument) -> Option<String> {
     let row = data.calibrations.iter().find(|row| row.calibrated)?;
-    let reference = row.reference.as_ref().map_or("what is stated", String::as_str);
+    let reference = row.reference.as_ref().map_or("the nominal frequency", String::as_str);
     #[expect(clippy::cast_precision_loss, reason = "a day is below 2^53 ns")]
     let window = short_time(row.window_ns.unwrap_or(0) as f64);
     let cpu = row.cpu.map_or_else(|| "several CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
-    let when = if data.measured_now { "Measured" } else { "Kept from a measurement" };
+    let when = if data.measured_now { "Measured" } else { "Saved result of a measurement" };
     Some(format!(
-        "{when} against {reference} for {window} on {cpu}; a bound, not a standard \
-         uncertainty; off ppm is the distance from what is stated. {}",
+        "{when} against {reference} for {window} on {cpu}. The bound is a hard limit, not a standard \
+         uncertainty. error ppm: deviation from the nominal frequency. {}",
         machine_line(&data.head.machine)
     ))
 }
 
-/// Formats about three digits, with an exponent only if four decimals would show nothing.
+/// Formats a value with about three digits, and with an exponent only if four decimals would show zero.
 fn figures(value: f64) -> String {
     let decimals = match value {
         _ if value >= 100.0 => 0,
@@ -352,7 +358,7 @@ mod tests {
             head: golden::head("calibrate"),
             measured_now: true,
             interrupted: false,
-            away: Vec::new(),
+            cpu_absences: Vec::new(),
             calibrations: rows,
             saved_to: Some("/home/user/.local/state/hpt/calibrations".to_owned()),
             notes: Vec::new(),

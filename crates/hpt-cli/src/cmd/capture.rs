@@ -1,5 +1,5 @@
-//! `hpt capture`: saves what hpt reads of this machine to one file, for reports, for tests, and to be explained
-//! elsewhere. Opens no captured machine; `Context::captured` does.
+//! `hpt capture`: saves a system snapshot, which is everything that hpt reads of this machine, to one file. It serves
+//! bug reports, tests and diagnosis on other machines. `Context::captured` opens a snapshot.
 
 use std::{
     fs, io,
@@ -9,7 +9,10 @@ use std::{
 
 use clap::Args;
 use hpt_core::host::{Capture, Entry, ReadRefused};
-use hpt_document::capture::{CaptureDocument, CapturedFile};
+use hpt_document::{
+    SCHEMA,
+    capture::{CaptureDocument, CapturedFile},
+};
 
 use crate::{
     arguments::{Codes, after_help, without_metrics},
@@ -20,26 +23,29 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt capture my-machine.capture          then look through it, and send it
-  sudo hpt capture my-machine.capture     with what only root may read
-  hpt capture - | less                    look at it first
-  hpt doctor --host my-machine.capture    on any other machine";
+  hpt capture my-machine.capture          save a snapshot to review and send
+  sudo hpt capture my-machine.capture     include files that only root may read
+  hpt capture - | less                    review the snapshot without saving it
+  hpt doctor --host my-machine.capture    diagnose it on any other machine";
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-const NOTE: &str = "No serial number, boot identity, host name, address or user's name is in it, and of other programs nothing but which keep time; of the \
-                    kernel's log and command line, what bears on time and latency. Look through it before you send it.";
+const NOTE: &str = "It contains no serial number, boot ID, host name, address or user name. Of other programs it lists only time daemons; of the \
+                    kernel log and command line, only the parts about time and latency. Look through it before you send it.";
 
-/// Save what hpt reads of this machine to a file
+/// Save a snapshot of this system to a file
 ///
-/// The file is text that you can read. Other hpt commands read it with --host, on any machine. It holds no serial number, boot identity, host name, address or user name, and of other programs only those that keep time. Look through it before you send it.
+/// The snapshot contains everything that hpt reads of this system. It is a text file. Other hpt
+/// commands read it with --host, on any machine. It contains no serial number, boot ID, host name,
+/// address or user name, and of other programs it lists only time daemons. Look through it before
+/// you send it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// File to write; - prints it
     ///
-    /// A new file can be read by you alone.
+    /// Only you can read a new file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Replace FILE if it exists and is not empty
@@ -57,7 +63,7 @@ impl Arguments {
 /// Prints the capture.
 pub(crate) fn print(context: &Context) -> Result<Answer, Failure> {
     if context.format != Format::Human {
-        return Err(Failure::Usage("- prints the capture as it is: leave out --format, or name a file"));
+        return Err(Failure::Usage("- prints the capture itself: omit --format, or specify a file"));
     }
     let (capture, _) = taken(context);
     output::print_as_it_is(capture.to_string().as_bytes()).map_err(Failure::Print)?;
@@ -70,29 +76,31 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let path = &arguments.file;
     let failed = |cause| Failure::NothingWritten { path: path.clone(), cause };
     let replaces = may_replace(path, arguments.force)?;
-    // Before the machine is examined.
-    let mut file = Unfinished::beside(path).map_err(failed)?;
+    // Must precede reading the machine.
+    let mut file = Unfinished::next_to(path).map_err(failed)?;
     let (capture, files) = taken(context);
     file.fill_for_the_owner(capture.to_string().as_bytes()).and_then(|()| file.put(replaces)).map_err(failed)?;
     let lines = files.iter().map(|file| {
         let word = match capture.get(file.path.trim_start_matches('/')) {
             Some(Entry::File(_)) => Cell::plain("captured"),
-            Some(Entry::Unreadable(ReadRefused::PermissionDenied)) => Cell::faint("takes more rights"),
+            Some(Entry::Unreadable(ReadRefused::PermissionDenied)) => Cell::faint("no permission"),
             Some(Entry::Unreadable(_)) => Cell::faint("cannot be read"),
-            _ => Cell::faint("not on this machine"),
+            _ => Cell::faint("does not exist"),
         };
         vec![Cell::plain(file.path.as_str()), word]
     });
-    let blocks = vec![
-        Block::Section(format!("Captured into {}", path.display()), lines.collect()),
-        Block::Text(NOTE.to_owned()),
-    ];
-    let data =
-        CaptureDocument { schema: 1, kind: "capture".to_owned(), file: path.to_string_lossy().into_owned(), files };
+    let blocks =
+        vec![Block::Section(format!("Captured to {}", path.display()), lines.collect()), Block::Text(NOTE.to_owned())];
+    let data = CaptureDocument {
+        schema: SCHEMA,
+        kind: "capture".to_owned(),
+        file: path.to_string_lossy().into_owned(),
+        files,
+    };
     Ok(Document::new(data, blocks))
 }
 
-/// Returns the capture of this machine, and every file that hpt looks for.
+/// Returns the snapshot of this machine, and every file that hpt reads if it exists.
 fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     let captured = context.host.capture();
     let mut capture = captured.capture;
@@ -107,14 +115,15 @@ fn taken(context: &Context) -> (Capture, Vec<CapturedFile>) {
     (capture, copied.chain(missing).collect())
 }
 
-/// Returns whether the capture may replace a file. An empty one counts as none: `mktemp` creates one.
+/// Returns whether the snapshot replaces an existing file. An empty file counts as missing, because
+/// `mktemp` creates one.
 fn may_replace(path: &Path, force: bool) -> Result<bool, Failure> {
     let failed = |cause| Err(Failure::NothingWritten { path: path.to_owned(), cause });
     match fs::symlink_metadata(path) {
         Ok(what) if what.is_dir() => failed(io::ErrorKind::IsADirectory.into()),
-        // A device would be replaced, and a link may lead to one.
+        // Neither a device nor a link to one may be replaced.
         Ok(what) if !what.is_file() && !what.is_symlink() => {
-            failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; - prints the capture"))
+            failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; use - to print the capture"))
         }
         Ok(what) if force || what.is_file() && what.len() == 0 => Ok(true),
         Ok(_) => Err(Failure::CapturedAlready(path.to_owned())),

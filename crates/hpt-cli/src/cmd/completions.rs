@@ -11,16 +11,17 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt completions bash > ~/.local/share/bash-completion/completions/hpt
-  hpt completions zsh > ~/.zfunc/_hpt        with `fpath+=~/.zfunc` before compinit
+  hpt completions zsh > ~/.zfunc/_hpt  needs `fpath+=~/.zfunc` before compinit
   hpt completions fish > ~/.config/fish/completions/hpt.fish";
 
-/// Print shell completions
+/// Generate a shell completion script
 ///
-/// Subcommands, options and formats are completed from their definitions; sources, CPUs and clocksources from what this machine has when the key is pressed. The Debian package installs all three.
+/// The script completes subcommands and options, and the sources, CPUs, clocksources and GPIO lines
+/// that this machine has at that moment. The Debian package installs all three scripts.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
-    /// Shell
+    /// Name of the shell
     #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(shell_completion::SHELLS))]
     shell: String,
 }

@@ -14,20 +14,20 @@ use crate::{
     output::{Answer, files::WriteError},
 };
 
-/// Columns of a synopsis, without those that man adds before it.
+/// The width of a synopsis, without the indentation of man.
 const SYNOPSIS_WIDTH: usize = 72;
 
 const ENVIRONMENT: &str = "\
-NO_COLOR         no colors, unless --color says otherwise (no-color.org)
-CLICOLOR_FORCE   colors also in a pipe or a file
-XDG_STATE_HOME   where results are saved";
+NO_COLOR         disables colors, unless --color enables them (no-color.org)
+CLICOLOR_FORCE   enables colors even in a pipe or a file
+XDG_STATE_HOME   the directory in which hpt saves results";
 
 const EXAMPLES: &str = "  \
-  hpt manual ~/.local/share/man/man1    then `man hpt`, `man hpt-latency-timer`";
+  hpt manual ~/.local/share/man/man1  then run `man hpt-latency-timer`";
 
 /// Write the manual pages to a directory
 ///
-/// One page for hpt, and one for each subcommand, from the texts of --help. The Debian package installs them.
+/// Writes one page for hpt and one for each subcommand, with the content of --help. The Debian package installs them.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {
@@ -36,14 +36,14 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-/// Writes the pages of `hpt`, which is the definition of the whole command line.
+/// Writes the manual pages. `hpt` is the definition of the whole command line.
 pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure> {
     let failed = |cause| Failure::Write(WriteError { path: arguments.folder.clone(), cause });
     fs::create_dir_all(&arguments.folder).map_err(|cause| match cause.kind() {
         io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
         _ => failed(cause),
     })?;
-    // No page for `hpt help`: it prints the content of the pages.
+    // `hpt help` has no page, because it prints the content of the pages.
     let mut command = hpt.disable_help_subcommand(true);
     command.build();
     for (name, page) in pages(&command) {
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, hpt: Command) -> Result<Answer, Failure
 
 /// Returns the pages of a command and its subcommands, each with its name.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
-    let own = (name(command), page(command).expect("memory is written to"));
+    let own = (name(command), page(command).expect("writing to memory does not fail"));
     [own].into_iter().chain(command.get_subcommands().flat_map(pages)).collect()
 }
 
@@ -159,10 +159,10 @@ fn files(command: &Command) -> String {
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let is_whole = command.get_name() == "hpt";
     let lines = [
-        (is_whole || has("journal"), "/run/hpt                            journal of changed settings (--journal)"),
+        (is_whole || has("journal"), "/run/hpt                            change journal (--journal)"),
         (is_whole || has("state_dir"), "$XDG_STATE_HOME/hpt                 saved results (--state-dir)"),
-        (is_whole || has("state_dir"), "~/.local/state/hpt                  the same without XDG_STATE_HOME"),
-        (is_whole || has("dma_latency"), "/dev/cpu_dma_latency                held open by --dma-latency"),
+        (is_whole || has("state_dir"), "~/.local/state/hpt                  saved results without XDG_STATE_HOME"),
+        (is_whole || has("dma_latency"), "/dev/cpu_dma_latency                kept open by --dma-latency"),
     ];
     lines.into_iter().filter(|(is_meant, _)| *is_meant).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }

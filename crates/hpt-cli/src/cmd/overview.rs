@@ -1,5 +1,5 @@
-//! `hpt` without a command: the machine, its best time source, the most severe findings, and commands to try next, on
-//! one screen.
+//! `hpt` without a command: the machine, its recommended time source, the most severe problems, and
+//! commands to try next, on one screen.
 
 use hpt_core::{
     diagnose::{Finding, MachineFacts, Severity, Verdict, examine},
@@ -13,18 +13,18 @@ use crate::{
     output::{Answer, Block, Cell, Format, Tone, print_page, short_time},
 };
 
-/// The number of findings shown.
+/// The number of problems shown.
 const SHOWN: usize = 3;
 
 const NEXT: [(&str, &str); 3] = [
-    ("hpt doctor", "all findings, why they matter, and how to fix them"),
-    ("hpt latency timer", "how late this machine wakes a thread"),
-    ("hpt report", "all measurements on one page"),
+    ("hpt doctor", "list all problems, why they matter, and how to fix them"),
+    ("hpt latency timer", "measure wake-up latency"),
+    ("hpt report", "measure everything, and write an HTML page"),
 ];
 
 pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     if context.format != Format::Human {
-        return Err(Failure::Usage("hpt without a command prints text only: name a command, such as hpt probe"));
+        return Err(Failure::Usage("hpt without a command prints text only; specify a command, for example hpt probe"));
     }
     let title = |text: &str| Block::Text(text.to_owned());
     let facts = MachineFacts::of(&context.host);
@@ -32,24 +32,23 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     let mut found: Vec<(&str, &Finding)> = examined
         .iter()
         .filter_map(|examined| match &examined.verdict {
-            Verdict::Found(finding) if finding.severity >= Severity::Minor => Some((examined.rule.id, finding)),
+            Verdict::Problem(finding) if finding.severity >= Severity::Low => Some((examined.rule.id, finding)),
             _ => None,
         })
         .collect();
-    // Stable: findings of the same severity stay in the order of the rules.
+    // The sort is stable, so problems of the same severity keep the order of the rules.
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     let findings = found.iter().take(SHOWN).map(|(rule, finding)| {
-        let (word, tone) =
-            if finding.severity == Severity::Major { ("major", Tone::Bad) } else { ("minor", Tone::Plain) };
-        vec![Cell(format!("  {word}"), tone), Cell::plain(*rule), Cell::plain(finding.seen.as_str())]
+        let (word, tone) = if finding.severity == Severity::High { ("high", Tone::Bad) } else { ("low", Tone::Plain) };
+        vec![Cell(format!("  {word}"), tone), Cell::plain(*rule), Cell::plain(finding.observed.as_str())]
     });
     let findings: Vec<_> = findings.collect();
     let heading = match found.len() {
-        0 => "Findings: none".to_owned(),
-        count if count > SHOWN => format!("Findings: {SHOWN} of {count}, the worst first"),
-        _ => "Findings, the worst first".to_owned(),
+        0 => "Problems found: none".to_owned(),
+        count if count > SHOWN => format!("Problems found: {count} (the {SHOWN} most severe)"),
+        _ => "Problems found, most severe first".to_owned(),
     };
-    let next = NEXT.map(|(command, what)| vec![Cell(format!("  {command}"), Tone::Good), Cell::plain(what)]);
+    let next = NEXT.map(|(command, what)| vec![Cell(format!("  {command} "), Tone::Good), Cell::plain(what)]);
     let blocks = [
         title(&machine_line(&machine_of(&context.host))),
         Block::Facts(vec![("time source", best_source(context)?)]),
@@ -61,7 +60,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// Returns the source that hpt chooses, and its read overhead.
+/// Returns the source that hpt chooses, with its read overhead.
 fn best_source(context: &Context) -> Result<String, Failure> {
     let monotonic = || Failure::Source { name: "monotonic".to_owned(), reason: hpt_core::Unavailable::Captured };
     let (source, _) = choose(&context.host).map_err(|_| monotonic())?;

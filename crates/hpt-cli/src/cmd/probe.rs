@@ -1,4 +1,4 @@
-//! `hpt probe`: every time source of the machine, and why it can or cannot be used.
+//! `hpt probe`: lists every time source, and why it is or is not available.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use hpt_core::{
     measure::Granularity,
     source::{self, Candidate, Fitness, ProbeReport, ReadPath, Scope, Selection, SelfTest, select, self_test},
 };
-use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceChoice};
+use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceRecommendation};
 
 use crate::{
     arguments::{Codes, after_help},
@@ -21,22 +21,22 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt probe                       list every source
-  hpt probe tsc                   explain one; exit 0 if it is usable, 1 if not
-  hpt probe --host my.capture     list those of a captured machine";
+  hpt probe tsc                   explain one; exit code 0: available, 1: not
+  hpt probe --host my.capture     list the sources in a system snapshot";
 
-/// List the time sources, and why one can or cannot be used
+/// List time sources, and why each is available or not
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::of(Some("the source cannot be used (hpt probe SOURCE)")), EXAMPLES))]
+#[command(after_long_help = after_help(Codes::of(Some("the source is not available (hpt probe SOURCE)")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Explain this source in full
+    /// Explain this source in detail
     #[arg(value_name = "SOURCE")]
     name: Option<String>,
     /// Same as SOURCE
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "name")]
     source: Option<String>,
-    /// Explain the captured machine in FILE (see hpt capture)
+    /// Read the system snapshot in FILE (see hpt capture)
     ///
-    /// No source is opened.
+    /// hpt then opens no source.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
 
 fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     if host.is_live() {
-        // The following takes long enough for it to learn the counter's rate.
+        // The survey takes long enough for the clock to learn the frequency of the counter.
         clock::prime();
     }
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
@@ -78,7 +78,7 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     ProbeDocument {
         head: head_of("probe", host),
         clock_gettime_read_path: served,
-        choice: choice(host, &selection),
+        recommendation: choice(host, &selection),
         instant: host.is_live().then(instant_status),
         sources,
         notes,
@@ -94,15 +94,15 @@ fn instant_status() -> InstantStatus {
         bound_ns: saturating_nanos(status.bound),
         last_bracket_ns: status.last_bracket.map(saturating_nanos),
         frequency_error_ppm: status.frequency_error_ppm.map(rounded),
-        anchorings: status.anchorings,
+        comparisons: status.anchorings,
         rate_changes: status.rate_changes,
-        jumps: status.jumps,
+        steps: status.jumps,
         disruptions: status.disruptions,
-        refused_brackets: status.refused_brackets,
+        rejected_brackets: status.refused_brackets,
     }
 }
 
-/// Formats how the library's own clock gets the time here.
+/// Formats the source and the error bound of the library's own clock.
 fn instant_line(status: &InstantStatus) -> String {
     if status.bound_ns == 0 {
         return format!("{}: {}", status.source, status.reason);
@@ -114,16 +114,16 @@ fn instant_line(status: &InstantStatus) -> String {
     )
 }
 
-fn choice(host: &Host, selection: &Selection) -> SourceChoice {
+fn choice(host: &Host, selection: &Selection) -> SourceRecommendation {
     let reason = if host.is_live() {
         selection.reason()
     } else {
-        "a captured machine is explained, not tested: the choice is made where it runs".to_owned()
+        "none: hpt tests sources only on a live system, not in a snapshot".to_owned()
     };
-    SourceChoice { source: selection.chosen().map(ToString::to_string), reason }
+    SourceRecommendation { source: selection.chosen().map(ToString::to_string), reason }
 }
 
-/// Opens and tests an available source; on a captured host there is nothing to open.
+/// Opens and tests an available source. A system snapshot has no sources to open.
 fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> (Candidate, Option<Granularity>) {
     let untested = |report| (Candidate { report, self_test: None }, None);
     let Some(reference) = reference.filter(|_| report.availability.is_ok()) else {
@@ -143,8 +143,8 @@ fn examine(host: &Host, report: ProbeReport, reference: Option<&PosixClock>) -> 
     (Candidate { report, self_test: Some(tested) }, watched)
 }
 
-/// The rate that the self-test measured. A source that counts for one thread in user mode has no rate against a clock:
-/// its reads themselves run in the kernel.
+/// Returns the frequency that the self-test measured. A source that counts for one thread in user mode has no frequency
+/// relative to a clock, because its reads run in the kernel.
 fn measured(info: &SourceInfo, test: SelfTest) -> Option<Frequency> {
     (info.scope != Scope::Thread).then(|| middle(test.rate))
 }
@@ -172,10 +172,10 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
         available: unavailable.is_none(),
         reason_kind: unavailable.as_ref().map(|reason| reason.kind().to_owned()),
         reason: unavailable.as_ref().map(ToString::to_string),
-        remedy: unavailable.as_ref().and_then(Unavailable::remedy),
+        fix: unavailable.as_ref().and_then(Unavailable::remedy),
         width_bits: info.map(|info| info.width.bits()),
         frequency_hz: stated.map(|nominal| nominal.frequency).or(measured).map(Frequency::hertz_f64).map(rounded),
-        frequency_stated_by: stated
+        frequency_origin: stated
             .map(|nominal| nominal.stated_by.name())
             .or(measured.map(|_| "measured"))
             .map(str::to_owned),
@@ -185,14 +185,14 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
         read_cost_ns: test.map(|test| rounded(test.read_cost_ns)),
         read_path: info.map(|info| info.read_path.name().to_owned()),
         scope: info.map(|info| info.scope.name().to_owned()),
-        steady: info.map(|info| info.steady),
-        steered: info.map(|info| info.steered),
+        constant_rate: info.map(|info| info.steady),
+        disciplined: info.map(|info| info.steered),
         counts_in_suspend: info.and_then(|info| info.counts_in_suspend),
         revocable: info.map(|info| info.revocable),
         kernel_verdict: report.kernel.name().to_owned(),
         kernel_evidence: report.kernel.evidence().to_owned(),
-        fitness: if untested && matches!(fitness, Fitness::NotTrusted(_)) && report.kernel.name() == "trusted" {
-            "not tested: a captured machine".to_owned()
+        suitability: if untested && matches!(fitness, Fitness::NotTrusted(_)) && report.kernel.name() == "trusted" {
+            "not tested (snapshot)".to_owned()
         } else {
             fitness.to_string()
         },
@@ -206,28 +206,28 @@ fn page(data: &ProbeDocument) -> Vec<Block> {
     if let Some(path) = &data.clock_gettime_read_path {
         facts.push(("clock_gettime", served(path).to_owned()));
     }
-    facts.push(("hpt's choice", data.choice.reason.clone()));
+    facts.push(("hpt's choice", data.recommendation.reason.clone()));
     facts.extend(data.instant.as_ref().map(|status| ("hpt's Instant", instant_line(status))));
     let columns = vec![
         Column("source", Align::Left),
         Column("use", Align::Left),
         Column("bits", Align::Right),
         Column("frequency", Align::Right),
-        Column("says", Align::Left),
-        Column("claims", Align::Right),
-        Column("steps", Align::Right),
-        Column("costs", Align::Right),
+        Column("from", Align::Left),
+        Column("resol.", Align::Right),
+        Column("granul.", Align::Right),
+        Column("cost", Align::Right),
         Column("path", Align::Left),
-        Column("is", Align::Left),
+        Column("attr", Align::Left),
     ];
-    let rows = data.sources.iter().map(|row| table_row(row, data.choice.source.as_ref())).collect();
+    let rows = data.sources.iter().map(|row| table_row(row, data.recommendation.source.as_ref())).collect();
     let mut blocks = vec![
         Block::Facts(facts),
         Block::Table(Table { columns, rows }),
         Block::Text(
-            "says: who states the frequency · claims: resolution · steps: granularity, the smallest step seen · costs: one \
-             read · path: what a read passes through · is: S steady, never stepped; W whole system; A adjusted by a \
-             time daemon; Z counts in suspend; R revocable"
+            "from: origin of the frequency · resol.: resolution (clock_getres) · granul.: smallest observed step · cost: read \
+             overhead · path: how a read reaches the source · attr: S constant rate, never stepped; W system-wide; A adjusted \
+             by a time daemon; Z counts in suspend; R access can be revoked"
                 .to_owned(),
         ),
     ];
@@ -236,17 +236,18 @@ fn page(data: &ProbeDocument) -> Vec<Block> {
         .iter()
         .filter(|row| !row.available)
         .map(|row| {
-            let remedy = row.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let remedy = row.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
             vec![Cell::plain(row.id.as_str()), Cell::plain(format!("{}{remedy}", row.reason.as_deref().unwrap_or("?")))]
         })
         .collect();
     if !refused.is_empty() {
-        blocks.push(Block::Section("Not usable here".to_owned(), refused));
+        blocks.push(Block::Section("Not available".to_owned(), refused));
     }
-    let others = data.sources.iter().filter(|row| row.available && Some(&row.id) != data.choice.source.as_ref());
+    let others =
+        data.sources.iter().filter(|row| row.available && Some(&row.id) != data.recommendation.source.as_ref());
     blocks.push(Block::Section(
-        "Why not the others".to_owned(),
-        others.map(|row| vec![Cell::plain(row.id.as_str()), Cell::plain(&row.fitness)]).collect(),
+        "Why hpt did not choose the others".to_owned(),
+        others.map(|row| vec![Cell::plain(row.id.as_str()), Cell::plain(&row.suitability)]).collect(),
     ));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
@@ -255,8 +256,8 @@ fn page(data: &ProbeDocument) -> Vec<Block> {
 fn served(read_path: &str) -> &'static str {
     match read_path {
         path if path == ReadPath::Vdso.name() => "served by the vDSO",
-        path if path == ReadPath::SystemCall.name() => "a system call: the vDSO does not serve it",
-        _ => "not tried",
+        path if path == ReadPath::SystemCall.name() => "a system call, not served by the vDSO",
+        _ => "not tested",
     }
 }
 
@@ -272,7 +273,7 @@ fn table_row(row: &ProbeRow, chosen: Option<&String>) -> Vec<Cell> {
         usable,
         Cell::or_dash(row.width_bits.map(|bits| bits.to_string())),
         Cell::or_dash(row.frequency_hz.map(short_frequency)),
-        Cell::or_dash(row.frequency_stated_by.as_deref().map(short_word)),
+        Cell::or_dash(row.frequency_origin.as_deref().map(short_word)),
         Cell::or_dash(row.resolution_ns.map(short_time)),
         Cell::or_dash(row.granularity_ns.map(short_time)),
         Cell::or_dash(row.read_cost_ns.map(short_time)),
@@ -281,7 +282,7 @@ fn table_row(row: &ProbeRow, chosen: Option<&String>) -> Vec<Cell> {
     ]
 }
 
-/// Truncates a word of the JSON document to the width of the table.
+/// Shortens a word of the JSON document to fit the table.
 fn short_word(word: &str) -> &str {
     match word {
         "definition" => "defined",
@@ -297,9 +298,9 @@ fn letters(row: &ProbeRow) -> Option<String> {
     let letter = |is: Option<bool>, letter: char| if is == Some(true) { Some(letter) } else { None };
     row.scope.as_ref().map(|scope| {
         [
-            letter(row.steady, 'S'),
+            letter(row.constant_rate, 'S'),
             letter(Some(scope == "system"), 'W'),
-            letter(row.steered, 'A'),
+            letter(row.disciplined, 'A'),
             letter(row.counts_in_suspend, 'Z'),
             letter(row.revocable, 'R'),
         ]
@@ -328,48 +329,48 @@ fn explanation(data: &ProbeDocument, row: &ProbeRow) -> Vec<Block> {
     let yes_no = |is: Option<bool>| match is {
         Some(true) => "yes",
         Some(false) => "no",
-        None => "not known",
+        None => "unknown",
     };
     let mut facts = vec![("source", format!("{}: {}", row.id, row.description))];
     match &row.reason {
-        None => facts.push(("usable", "yes".to_owned())),
-        Some(reason) => facts.push(("usable", format!("no: {reason}"))),
+        None => facts.push(("available", "yes".to_owned())),
+        Some(reason) => facts.push(("available", format!("no: {reason}"))),
     }
-    facts.extend(row.remedy.iter().map(|remedy| ("remedy", remedy.clone())));
+    facts.extend(row.fix.iter().map(|remedy| ("fix", remedy.clone())));
     let mut add = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("width", row.width_bits.map(|bits| format!("{bits} bits")));
-    let stated_by = row.frequency_stated_by.as_deref().unwrap_or("unknown");
+    let stated_by = row.frequency_origin.as_deref().unwrap_or("unknown");
     add("frequency", row.frequency_hz.map(|hertz| format!("{} ({stated_by})", short_frequency(hertz))));
-    add("resolution", row.resolution_ns.map(|ns| format!("{} claimed", short_time(ns))));
+    add("resolution", row.resolution_ns.map(|ns| format!("{} (nominal)", short_time(ns))));
     add(
         "granularity",
         row.granularity_ns.map(|ns| {
             let multiple = row.step_multiple_ticks.unwrap_or(1);
-            format!("{} is the smallest step seen; steps are multiples of {multiple} ticks", short_time(ns))
+            format!("{} is the smallest observed step; steps are multiples of {multiple} ticks", short_time(ns))
         }),
     );
-    add("read cost", row.read_cost_ns.map(short_time));
+    add("read overhead", row.read_cost_ns.map(short_time));
     add("read path", row.read_path.clone());
     add("scope", row.scope.clone());
     if row.scope.is_some() {
-        add("steady", Some(yes_no(row.steady).to_owned()));
-        add("adjusted", Some(yes_no(row.steered).to_owned()));
+        add("constant rate", Some(yes_no(row.constant_rate).to_owned()));
+        add("adjusted", Some(yes_no(row.disciplined).to_owned()));
         add(
             "in suspend",
             Some(match row.counts_in_suspend {
                 Some(true) => "counts".to_owned(),
                 Some(false) => "stops".to_owned(),
-                None => "not known".to_owned(),
+                None => "unknown".to_owned(),
             }),
         );
         add("revocable", Some(yes_no(row.revocable).to_owned()));
     }
     add("kernel", Some(format!("{}: {}", row.kernel_verdict, row.kernel_evidence)));
-    add("choice", Some(row.fitness.clone()));
+    add("choice", Some(row.suitability.clone()));
     let mut blocks = vec![Block::Facts(facts)];
     if !row.evidence.is_empty() {
         let lines = row.evidence.iter().map(|line| vec![Cell::plain(line)]).collect();
-        blocks.push(Block::Section("What was looked at".to_owned(), lines));
+        blocks.push(Block::Section("Evidence".to_owned(), lines));
     }
     blocks.push(Block::Text(machine_line(&data.head.machine)));
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));

@@ -15,16 +15,19 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt restore --list   say what would be put back
-  sudo hpt restore     put it back";
+  hpt restore --list   list the settings that would be restored
+  sudo hpt restore     restore them";
 
 /// Restore the settings that hpt changed
 ///
-/// hpt writes a setting of the machine to a journal before it changes it. This command restores what a command was asked to leave changed, and what a killed command left behind. A setting that somebody else has changed since is left alone. The journal is valid for this boot, because the settings do not outlive it.
+/// hpt records each system setting in a journal before changing it. This command restores the
+/// settings that a command intentionally left changed, and the settings that a killed command left
+/// behind. It does not touch a setting that another program has changed since. The journal is valid
+/// for the current boot only, because the settings do not survive a reboot.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::of(Some("a setting was changed by somebody else since, and is left alone")), EXAMPLES), args(without_metrics()))]
+#[command(after_long_help = after_help(Codes::of(Some("another program changed a setting since; it is not restored")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// List the journal; change nothing
+    /// List the recorded settings; change nothing
     #[arg(long)]
     list: bool,
     /// Directory of the journal [default: /run/hpt]
@@ -42,11 +45,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let contents = journal.contents()?;
     let mut notes = context.notes();
     notes.extend(journal.written_on_another_processor()?.map(|processor| {
-        format!("the journal is of this boot, and was written on processor {processor}, which this is not: the machine was moved since, and its settings with it")
+        format!("the journal belongs to this boot, but was written on processor {processor}: the machine was migrated since, together with its settings")
     }));
     notes.extend(journal.elsewhere().iter().map(|folder| {
         format!(
-            "settings are changed by the journal in {0} as well: `hpt restore --journal {0}` puts them back",
+            "the journal in {0} also lists changed settings; `hpt restore --journal {0}` restores them",
             folder.display()
         )
     }));
@@ -56,8 +59,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 setting: entry.kind.clone(),
                 path: entry.path.clone(),
                 changed_by: entry.by.clone(),
-                before: entry.before.clone(),
-                left_at: entry.set_to.last().cloned(),
+                original_value: entry.before.clone(),
+                changed_value: entry.set_to.last().cloned(),
                 outcome: RestoreOutcome::Listed,
                 reason: None,
             };
@@ -69,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let data = RestoreDocument {
         head: head_of("restore", &context.host),
         journal: journal.path().to_string_lossy().into_owned(),
-        of_another_boot: contents == Contents::OfAnotherBoot,
+        from_other_boot: contents == Contents::OfAnotherBoot,
         settings,
         notes,
     };
@@ -90,16 +93,16 @@ fn answer(rows: &[RestoredSetting]) -> Answer {
 
 fn row(outcome: Outcome) -> RestoredSetting {
     let Outcome { kind, path, by, before, came, .. } = outcome;
-    let (left_at, outcome, reason) = match came {
-        Restored::PutBack { from } => (Some(from), RestoreOutcome::PutBack, None),
-        Restored::WasBack => (None, RestoreOutcome::WasBack, None),
+    let (changed_value, outcome, reason) = match came {
+        Restored::PutBack { from } => (Some(from), RestoreOutcome::Restored, None),
+        Restored::WasBack => (None, RestoreOutcome::AlreadyRestored, None),
         Restored::ChangedSince { is } => {
-            let reason = format!("it is at {is} now, which hpt did not set: left alone");
+            let reason = format!("now {is}, which hpt did not set; not restored");
             (Some(is), RestoreOutcome::ChangedSince, Some(reason))
         }
         Restored::Failed(error) => (None, RestoreOutcome::Failed, Some(why(&error))),
     };
-    RestoredSetting { setting: kind, path, changed_by: by, before, left_at, outcome, reason }
+    RestoredSetting { setting: kind, path, changed_by: by, original_value: before, changed_value, outcome, reason }
 }
 
 fn why(error: &KnobError) -> String {
@@ -109,19 +112,23 @@ fn why(error: &KnobError) -> String {
 fn page(data: &RestoreDocument) -> Vec<Block> {
     let mut blocks = Vec::new();
     if data.settings.is_empty() {
-        let void = if data.of_another_boot {
-            "the journal is of another boot, whose settings are gone"
+        let void = if data.from_other_boot {
+            "the journal belongs to an earlier boot, and its settings are gone"
         } else {
-            "no setting is changed by this journal"
+            "the journal lists no changed setting"
         };
         blocks.push(Block::Text(format!("Nothing to restore: {void} ({}).", data.journal)));
     } else {
         let lines = data.settings.iter().map(|row| {
-            let left_at = row.left_at.as_deref().unwrap_or("?");
+            let changed_value = row.changed_value.as_deref().unwrap_or("?");
             let (text, tone) = match row.outcome {
-                RestoreOutcome::PutBack => (format!("put back to {} from {left_at}", row.before), Tone::Good),
-                RestoreOutcome::WasBack => (format!("is at {} already", row.before), Tone::Good),
-                RestoreOutcome::Listed => (format!("was {}, set to {left_at}", row.before), Tone::Plain),
+                RestoreOutcome::Restored => {
+                    (format!("restored from {changed_value} to {}", row.original_value), Tone::Good)
+                }
+                RestoreOutcome::AlreadyRestored => (format!("already {}", row.original_value), Tone::Good),
+                RestoreOutcome::Listed => {
+                    (format!("was {}, changed to {changed_value}", row.original_value), Tone::Plain)
+                }
                 RestoreOutcome::ChangedSince | RestoreOutcome::Failed => {
                     (row.reason.clone().unwrap_or_default(), Tone::Bad)
                 }
@@ -135,7 +142,7 @@ fn page(data: &RestoreDocument) -> Vec<Block> {
             "Restored"
         };
         blocks.push(Block::Section(title.to_owned(), lines.collect()));
-        blocks.push(Block::Text(format!("By the journal {}.", data.journal)));
+        blocks.push(Block::Text(format!("Journal: {}.", data.journal)));
     }
     blocks.extend(data.notes.iter().map(|note| Block::Text(format!("Note: {note}"))));
     blocks
@@ -156,8 +163,8 @@ mod tests {
             setting: "clock-source".to_owned(),
             path: "/sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned(),
             changed_by: "hpt clocksource compare".to_owned(),
-            before: "tsc".to_owned(),
-            left_at: Some("acpi_pm".to_owned()),
+            original_value: "tsc".to_owned(),
+            changed_value: Some("acpi_pm".to_owned()),
             outcome,
             reason: reason.map(str::to_owned),
         }
@@ -168,10 +175,10 @@ mod tests {
         let data = RestoreDocument {
             head: golden::head("restore"),
             journal: "/run/hpt/journal".to_owned(),
-            of_another_boot: false,
+            from_other_boot: false,
             settings: vec![
-                row(RestoreOutcome::PutBack, None),
-                row(RestoreOutcome::WasBack, None),
+                row(RestoreOutcome::Restored, None),
+                row(RestoreOutcome::AlreadyRestored, None),
                 row(RestoreOutcome::Failed, Some("cannot read it")),
             ],
             notes: vec!["a note".to_owned()],
@@ -183,8 +190,11 @@ mod tests {
     #[test]
     fn what_failed_is_not_known_and_what_was_left_alone_is_no() {
         assert_eq!(answer(&[]), Answer::Yes);
-        assert_eq!(answer(&[row(RestoreOutcome::PutBack, None), row(RestoreOutcome::WasBack, None)]), Answer::Yes);
-        assert_eq!(answer(&[row(RestoreOutcome::PutBack, None), row(RestoreOutcome::ChangedSince, None)]), Answer::No);
+        assert_eq!(
+            answer(&[row(RestoreOutcome::Restored, None), row(RestoreOutcome::AlreadyRestored, None)]),
+            Answer::Yes
+        );
+        assert_eq!(answer(&[row(RestoreOutcome::Restored, None), row(RestoreOutcome::ChangedSince, None)]), Answer::No);
         assert_eq!(
             answer(&[row(RestoreOutcome::ChangedSince, None), row(RestoreOutcome::Failed, None)]),
             Answer::Unknown

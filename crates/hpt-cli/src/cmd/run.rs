@@ -1,5 +1,5 @@
-//! `hpt run`: starts a program with real-time settings, forwards signals to it, and restores the system afterwards.
-//! Prints nothing on standard output, which belongs to the program.
+//! `hpt run`: starts a program with real-time settings, forwards signals to it, and restores the system settings
+//! afterwards. Prints nothing on standard output, which belongs to the program.
 
 use std::{
     env,
@@ -22,53 +22,59 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  that of the program
-  125    hpt failed: what was asked for was refused, or wrong usage
-  126    the program is there and cannot be executed
-  127    there is no such program
-  128+n  signal n ended the program, or asked hpt to end before it was started
+  the exit code of the program
+  125    hpt failed: a setting was refused, or usage error
+  126    the program exists but cannot be executed
+  127    the program was not found
+  128+n  signal n ended the program, or ended hpt before the program started
 
-Signals that a process sends to hpt are sent on to the program; what the keys of
-a terminal send reaches it anyway, and so does that its terminal is gone. A
-program that stops, as by Ctrl-Z, stops hpt as well, and goes on with it. Who
-signals the whole process group, as timeout and systemd do, reaches it twice:
-once themselves, once through hpt. `timeout --foreground` and KillMode=mixed
-reach hpt alone, and so the program once.
+hpt forwards signals from other processes to the program. Signals from the
+terminal (Ctrl-C, hang-up) reach the program directly. If the program stops, for
+example with Ctrl-Z, hpt stops too, and both continue together. If a process
+signals the whole process group, as timeout and systemd do, the program receives
+the signal twice: directly and through hpt. `timeout --foreground` and
+KillMode=mixed signal only hpt, so the program receives the signal once.
 
 Examples:
-  sudo hpt run --cpu 3 --fifo 80 -- ./control-loop
-  sudo hpt run --cpu 3 --fifo 80 --no-throttling --dma-latency 0 -- ./loop --fast
+  sudo hpt run --cpu 3 -P f:80 -- ./control-loop
+  sudo hpt run --cpu 3 -P f:80 --no-throttling --dma-latency 0 -- ./loop --fast
   hpt run --cpu 3 -- make bench";
 
-/// Run a program with real-time settings, and restore them after it
+/// Run a program with real-time settings, then restore them
 ///
-/// The program has its CPU and its class from its first instruction on, and so have the threads and programs that it starts (with --deadline those run
-/// ordinarily). One that never waits stands still for a part of each second by --fifo and --rr, unless --no-throttling is there as well (from Linux 6.12 on that takes debugfs, and hpt says so where it is not to be had). Settings of the machine and /dev/cpu_dma_latency are held by hpt, which waits for the program. When hpt itself is killed (SIGKILL), the program
-/// goes on with what is its own, CPUs may sleep again, and `hpt restore` puts settings of the machine back. Memory is not locked for it: what is
-/// locked is unlocked when a program is started, so it has to do that itself (mlockall).
+/// The CPU and the scheduling policy apply to the program from its first instruction, and to the
+/// threads and programs that it starts (with --deadline, those run under SCHED_OTHER). Under --fifo
+/// and --rr, the kernel pauses a program that never blocks for part of each second, unless
+/// --no-throttling is given. Since Linux 6.12, --no-throttling needs debugfs; hpt prints a warning
+/// if it is not available.
+///
+/// hpt waits for the program, and keeps system-wide settings and /dev/cpu_dma_latency active until
+/// it ends. If hpt itself is killed (SIGKILL), the program keeps its CPU and policy, idle states
+/// are enabled again, and `hpt restore` restores the system-wide settings. hpt cannot lock memory
+/// for the program, because starting a program unlocks it; the program has to call mlockall itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP, args(without_documents()), mut_arg("mlockall", |arg| arg.hide(true)), mut_arg("accept_throttling", |arg| arg.hide(true)))]
 pub(crate) struct Arguments {
-    /// Run on this CPU only; any: wherever hpt may run [default: any]
+    /// Run only on this CPU; any: not pinned [default: any]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true, help_heading = SCHEDULING)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
     realtime: RealtimeOptions,
-    /// Program, by its path or found in PATH, and its arguments
+    /// Program to run, with its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, help_heading = "Arguments")]
     command: Vec<OsString>,
 }
 
-/// The exit code of hpt if it did not get as far as starting the program.
+/// The exit code of hpt if it did not start the program.
 pub(crate) const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 const BY_SIGNAL: i32 = 128;
-/// Too many open files, of the system and of this process: they have no kind of their own. errno(3).
+/// Too many open files in the system and in this process, which have no `ErrorKind`. See errno(3).
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Returns the program's exit code, or hpt's own instead.
+/// Returns the exit code of the program, or that of hpt if it failed.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     match run_to_its_end(arguments, context) {
         Ok(code) => ExitCode::from(code),
@@ -81,15 +87,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
 
 fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failure> {
     if context.format != Format::Human {
-        return Err(Failure::Usage("hpt run prints nothing of its own, so it has no --format"));
+        return Err(Failure::Usage("hpt run prints no result of its own and has no --format"));
     }
     let options = &arguments.realtime;
     if options.locks_memory() {
         return Err(Failure::Usage(
-            "--mlockall is nothing that a program can be started with: what is locked is unlocked then; it has to call mlockall itself",
+            "--mlockall has no effect on a program: starting it unlocks memory; the program has to call mlockall itself",
         ));
     }
-    // From before the first change until everything is restored, only SIGKILL ends hpt.
+    // From here until everything is restored, only SIGKILL ends hpt.
     let signals = Signals::hold().map_err(Failure::Signals)?;
     let cpu = match arguments.cpu {
         Some(CpuChoice::Number(cpu)) => Some(cpu),
@@ -102,7 +108,7 @@ fn run_to_its_end(arguments: &Arguments, context: &Context) -> Result<u8, Failur
     }
     let is_off = options.turns_throttling_off() && !refused.iter().any(|refused| refused.setting == "throttling");
     if let Some(untold) = held.fair_server_untold().filter(|_| is_off) {
-        message::warning(format!("--no-throttling reaches sched_rt_runtime_us alone: {untold}"));
+        message::warning(format!("--no-throttling affects only sched_rt_runtime_us: {untold}"));
     }
     let code = start_and_wait(arguments, &signals, cpu);
     for failed in held.end() {
@@ -145,7 +151,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
         },
         Err(StartError::Program(cause)) => {
             let (code, cause) = match not_started(&cause) {
-                // A directory in PATH that is not accessible hides no program that could be named.
+                // An inaccessible directory in PATH does not mean that the program exists.
                 NOT_EXECUTABLE if !is_there(name) => (NOT_FOUND, ErrorKind::NotFound.into()),
                 code => (code, cause),
             };
@@ -157,7 +163,7 @@ fn start_and_wait(arguments: &Arguments, signals: &Signals, cpu: Option<usize>) 
     }
 }
 
-/// As shells do: 128 plus the signal number.
+/// Returns 128 plus the signal number, as shells do.
 fn by(signal: i32) -> u8 {
     u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX)
 }
@@ -165,7 +171,7 @@ fn by(signal: i32) -> u8 {
 fn not_started(cause: &io::Error) -> u8 {
     match cause.kind() {
         ErrorKind::NotFound => NOT_FOUND,
-        // No process, memory or file is available: this says nothing about the program.
+        // The system is out of processes, memory or files. The program is not the cause.
         ErrorKind::WouldBlock | ErrorKind::OutOfMemory => FAILED,
         _ if [Some(ENFILE), Some(EMFILE)].contains(&cause.raw_os_error()) => FAILED,
         _ => NOT_EXECUTABLE,
@@ -181,11 +187,9 @@ fn is_there(name: &OsStr) -> bool {
 
 const fn why(code: u8) -> &'static str {
     match code {
-        NOT_FOUND => "there is no such program, or what it needs to be started (#! or a loader) is not there",
-        NOT_EXECUTABLE => {
-            "it cannot be executed: it must be a file that this user may execute, and a program or a script"
-        }
-        _ => "no process is to be had, or no file",
+        NOT_FOUND => "there is no such program, or its interpreter (#!) or loader is missing",
+        NOT_EXECUTABLE => "it cannot be executed: it must be a program or a script that this user may execute",
+        _ => "the system has no process or file available",
     }
 }
 

@@ -11,11 +11,11 @@ use crate::{
 
 const EXAMPLES: &str = "  \
   hpt schema                 list the kinds of documents
-  hpt schema latency-timer   the schema of what hpt latency timer --json prints";
+  hpt schema latency-timer   print the schema of hpt latency timer --json";
 
 /// Print the JSON Schema of a command's output
 ///
-/// The key "kind" of a document names its schema (JSON Schema, draft 2020-12). Without NAME, lists the kinds.
+/// The key "kind" of a document names its schema (JSON Schema, draft 2020-12). Without NAME, hpt lists the kinds.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_documents()))]
 pub(crate) struct Arguments {

@@ -11,7 +11,7 @@ use hpt_core::{
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use crate::{
-    arguments::{Codes, after_help, sleep_length, without_metrics},
+    arguments::{Codes, after_help, at_least_one, sleep_length, without_metrics},
     context::Context,
     document_head::{head_of, machine_line},
     exit::Failure,
@@ -27,55 +27,60 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt sleep                                  four lengths, five ways to sleep
-  hpt sleep --length 1ms --count 10000       one length, ten thousand times
-  sudo hpt sleep --fifo 50 --dma-latency 0   as a real-time thread, CPUs kept
-                                             awake
-  sudo hpt sleep --strategy busy --fifo 50 --no-throttling --mlockall
-                                             one that never waits, and is left
-                                             on its CPU";
+  hpt sleep                                  four durations, five methods
+  hpt sleep --length 1ms --count 10000       one duration, 10,000 times
+  sudo hpt sleep -P f:50 --dma-latency 0     as a real-time thread, with idle
+                                             states disabled
+  sudo hpt sleep --strategy busy -P f:50 --no-throttling --mlockall
+                                             as a real-time thread that never
+                                             blocks, without throttling";
 
-/// Measure the latency of sleeps, and their CPU time
+/// Measure the overshoot and the CPU time of sleeps
 ///
-/// Sleeps by each method in turn: std (the standard library), nanosleep (clock_nanosleep, timer slack 1 ns), fixed (the same to 125 µs before the deadline, then spinning), busy (spinning all the time), hpt (parked until a learned reserve before the deadline, then spinning).
+/// Sleeps with each method in turn: std (the standard library), nanosleep (clock_nanosleep with a
+/// timer slack of 1 ns), fixed (nanosleep until 125 µs before the deadline, then spinning), busy
+/// (spinning all the time), hpt (blocking until a learned reserve before the deadline, then
+/// spinning).
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Lengths of a sleep, separated by commas
+    /// Sleep durations, separated by commas
     #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = sleep_length, default_value = "100us,250us,1ms,10ms")]
     length: Vec<Duration>,
-    /// Sleeps of each length and method
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Sleeps per duration and method
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 200, value_parser = at_least_one::<u32>)]
     count: u32,
     /// std, nanosleep, fixed, busy, hpt [default: all]
     ///
-    /// Several are separated by commas.
+    /// Methods, separated by commas.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(SleepMethod::NAMES))]
     strategy: Vec<String>,
-    /// Fraction of hpt's wake-ups that are in time, 0 to 1
+    /// Fraction of wake-ups on time (hpt), 0 to 1
     ///
-    /// A larger fraction costs more CPU time.
-    #[arg(long, value_name = "PART", value_parser = part)]
+    /// A larger fraction uses more CPU time.
+    #[arg(long, value_name = "FRACTION", value_parser = part)]
     quantile: Option<f64>,
-    /// Largest fraction of time that hpt spins, 0 to 1
-    #[arg(long, value_name = "PART", value_parser = part, conflicts_with = "quantile")]
+    /// Maximum fraction of time spent spinning (hpt)
+    ///
+    /// A number from 0 to 1.
+    #[arg(long, value_name = "FRACTION", value_parser = part, conflicts_with = "quantile")]
     cpu_budget: Option<f64>,
     #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 fn part(text: &str) -> Result<f64, String> {
     let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
-    part.ok_or_else(|| "a part, from 0 to 1".to_owned())
+    part.ok_or_else(|| "expected a fraction from 0 to 1".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     arguments.thread.listen(context)?;
     let wanted = |name: &str| arguments.strategy.is_empty() || arguments.strategy.iter().any(|one| one == name);
     let methods = SleepMethod::NAMES.into_iter().filter(|name| wanted(name)).count() as u64;
-    // Throttling affects a thread that only spins. In turn with the other methods it blocks often enough.
+    // Throttling affects a thread that only spins. In turn with other methods, the thread blocks often enough.
     let conduct = if arguments.strategy.iter().any(|name| name != "busy") || arguments.strategy.is_empty() {
         Conduct::Waits
     } else {
@@ -116,13 +121,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     drop(progress);
     let (cpu, thread) = (held.cpu(), held.settings());
     let warnings = held.end();
-    let device = context.note_of_a_device("a program takes it by hpt_core::use_source");
+    let device = context.note_of_a_device("programs select it with hpt_core::use_source");
     let data = SleepDocument {
         head: head_of("sleep", &context.host),
         cpu,
         source: clock::source().0.to_string(),
         interrupted: context.interrupted(),
-        away: parts.away(),
+        cpu_absences: parts.absences(),
         results: rows,
         notes: [context.notes(), thread.notes(), parts.notes(), warnings.clone(), Vec::from_iter(device)].concat(),
         thread: thread.thread,
@@ -155,7 +160,7 @@ fn page(data: &SleepDocument) -> Vec<Block> {
         Column("sleep", Align::Left),
         Column("method", Align::Left),
         Column("mean", Align::Right),
-        Column("- 1 %", Align::Right),
+        Column("trimmed", Align::Right),
         Column("p50", Align::Right),
         Column("p99", Align::Right),
         Column("p99.9", Align::Right),
@@ -183,10 +188,10 @@ fn page(data: &SleepDocument) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.away);
+    let thread = words(&data.thread, data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "How late sleeps returned: {samples} of each, the methods in turn, timed by {}. - 1 %: the mean without the largest hundredth. CPU %: this thread's CPU \
-         time, over the time that passed. {thread}. {}",
+        "Overshoot of {samples} sleeps per row, with the methods in turn, timed with {}. trimmed: mean without the largest 1 %. CPU %: CPU time of this \
+         thread relative to elapsed time. {thread}. {}",
         data.source,
         machine_line(&data.head.machine)
     );
@@ -224,7 +229,7 @@ mod tests {
             thread: example().thread,
             source: "tsc".to_owned(),
             interrupted: true,
-            away: Vec::new(),
+            cpu_absences: Vec::new(),
             results: vec![
                 row(100_000, "std", 1.0),
                 row(100_000, "hpt", 0.001),

@@ -1,11 +1,11 @@
-//! A million calls of each clock, and of a counter's register.
+//! A million reads of each clock, and of a counter register.
 
 use std::time::Duration;
 
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    instruments::{Bench, outlook_of, register},
+    instruments::{Bench, preflight_of, register},
 };
 use crate::exit::Failure;
 
@@ -15,10 +15,10 @@ const fn published(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "calls",
-    title: "a million calls of each clock, and of the counter's register itself",
+    title: "a million reads of each clock, and of the counter register itself",
     published_in: "article (2015)",
-    hardware: "Raspberry Pi 1 (revision 000f), Linux 3.12, C without optimisation",
-    differs: "here the calls are made by optimised code, and the register is the one that this machine has; fewer calls are told as a million would take",
+    hardware: "Raspberry Pi 1 (revision 000f), Linux 3.12, C without optimization",
+    differs: "here optimized code makes the calls, and the register is the one that this system has; times of fewer calls are scaled to a million",
     published: &[
         published("realtime", 0.806_555),
         published("monotonic", 0.793_926),
@@ -27,7 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published("gettimeofday", 0.782_640),
         published("register", 0.109_953),
     ],
-    way: Some(|context, _| outlook_of(context, register)),
+    way: Some(|context, _| preflight_of(context, register)),
     parts: &[Part {
         name: "calls",
         count: 1_000_000,
@@ -47,12 +47,12 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         }
         let what = figure.what;
         let opened = if what == "register" {
-            register(run.context).map_err(|why| Box::new(Measured::missing(what, "s", why)))
+            register(run.context).map_err(|why| Box::new(Measured::unavailable(what, "s", why)))
         } else {
             run.open(what, what, "s")
         };
         match opened {
-            Err(missing) => found.push(*missing),
+            Err(unavailable) => found.push(*unavailable),
             Ok(chosen) => {
                 let cost = bench.cost(run, chosen.opened.as_dyn(), (place, EXPERIMENT.published.len()));
                 found.extend(bench.figures(what, &cost, 1e6, ("s", 1e9), &chosen.how));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    definition::{Experiment, Outlook, Part, Published, Run, Ways},
+    definition::{Experiment, Part, Preflight, Published, Run, Ways},
     figure::Measured,
 };
 use hpt_document::clocksource_cost::ClockCost;
@@ -18,24 +18,24 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "s" }
 }
 
-const fn claims(what: &'static str, value: f64) -> Published {
+const fn resolution(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// The kernel's names of the published clocksources, and that of example 15.1, which is the same measurement as that of
-/// CLOCK_MONOTONIC in 15.5.
+/// The kernel's names of the published clocksources, and the names in example 15.1, which is the same
+/// measurement as that of CLOCK_MONOTONIC in 15.5.
 const SOURCES: [(&str, &str); 3] = [("tsc", "15.1, TSC"), ("hpet", "15.1, HPET"), ("acpi_pm", "15.1, ACPI PM")];
 const CLOCKS: [&str; 2] = ["monotonic", "monotonic-coarse"];
-/// As many reads as published.
+/// The published number of reads.
 const READS: f64 = 1e7;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "clock-sources",
-    title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and what they claim, by the kernel's clock source",
+    title: "ten million reads of CLOCK_MONOTONIC and of CLOCK_MONOTONIC_COARSE, and their resolution, under each of the kernel's clocksources",
     published_in: "chapter, examples 15.1, 15.3 and 15.5",
     hardware: "a PC with RHEL 8 for Real Time",
-    differs: "here under the clock source that is in use; under the others as well with --all-clock-sources, which takes root. 15.1 there is the time of a whole program, here of the \
-              reads alone, of which user and system are in the kernel's ticks; fewer reads are told as ten million would take",
+    differs: "here under the active clocksource; under the others as well with --all-clock-sources, which requires root; 15.1 there is the time of a whole program, here of the \
+              reads alone, and user and system times are in the kernel's ticks; times of fewer reads are scaled to ten million",
     published: &[
         published("15.1, TSC", 0.601),
         published("15.1, TSC, user", 0.592),
@@ -46,12 +46,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published("15.1, ACPI PM", 24.461),
         published("15.1, ACPI PM, user", 0.504),
         published("15.1, ACPI PM, system", 23.776),
-        claims("monotonic claims, tsc", 1.0),
-        claims("monotonic claims, hpet", 1.0),
-        claims("monotonic claims, acpi_pm", 1.0),
-        claims("monotonic-coarse claims, tsc", 999_848.0),
-        claims("monotonic-coarse claims, hpet", 999_848.0),
-        claims("monotonic-coarse claims, acpi_pm", 999_848.0),
+        resolution("monotonic resolution, tsc", 1.0),
+        resolution("monotonic resolution, hpet", 1.0),
+        resolution("monotonic resolution, acpi_pm", 1.0),
+        resolution("monotonic-coarse resolution, tsc", 999_848.0),
+        resolution("monotonic-coarse resolution, hpet", 999_848.0),
+        resolution("monotonic-coarse resolution, acpi_pm", 999_848.0),
         published("monotonic, tsc", 0.567),
         published("monotonic, hpet", 12.257),
         published("monotonic, acpi_pm", 25.524),
@@ -59,7 +59,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published("monotonic-coarse, hpet", 0.119),
         published("monotonic-coarse, acpi_pm", 0.119),
     ],
-    way: Some(outlook),
+    way: Some(preflight),
     parts: &[Part {
         name: "reads",
         count: 10_000_000,
@@ -70,9 +70,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     }],
 };
 
-fn outlook(_: &Context, ways: &Ways) -> Result<Outlook, Failure> {
+fn preflight(_: &Context, ways: &Ways) -> Result<Preflight, Failure> {
     let under = ways.clock_sources.as_ref().map(|comparison| format!("under {}", comparison.names.join(", ")));
-    Ok(Outlook { conditions: under.into_iter().collect(), ..Outlook::default() })
+    Ok(Preflight { conditions: under.into_iter().collect(), ..Preflight::default() })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
@@ -82,11 +82,11 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let under = run.ways.clock_sources.as_ref().map_or(1, |comparison| comparison.names.len());
     let all = run.count as f64 * (CLOCKS.len() * under) as f64;
     let progress = |done: u64| (run.progress)(done as f64 / all);
-    let mut not_taken = Vec::new();
+    let mut refused = Vec::new();
     let (results, by) = if let Some(comparison) = &run.ways.clock_sources {
         let made = comparison.make(run.context, "hpt experiment", &CLOCKS, run.count, &|_, done| progress(done))?;
         run.warnings.borrow_mut().extend(made.warnings);
-        not_taken = made.not_taken;
+        refused = made.refused;
         (made.results, made.stopwatch)
     } else {
         let (timing, mut results) = (Timing::of(run.context)?, Vec::new());
@@ -97,12 +97,12 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     if !run.goes_on() {
         return Ok(found);
     }
-    let is_missing = |name: &str| !results.iter().any(|cost| cost.clock_source == name);
+    let is_missing = |name: &str| !results.iter().any(|cost| cost.clocksource == name);
     for (name, _) in SOURCES.into_iter().filter(|(name, _)| is_missing(name)) {
-        let refused = not_taken.iter().find(|not| not.clock_source == name).map(|not| not.reason.as_str());
+        let refused = refused.iter().find(|not| not.clocksource == name).map(|not| not.reason.as_str());
         let why = why_not(name, &current, sources.offers(name), refused);
         let of_it = EXPERIMENT.published.iter().filter(|published| is_of(published.what, name));
-        found.extend(of_it.map(|published| Measured::missing(published.what, published.unit, why.as_str())));
+        found.extend(of_it.map(|published| Measured::unavailable(published.what, published.unit, why.as_str())));
     }
     Ok(found)
 }
@@ -115,17 +115,17 @@ fn is_of(what: &str, name: &str) -> bool {
 
 fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&str>) -> String {
     match (refused, offered) {
-        (Some(refused), _) => format!("{name} was not taken: {refused}"),
+        (Some(refused), _) => format!("the kernel did not switch to {name}: {refused}"),
         (None, Some(true)) => {
             format!(
-                "{current} is in use; as root, --all-clock-sources measures {name} as well, and puts {current} back"
+                "{current} is the active clocksource; as root, --all-clock-sources measures {name} as well and then restores {current}"
             )
         }
         (None, Some(false)) => format!(
-            "the kernel of this machine does not offer {name}: it takes a PC that has it, and a kernel that has not dropped it; `hpt clocksource` says why"
+            "the kernel of this system does not offer {name}: it requires a PC with this device and a kernel that has not disabled it; `hpt clocksource` shows the reason"
         ),
         (None, None) => {
-            "the kernel's clock sources cannot be read: /sys/devices/system/clocksource is not there; mount /sys"
+            "cannot read the kernel's clocksources: /sys/devices/system/clocksource does not exist; mount /sys"
                 .to_owned()
         }
     }
@@ -134,24 +134,24 @@ fn why_not(name: &str, current: &str, offered: Option<bool>, refused: Option<&st
 /// Values in addition to the examples.
 #[expect(clippy::cast_precision_loss, reason = "resolutions are below 2^53 ns, and so are counts of reads")]
 fn figures(cost: &ClockCost, by: &str) -> Vec<Measured> {
-    let ClockCost { clock_source, clock, repeated, single, .. } = cost;
+    let ClockCost { clocksource, clock, repeated, single, .. } = cost;
     let how = format!("{clock} ({})", cost.read_path);
     // Returns the time of fewer reads, scaled to ten million.
-    let as_published = |seconds: f64| seconds * READS / (repeated.calls as f64).max(1.0);
+    let as_published = |seconds: f64| seconds * READS / (repeated.reads as f64).max(1.0);
     let figure =
-        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.calls, how.as_str());
-    let mut found = vec![figure(format!("{clock}, {clock_source}"), repeated.total_s)];
-    let example = SOURCES.iter().find(|(name, _)| name == clock_source).filter(|_| *clock == "monotonic");
+        |what: String, seconds: f64| Measured::figure(&what, as_published(seconds), "s", repeated.reads, how.as_str());
+    let mut found = vec![figure(format!("{clock}, {clocksource}"), repeated.total_s)];
+    let example = SOURCES.iter().find(|(name, _)| name == clocksource).filter(|_| *clock == "monotonic");
     if let Some((_, example)) = example {
         let parts = [("", repeated.total_s), (", user", repeated.user_s), (", system", repeated.system_s)];
         found.extend(parts.map(|(part, seconds)| figure(format!("{example}{part}"), seconds)));
     }
-    let claims = format!("{clock} claims, {clock_source}");
-    found.extend(cost.resolution_ns.map(|ns| Measured::figure(&claims, ns as f64, "ns", 1, "clock_getres")));
+    let resolution = format!("{clock} resolution, {clocksource}");
+    found.extend(cost.resolution_ns.map(|ns| Measured::figure(&resolution, ns as f64, "ns", 1, "clock_getres")));
     if let Some(p50) = single.single_p50_ns {
-        let what = format!("{clock}, {clock_source}: a single read");
+        let what = format!("{clock}, {clocksource}: single read");
         let samples = single.single_samples.unwrap_or(0);
-        let median = Measured::figure(&what, p50, "ns", samples, format!("{how}; p50, timed by {by}"));
+        let median = Measured::figure(&what, p50, "ns", samples, format!("{how}; p50, timed with {by}"));
         let quantiles = (single.single_p50_ns, single.single_p99_ns, single.single_max_ns);
         found.push(Measured { p50: quantiles.0, p99: quantiles.1, max: quantiles.2, ..median });
     }
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn what_is_missing_says_what_it_takes() {
         assert!(why_not("hpet", "tsc", Some(true), None).contains("--all-clock-sources"));
-        assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet: it takes"));
+        assert!(why_not("hpet", "tsc", Some(false), None).contains("does not offer hpet: it requires"));
         assert!(why_not("hpet", "unknown", None, None).contains("mount /sys"));
-        assert!(why_not("hpet", "tsc", Some(true), Some("overridden")).contains("not taken: overridden"));
+        assert!(why_not("hpet", "tsc", Some(true), Some("overridden")).contains("did not switch to hpet: overridden"));
     }
 }

@@ -17,10 +17,10 @@ const fn published(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cost",
-    title: "the cost of a read: the kernel's clock as the system serves it, by system call, and hpt's clock",
+    title: "read overhead of the kernel's clock as it is usually read and with a system call, and of hpt's clock",
     published_in: "HighPerTimer (2012 to 2016), Table 1",
     hardware: "eight machines, each named with its figures; 10^8 calls",
-    differs: "there the library was HighPerTimer in C++, here it is hpt's Instant; this machine's two figures stand beside those of every published machine of its kind, x86 or ARM",
+    differs: "there the library was HighPerTimer in C++, here it is hpt's Instant; the two figures of this machine are compared with those of every published machine of its kind, x86 or ARM",
     published: &[
         published("i7-2600, system", 0.031),
         published("i7-2600, library", 0.017),
@@ -74,14 +74,14 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let kernel = run.context.open("monotonic").map(Chosen::of)?;
     let own = Chosen {
         opened: Opened::Shared(Box::new(Own(SourceInfo::new(SourceId::new("instant"))))),
-        how: format!("hpt's Instant, by {}", hpt_core::clock::source().0),
+        how: format!("hpt's Instant, using {}", hpt_core::clock::source().0),
     };
     let mut found = Vec::new();
     let clocks = [("system", Ok(kernel)), ("library", Ok(own)), ("system call", by_call)];
     for (place, (what, chosen)) in clocks.into_iter().enumerate() {
         let what = format!("this machine, {what}");
         match chosen {
-            Err(why) => found.push(Measured::missing(&what, "µs", why)),
+            Err(why) => found.push(Measured::unavailable(&what, "µs", why)),
             Ok(chosen) => {
                 let cost = bench.cost(run, chosen.opened.as_dyn(), (place, 3));
                 found.extend(bench.figures(&what, &cost, 1.0, ("µs", 1e3), &chosen.how));
@@ -92,28 +92,28 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
         }
     }
     let architecture = run.context.host.facts().architecture.name();
-    Ok(beside_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
+    Ok(compared_each(&found, architecture).into_iter().chain(found.iter().cloned()).collect())
 }
 
 /// Returns this machine's values under the names of the published machines of its kind.
-fn beside_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
+fn compared_each(found: &[Measured], architecture: &str) -> Vec<Measured> {
     let is_arm = |name: &str| name.starts_with("Cortex");
     let here_is_arm = architecture != "x86-64";
-    let beside = EXPERIMENT.published.iter().filter_map(|published| {
+    let compared = EXPERIMENT.published.iter().filter_map(|published| {
         if is_arm(published.what) != here_is_arm {
-            let why = format!("measured on a machine of another kind; this one is {architecture}");
-            return Some(Measured::elsewhere(published.what, "µs", why));
+            let why = format!("measured on another kind of machine; this one is {architecture}");
+            return Some(Measured::not_applicable(published.what, "µs", why));
         }
         let (_, which) = published.what.rsplit_once(", ")?;
         let own = found.iter().find(|figure| figure.what == format!("this machine, {which}"))?;
         Some(Measured { what: published.what.to_owned(), ..own.clone() })
     });
-    beside.collect()
+    compared.collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EXPERIMENT, Measured, beside_each};
+    use super::{EXPERIMENT, Measured, compared_each};
     use hpt_document::experiment::FigureState;
 
     #[test]
@@ -121,13 +121,13 @@ mod tests {
         let own =
             |which: &str, value| Measured::figure(&format!("this machine, {which}"), value, "µs", 7, "by a clock");
         for (architecture, alike) in [("x86-64", "i7-2600"), ("aarch64", "Cortex-A8"), ("armv7", "Cortex-A5")] {
-            let beside = beside_each(&[own("system", 2.0), own("library", 1.0)], architecture);
-            assert_eq!(beside.len(), EXPERIMENT.published.len());
-            let of = |what: String| beside.iter().find(|figure| figure.what == what).expect("it is published");
+            let compared = compared_each(&[own("system", 2.0), own("library", 1.0)], architecture);
+            assert_eq!(compared.len(), EXPERIMENT.published.len());
+            let of = |what: String| compared.iter().find(|figure| figure.what == what).expect("it is published");
             assert_eq!(of(format!("{alike}, system")).value, Some(2.0));
             assert_eq!(of(format!("{alike}, library")).value, Some(1.0));
             let other = if architecture == "x86-64" { "Cortex-A9, system" } else { "VIA U4025, system" };
-            assert_eq!(of(other.to_owned()).standing, FigureState::Elsewhere);
+            assert_eq!(of(other.to_owned()).standing, FigureState::NotApplicable);
         }
     }
 }

@@ -9,31 +9,31 @@ use crate::{context::Context, exit::Failure, kernel_clocksources::Comparison, sa
 #[derive(Debug)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
-    /// What it measures.
+    /// A description of the measurement.
     pub(crate) title: &'static str,
-    /// Where it was published, and on which hardware.
+    /// The publication, and the hardware of the published measurement.
     pub(crate) published_in: &'static str,
     pub(crate) hardware: &'static str,
     /// How it differs here from the publication, on any machine.
     pub(crate) differs: &'static str,
     pub(crate) published: &'static [Published],
-    /// Returns what identifies its samples in addition to the machine and the thread: sources, scheduling policy.
-    /// Anything that would be refused is refused here.
+    /// Determines the conditions that identify its samples in addition to those of the system and the
+    /// thread: sources, scheduling policy. Reports anything that would fail during the measurement.
     pub(crate) way: Option<Way>,
     /// Its parts, measured and saved one after another.
     pub(crate) parts: &'static [Part],
 }
 
-/// Returns the sources of a measurement before anything is measured.
-pub(crate) type Way = fn(&Context, &Ways) -> Result<Outlook, Failure>;
+/// Determines the conditions of a measurement before it starts.
+pub(crate) type Way = fn(&Context, &Ways) -> Result<Preflight, Failure>;
 
-/// Returns the source that would be used now.
+/// The conditions under which an experiment would run now.
 #[derive(Debug, Default)]
-pub(crate) struct Outlook {
+pub(crate) struct Preflight {
     pub(crate) conditions: Vec<String>,
-    /// Errors to detect before an hour of measuring.
+    /// Notes that a user needs before a long measurement starts.
     pub(crate) notes: Vec<String>,
-    /// Returns notes for standard error after the result.
+    /// Warnings for standard error after the result.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Published {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// Sample count as published, and with --short.
+    /// The number of samples as published, and with `--short`.
     pub(crate) count: u64,
     pub(crate) short: u64,
     /// The approximate duration of one sample.
@@ -64,11 +64,11 @@ pub(crate) struct Part {
 pub(crate) struct Ways {
     /// The CPU of the thread.
     pub(crate) cpu: Option<usize>,
-    /// For the thread with a core of its own.
+    /// Settings for the thread on a dedicated core.
     pub(crate) alone: Alone,
-    /// Under each clocksource, if supported.
+    /// The comparison of all clocksources, if requested.
     pub(crate) clock_sources: Option<Comparison>,
-    /// Where system-wide settings are recorded before they are changed.
+    /// The change log, which records system-wide settings before they are changed.
     pub(crate) journal: Option<PathBuf>,
 }
 
@@ -84,6 +84,6 @@ pub(crate) struct Run<'a> {
     pub(crate) progress: &'a dyn Fn(f64),
     /// Reports how many of `count` are done, and all values so far.
     pub(crate) keep: &'a dyn Fn(u64, Vec<Measured>),
-    /// Notes for standard error after the result.
+    /// Warnings for standard error after the result.
     pub(crate) warnings: &'a RefCell<Vec<String>>,
 }

@@ -39,7 +39,7 @@ pub(super) fn to_digits(value: f64) -> f64 {
 }
 
 /// Returns the number of decimals of a step below one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a step, a few at most")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the decimals of a step, a few at most")]
 pub(crate) fn decimals(step: f64) -> usize {
     (-step.log10()).round().clamp(0.0, 15.0) as usize
 }
@@ -72,27 +72,27 @@ impl Measured {
         }
     }
 
-    /// Creates a value that this machine does not show, with what that would require.
-    pub(crate) fn missing(what: &str, unit: &str, why: impl Into<String>) -> Self {
-        Self { standing: FigureState::Missing, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
+    /// Creates a value that cannot be measured on this machine, with the reason and the requirements.
+    pub(crate) fn unavailable(what: &str, unit: &str, why: impl Into<String>) -> Self {
+        Self { standing: FigureState::Unavailable, value: None, ..Self::figure(what, 0.0, unit, 0, why) }
     }
 
-    /// Creates a value that only other machines can show.
-    pub(crate) fn elsewhere(what: &str, unit: &str, why: impl Into<String>) -> Self {
-        Self { standing: FigureState::Elsewhere, ..Self::missing(what, unit, why) }
+    /// Creates a value that can be measured on other machines only.
+    pub(crate) fn not_applicable(what: &str, unit: &str, why: impl Into<String>) -> Self {
+        Self { standing: FigureState::NotApplicable, ..Self::unavailable(what, unit, why) }
     }
 }
 
-/// A distribution that grows, also with the counts of an earlier run.
+/// A growing distribution, which can include the counts of an earlier run.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Lengths in picoseconds, to five digits, and the number of samples of each.
+    /// Durations in picoseconds, with five digits, and the number of samples of each.
     counts: BTreeMap<u64, u64>,
-    /// The longest, in nanoseconds, exactly.
+    /// The exact maximum, in nanoseconds.
     longest_ns: f64,
 }
 
-/// To five digits: no source has more, and each source's own steps remain distinct.
+/// Rounds to five digits: no source has more, and the granularity of each source remains visible.
 pub(super) fn to_five_digits(mut length: u64) -> u64 {
     let mut step = 1;
     while length / step >= 100_000 {
@@ -103,11 +103,11 @@ pub(super) fn to_five_digits(mut length: u64) -> u64 {
 }
 
 impl Tally {
-    /// Adds lengths of `unit_ns` nanoseconds each.
+    /// Adds durations in units of `unit_ns` nanoseconds.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "lengths of time, neither negative nor of years"
+        reason = "durations, neither negative nor as long as years"
     )]
     pub(super) fn add(&mut self, classes: impl Iterator<Item = (f64, u64)>, unit_ns: f64) {
         for (length, samples) in classes {
@@ -117,10 +117,10 @@ impl Tally {
         }
     }
 
-    /// Adds counts of a source's ticks of this length each.
-    #[expect(clippy::cast_precision_loss, reason = "lengths of time, below 2^53 ticks")]
+    /// Adds counts of durations in ticks of a source.
+    #[expect(clippy::cast_precision_loss, reason = "durations, below 2^53 ticks")]
     pub(super) fn add_ticks(&mut self, ticks: &Histogram, tick_ns: f64) {
-        // A class is represented by its upper end, and the last one may end beyond the longest of all.
+        // The upper end represents a bin, and that of the last one may exceed the maximum.
         let longest = ticks.spread(1.0).map_or(0.0, |spread| spread.max_ns);
         self.add(ticks.classes().map(|(length, samples)| ((length as f64).min(longest), samples)), tick_ns);
     }
@@ -133,8 +133,8 @@ impl Tally {
         }
     }
 
-    /// Returns this quantile, in nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
+    /// Returns the quantile `part`, in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "counts and durations, below 2^53")]
     pub(super) fn quantile_ns(&self, part: f64) -> f64 {
         let wanted = (self.counts.values().sum::<u64>() as f64 * part).ceil().max(1.0);
         let mut seen = 0;
@@ -145,13 +145,13 @@ impl Tally {
         found.map_or(0.0, |(&length, _)| length as f64 / 1e3).min(self.longest_ns)
     }
 
-    /// Returns the smallest of all, in nanoseconds.
+    /// Returns the minimum, in nanoseconds.
     pub(super) fn smallest_ns(&self) -> Option<f64> {
         self.counts.first_key_value().map(|_| to_digits(self.quantile_ns(0.0)))
     }
 
     /// Returns its mean, its quantiles and the whole distribution; `None` without samples.
-    #[expect(clippy::cast_precision_loss, reason = "counts and lengths of time, below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "counts and durations, below 2^53")]
     pub(super) fn figure(&self, what: &str, unit_ns: f64, unit: &str, how: impl Into<String>) -> Option<Measured> {
         let samples: u64 = self.counts.values().sum();
         let sum_ns: f64 = self.counts.iter().map(|(&length, &samples)| length as f64 / 1e3 * samples as f64).sum();
@@ -180,9 +180,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_has_no_value() {
-        let missing = Measured::missing("a figure", "ns", "it takes a register");
-        assert_eq!((missing.value, missing.samples, missing.how.as_str()), (None, 0, "it takes a register"));
-        assert_eq!(Measured::elsewhere("a figure", "ns", "").standing, FigureState::Elsewhere);
+        let unavailable = Measured::unavailable("a figure", "ns", "it requires a register");
+        assert_eq!(
+            (unavailable.value, unavailable.samples, unavailable.how.as_str()),
+            (None, 0, "it requires a register")
+        );
+        assert_eq!(Measured::not_applicable("a figure", "ns", "").standing, FigureState::NotApplicable);
     }
 
     #[test]

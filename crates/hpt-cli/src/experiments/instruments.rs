@@ -8,7 +8,7 @@ use hpt_core::{
 };
 
 use super::{
-    definition::{Outlook, Run},
+    definition::{Preflight, Run},
     figure::{Measured, Tally},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     stopwatch::{Stopwatch, stopwatch},
 };
 
-/// Times many reads, and single ones, as `hpt bench` does.
+/// Times many reads, and single reads, as `hpt bench` does.
 pub(super) struct Bench {
     pub(super) wall: Opened,
     pub(super) stopwatch: Stopwatch,
@@ -32,7 +32,8 @@ impl Bench {
         Ok(Self { wall, stopwatch })
     }
 
-    /// Reads it as often as requested; `(place, of)` is the index of the source and the number of sources of the part.
+    /// Reads the source the requested number of times. `(place, of)` is the index of the source and the
+    /// number of sources of the part.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn cost(&self, run: &Run<'_>, source: &dyn TimeSource, (place, of): (usize, usize)) -> ReadCost {
         let instruments = Instruments {
@@ -57,7 +58,7 @@ impl Bench {
         how: &str,
     ) -> Vec<Measured> {
         let fewer = if cost.cut_short {
-            "; fewer reads, because one takes 10 µs or more, or does with what times it"
+            "; fewer reads, because one takes 10 µs or more, including the stopwatch"
         } else {
             ""
         };
@@ -67,21 +68,21 @@ impl Bench {
         let own = cost.empty.map_or(0.0, |empty| empty.p50_ns);
         let by = self.stopwatch.source.as_dyn().info().id.to_string();
         let single = cost.singles.map(|spread| {
-            let how = format!("{how}; timed by {by}, whose own {own:.0} ns (p50) are in it");
-            Measured::mean_of(&format!("{what}: a single read"), &spread, 1.0, "ns", how)
+            let how = format!("{how}; timed with {by}, including its read overhead of {own:.0} ns (p50)");
+            Measured::mean_of(&format!("{what}: single read"), &spread, 1.0, "ns", how)
         });
         many.into_iter().chain(single).collect()
     }
 }
 
-/// A source, and what to say of it.
+/// A source, and its description.
 pub(super) struct Chosen {
     pub(super) opened: Opened,
     pub(super) how: String,
 }
 
 impl Chosen {
-    /// Stands for what it is, and for nothing else.
+    /// Describes a source that does not replace another one.
     pub(super) fn of(opened: Opened) -> Self {
         let info = opened.as_dyn().info();
         let how = format!("{} ({})", info.id, info.read_path.name());
@@ -89,7 +90,8 @@ impl Chosen {
     }
 }
 
-/// The first of these that can be read here. One that stands in the place of the first says so, and why; where none can be read, that is the answer.
+/// Returns the first of these sources that can be read on this system. If it replaces the first one, its
+/// description has the reason. Fails with the reasons if none can be read.
 pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<Chosen, String> {
     let mut refused = Vec::new();
     for name in names {
@@ -97,34 +99,35 @@ pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<
             Ok(opened) => {
                 let mut chosen = Chosen::of(opened);
                 if let Some(why) = refused.first() {
-                    chosen.how.push_str(&format!(", in the place of {first_is}: {why}"));
+                    chosen.how.push_str(&format!(", instead of {first_is}: {why}"));
                 }
                 return Ok(chosen);
             }
             Err(failure) => refused.push(in_one_line(&failure)),
         }
     }
-    Err(format!("there is no counter that programs may read here: {}", refused.join("; ")))
+    Err(format!("this system has no counter that programs can read: {}", refused.join("; ")))
 }
 
-/// The register that is read without the kernel: the cheapest counter of time that this machine has, by name where it is a Raspberry Pi's.
+/// Returns a counter register that is read without the kernel: the System Timer of a Raspberry Pi, or
+/// otherwise the cheapest counter of this machine.
 pub(super) fn register(context: &Context) -> Result<Chosen, String> {
     best(context, &["bcm-systimer", "arm-counter", "tsc"], "the System Timer")
 }
 
-/// The counter of cycles, else what comes nearest to it.
+/// Returns the cycle counter, or the best replacement.
 pub(super) fn cycles(context: &Context) -> Result<Chosen, String> {
     best(context, &["arm-cycles", "tsc", "arm-counter", "bcm-systimer"], "the cycle counter")
 }
 
-/// By what the system's clock and what is measured beside it are read.
-pub(super) fn outlook_of(
+/// Returns the conditions of a comparison of the system clock with another source.
+pub(super) fn preflight_of(
     context: &Context,
-    beside: fn(&Context) -> Result<Chosen, String>,
-) -> Result<Outlook, Failure> {
+    compared: fn(&Context) -> Result<Chosen, String>,
+) -> Result<Preflight, Failure> {
     let system = context.open("monotonic").map(Chosen::of)?;
-    let beside = beside(context).map_or_else(|why| why, |chosen| chosen.how);
-    Ok(Outlook { conditions: vec![system.how, beside], ..Outlook::default() })
+    let compared = compared(context).map_or_else(|why| why, |chosen| chosen.how);
+    Ok(Preflight { conditions: vec![system.how, compared], ..Preflight::default() })
 }
 
 impl Run<'_> {
@@ -132,26 +135,27 @@ impl Run<'_> {
         !self.context.interrupted()
     }
 
-    /// A source of the machine, or what is in its place: a line that says why it is not there.
+    /// Opens a source of this machine. Fails with a row that states why it is not available.
     pub(super) fn open(&self, name: &str, what: &str, unit: &str) -> Result<Chosen, Box<Measured>> {
-        let missing = |failure: Failure| Measured::missing(what, unit, in_one_line(&failure));
-        self.context.open(name).map(Chosen::of).map_err(|failure| Box::new(missing(failure)))
+        let unavailable = |failure: Failure| Measured::unavailable(what, unit, in_one_line(&failure));
+        self.context.open(name).map(Chosen::of).map_err(|failure| Box::new(unavailable(failure)))
     }
 
-    /// How fast it ticks, or why nobody knows.
+    /// Returns the tick rate, or the reason why it is unknown.
     pub(super) fn rate(&self, source: &dyn TimeSource) -> Result<Frequency, String> {
         let reference = self.context.open("monotonic-raw").map_err(|failure| in_one_line(&failure))?;
         frequency_of(source, reference.as_dyn())
-            .ok_or_else(|| format!("how fast {} ticks could not be measured", source.info().id))
+            .ok_or_else(|| format!("the tick rate of {} could not be measured", source.info().id))
     }
 }
 
-/// What happened, why and what helps, in one line.
+/// Returns what failed, why, and how to fix it, on one line.
 pub(crate) fn in_one_line(failure: &Failure) -> String {
     failure.text()
 }
 
-/// Beats of a loop, `hpt` drawing its progress bar between stretches of them and never in one. `(place, of)`: the how-manieth of how many loops of the part.
+/// Measures the beats of a loop in stretches. Draws the progress bar only between stretches. `(place, of)`
+/// is the index of the loop and the number of loops of the part.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 pub(super) fn beats_of(
     run: &Run<'_>,
@@ -173,7 +177,7 @@ pub(super) fn beats_of(
     Ok((longer, format!("{}{}", chosen.how, cycles_remark(source))))
 }
 
-/// What counts cycles tells nanoseconds by the rate of a busy core.
+/// Returns a remark for cycle counters: their cycles are converted at the rate of a busy core.
 pub(super) fn cycles_remark(source: &dyn TimeSource) -> &'static str {
-    if counts_cycles(source) { "; cycles at the rate of a busy core" } else { "" }
+    if counts_cycles(source) { "; cycles converted at the rate of a busy core" } else { "" }
 }

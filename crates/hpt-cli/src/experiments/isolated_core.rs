@@ -1,4 +1,4 @@
-//! How late a thread on a core of its own knows that a delay has ended.
+//! The latency with which a thread on a dedicated core detects the end of a delay.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hpt_core::{
 };
 
 use super::{
-    definition::{Experiment, Outlook, Part, Published, Run, Ways},
+    definition::{Experiment, Part, Preflight, Published, Run, Ways},
     figure::{Measured, Tally},
 };
 use crate::{
@@ -18,18 +18,18 @@ use crate::{
     sampling::{realtime_options::RealtimeOptions, realtime_settings::EffectiveSettings},
 };
 
-/// From one delay's end to the next.
+/// The time from the end of one delay to the end of the next.
 const PERIOD: Duration = Duration::from_millis(1);
-/// So many follow one another; then the progress is drawn.
+/// Delays between two updates of the progress bar.
 const STRETCH: u64 = 1_000;
-/// What was counted is kept so often.
+/// Time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 const UNDER: &str = "under 3 µs, more than";
 const WORST: &str = "worst";
-/// The post's own line of counts: so many were so many whole microseconds late.
-const COUNTS: [&str; 4] = ["0 µs late", "1 µs late", "2 µs late", "3 µs late"];
-const MISSED: &str = "ended while the thread was kept away";
-/// The kernel's list of CPUs on which it schedules nothing by itself.
+/// The post's line of counts: delays by latency in whole microseconds.
+const COUNTS: [&str; 4] = ["latency 0 µs", "latency 1 µs", "latency 2 µs", "latency 3 µs"];
+const MISSED: &str = "missed while the thread was not running";
+/// The kernel's list of isolated CPUs.
 const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
 const BY: &str = "hpt experiment";
 
@@ -39,13 +39,13 @@ const fn counted(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "isolated-core",
-    title: "how late a thread on a core of its own knows that a delay has ended, for 18 hours",
+    title: "latency with which a busy-polling thread on a dedicated core detects the end of a delay, for 18 hours",
     published_in: "post (2018)",
     hardware: "Raspberry Pi 3B+, Raspbian 2018-06-27, isolcpus=3, no turbo, SCHED_FIFO, no throttling",
-    differs: "here a delay each millisecond, by SCHED_FIFO 99 where that is allowed, on a core that is isolated only if the machine was started so; as it was done \
-              there with --no-throttling and, for one frequency, --no-turbo on a PC or --governor performance on a Pi, which has no switch for turbo; else with the machine's own \
-              throttling, which takes 50 ms of each second there as well, and its own frequencies; delays that ended while the thread was kept away count as \
-              late in the share, and are in no other figure; of the post's line of counts, which are of more delays than are waited for here, these four are published",
+    differs: "here one delay per millisecond, under SCHED_FIFO 99 if permitted, on a core that is isolated only if the system was booted with isolcpus; the conditions of the \
+              post require --no-throttling and, for a single frequency, --no-turbo on a PC or --governor performance on a Pi, which has no turbo switch; otherwise the system's \
+              own RT throttling, which takes 50 ms of each second there as well, and its own frequencies apply; delays that ended while the thread was not running \
+              count as late in the share, and are in no other figure; of the post's line of counts, which has more delays than this run, these four are shown",
     published: &[
         Published { what: UNDER, value: 99.0, unit: "%" },
         Published { what: WORST, value: 41.0, unit: "µs" },
@@ -54,20 +54,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         counted(COUNTS[2], 31_486_427.0),
         counted(COUNTS[3], 9_058.0),
     ],
-    way: Some(outlook),
+    way: Some(preflight),
     parts: &[Part { name: "delays", count: 64_800_000, short: 1_000, each: PERIOD, continues: true, measure }],
 };
 
-/// By what it would run, as it is when it does: what is refused for 18 hours is refused before the first of them.
-fn outlook(context: &Context, ways: &Ways) -> Result<Outlook, Failure> {
+/// Applies the settings for a moment to determine the conditions of a run. Thus fails before the first of
+/// 18 hours, not after it.
+fn preflight(context: &Context, ways: &Ways) -> Result<Preflight, Failure> {
     hpt_core::clock::prime();
-    let (mut outlook, warnings) = held(context, ways, |settings| Outlook {
+    let (mut preflight, warnings) = held(context, ways, |settings| Preflight {
         conditions: conditions(context, ways, settings),
         notes: settings.notes().into_iter().map(|note| format!("{}: {note}", EXPERIMENT.name)).collect(),
-        ..Outlook::default()
+        ..Preflight::default()
     })?;
-    outlook.warnings = warnings;
-    Ok(outlook)
+    preflight.warnings = warnings;
+    Ok(preflight)
 }
 
 fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
@@ -78,7 +79,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     Ok(figures)
 }
 
-/// Does it with the thread and the machine around it as they are to be, and says what could not be put back.
+/// Runs a function with the settings of the thread and the system applied. Also returns warnings on
+/// settings that could not be restored.
 fn held<T>(
     context: &Context,
     ways: &Ways,
@@ -91,12 +93,12 @@ fn held<T>(
     Ok((done, [held.end(), around.end()].concat()))
 }
 
-/// What it runs by.
+/// Returns the conditions of the run.
 fn conditions(context: &Context, ways: &Ways, settings: &EffectiveSettings) -> Vec<String> {
     let isolated = context.host.read(ISOLATED).unwrap_or_default();
     let isolated = String::from_utf8_lossy(&isolated).trim().to_owned();
     let isolated = if isolated.is_empty() { "no CPU is isolated".to_owned() } else { format!("isolated: {isolated}") };
-    let by = format!("hpt's clock, by {}. {}", hpt_core::clock::source().0, settings.words(ways.cpu));
+    let by = format!("hpt's clock, using {}. {}", hpt_core::clock::source().0, settings.words(ways.cpu));
     [vec![by, isolated], settings.notes()].concat()
 }
 
@@ -119,7 +121,7 @@ fn count(run: &Run<'_>, how: &str) -> Vec<Measured> {
                 done < end && run.goes_on()
             },
         );
-        // Between stretches: what is drawn and written there makes nobody late.
+        // Between stretches, drawing and writing do not delay a sample.
         (run.progress)(done as f64 / run.count as f64);
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
             (run.keep)(done, so_far(&lateness));
@@ -135,7 +137,7 @@ fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) ->
     late.go_on(run.before, WORST, 1e3);
     late.add_ticks(lateness.counts(), 1.0);
     let Some(all) = late.figure(WORST, 1e3, "µs", how) else { return Vec::new() };
-    // In whole microseconds, as the post counts.
+    // In whole microseconds, as in the post.
     let whole = |us: usize| {
         let is_so = |late_us: f64| (us as f64..us as f64 + 1.0).contains(&late_us);
         all.distribution.iter().filter(|(late_us, _)| is_so(*late_us)).map(|(_, samples)| samples).sum::<u64>()
@@ -145,7 +147,7 @@ fn figures(run: &Run<'_>, lateness: &Lateness, missed_before: f64, how: &str) ->
     let counts: Vec<_> = counts.collect();
     let under: u64 = all.distribution.iter().filter(|(late_us, _)| *late_us < 3.0).map(|(_, samples)| samples).sum();
     let missed = missed_before + lateness.missed() as f64;
-    // A delay that ended while the thread was kept away was late as well.
+    // A delay that ended while the thread was not running counts as late as well.
     let under = under as f64 / (all.samples as f64 + missed) * 100.0;
     let under = Measured::figure(UNDER, under, "%", all.samples, how);
     let missed = Measured::figure(MISSED, missed, "delays", all.samples, how);

@@ -1,11 +1,11 @@
-//! The loop that must not be late: it looks at the time, and acts when a period has passed.
+//! A time-critical loop: it polls the clock, and acts when a period has passed.
 
 use std::time::Duration;
 
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    instruments::{Chosen, beats_of, outlook_of, register},
+    instruments::{Chosen, beats_of, preflight_of, register},
 };
 use crate::exit::Failure;
 
@@ -13,16 +13,16 @@ const PERIOD: Duration = Duration::from_micros(100);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "late-loop",
-    title: "how late a loop acts that looks at the time and does nothing else, by the system's clock and by a register",
+    title: "latency of a loop that does nothing but poll the time, with the system clock and with a register",
     published_in: "article (2015)",
     hardware: "Raspberry Pi 1, Linux 3.12; an output pin, sampled at 50 MHz from outside",
-    differs: "here the loop tells its own lateness by the source that it looks at, once each 100 µs; no pin is toggled, so that what an edge takes to come out is not in it. There ± 900 ns \
-              were read off a screen, here 99 % are not later than the figure",
+    differs: "here the loop measures its own latency with the source that it polls, once every 100 µs; no pin is toggled, so the delay of an output edge is not included; there ± 900 ns \
+              were read from a screen, here 99 % of the samples are not above the figure",
     published: &[
-        Published { what: "usually late, by the system's clock", value: 900.0, unit: "ns" },
-        Published { what: "now and then later than, by the system's clock", value: 10_000.0, unit: "ns" },
+        Published { what: "usual latency, system clock", value: 900.0, unit: "ns" },
+        Published { what: "occasional latency above, system clock", value: 10_000.0, unit: "ns" },
     ],
-    way: Some(|context, _| outlook_of(context, register)),
+    way: Some(|context, _| preflight_of(context, register)),
     parts: &[Part {
         name: "loop",
         count: 100_000,
@@ -37,12 +37,12 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
     let system = run.context.open("monotonic").map(Chosen::of)?;
     let mut found = Vec::new();
     for (place, (by, chosen)) in
-        [("the system's clock", Ok(system)), ("register", register(run.context))].into_iter().enumerate()
+        [("system clock", Ok(system)), ("register", register(run.context))].into_iter().enumerate()
     {
-        let whats = [format!("usually late, by {by}"), format!("now and then later than, by {by}")];
+        let whats = [format!("usual latency, {by}"), format!("occasional latency above, {by}")];
         match chosen.and_then(|chosen| beat(run, &chosen, place, &whats)) {
             Ok(figures) => found.extend(figures),
-            Err(why) => found.extend(whats.iter().map(|what| Measured::missing(what, "ns", why.as_str()))),
+            Err(why) => found.extend(whats.iter().map(|what| Measured::unavailable(what, "ns", why.as_str()))),
         }
         if !run.goes_on() {
             break;
@@ -54,6 +54,6 @@ fn measure(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
 fn beat(run: &Run<'_>, chosen: &Chosen, place: usize, whats: &[String; 2]) -> Result<Vec<Measured>, String> {
     let (late, how) = beats_of(run, chosen, PERIOD, (place, 2))?;
     let Some(all) = late.figure(&whats[0], 1.0, "ns", how.as_str()) else { return Ok(Vec::new()) };
-    let latest = Measured::figure(&whats[1], all.max.unwrap_or(0.0), "ns", all.samples, format!("{how}: the latest"));
+    let latest = Measured::figure(&whats[1], all.max.unwrap_or(0.0), "ns", all.samples, format!("{how}: the maximum"));
     Ok(vec![Measured { value: all.p99, ..all }, latest])
 }

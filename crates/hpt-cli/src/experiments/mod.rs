@@ -1,6 +1,6 @@
-//! Published measurements and how each is made here: one file for each, and its line in
+//! Published measurements and how hpt repeats them. Each has its own module and an entry in
 //! [`EXPERIMENTS`].
-//! Prints nothing. What measures is hpt-core's, the same that other subcommands use.
+//! Prints nothing. hpt-core measures, as for the other subcommands.
 
 mod calls;
 mod clock_sources;
@@ -16,13 +16,12 @@ mod sleeps;
 mod steps;
 
 pub(crate) use self::{
-    definition::{Experiment, Outlook, Part, Run, Ways},
+    definition::{Experiment, Part, Preflight, Run, Ways},
     figure::{Measured, decimals},
     instruments::in_one_line,
 };
 
-/// Every experiment, in the order in which they are listed. A new one stands here and in the
-/// modules above.
+/// All experiments, in the order of the list. A new one needs an entry here and a module above.
 pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &calls::EXPERIMENT,
     &steps::EXPERIMENT,
@@ -61,7 +60,9 @@ mod tests {
             assert_eq!(on_the_page, here, "{}", experiment.name);
             let (first, rest) = experiment.published_in.split_at(1);
             let source = format!("{}{rest}: {}.", first.to_uppercase(), experiment.hardware);
-            assert!(section.lines().any(|line| line == source), "{}: {source}", experiment.name);
+            // The page wraps its lines.
+            let in_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(in_one_line(section).contains(&in_one_line(&source)), "{}: {source}", experiment.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What two reads in a row differ by, one after the other and after pauses.
+//! The interval between two back-to-back reads, without pauses and after pauses.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use hpt_core::{Sleeper, TimeSource, measure::read_pairs, sleep::Strategy};
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::{Measured, Tally},
-    instruments::{Chosen, cycles, cycles_remark, outlook_of},
+    instruments::{Chosen, cycles, cycles_remark, preflight_of},
 };
 use crate::{exit::Failure, signals::Signals};
 
@@ -15,20 +15,25 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-/// Pairs in a row between two looks at Ctrl-C: some milliseconds.
-const IN_A_ROW_AT_ONCE: u64 = 100_000;
-const IN_A_ROW: [&str; 2] = ["in a row, system's clock", "in a row, cycle counter"];
-const EACH_SECOND: [&str; 2] = ["each second, system's clock", "each second, cycle counter"];
-const IN_TURN: [&str; 2] = ["1 s and 5 s in turn, system's clock", "1 s and 5 s in turn, cycle counter"];
-/// What was made is kept so often.
+/// The number of back-to-back pairs between two checks for Ctrl-C: at first, and at most.
+const FIRST_STRETCH: u64 = 1_000;
+const LONGEST_STRETCH: u64 = 100_000;
+/// The intended time between two checks for Ctrl-C. A pair takes from 20 ns to 100 µs, depending on the source, the
+/// build and an emulator.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+const IN_A_ROW: [&str; 2] = ["back to back, system clock", "back to back, cycle counter"];
+const EACH_SECOND: [&str; 2] = ["every second, system clock", "every second, cycle counter"];
+const IN_TURN: [&str; 2] =
+    ["alternating 1 s and 5 s pauses, system clock", "alternating 1 s and 5 s pauses, cycle counter"];
+/// Time between two saves of the counts.
 const KEEP_EVERY: Duration = Duration::from_secs(20);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pairs",
-    title: "what two reads in a row differ by, on the average: one after the other, each second, and 1 s and 5 s in turn",
+    title: "mean interval between two back-to-back reads: without pauses, every second, and with alternating 1 s and 5 s pauses",
     published_in: "paper (2020), Table 1 and Figures 3 to 5",
-    hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday beside the cycle counter",
-    differs: "there in the kernel, here in a program; where programs are not let at a cycle counter, the best counter of this machine stands in its place",
+    hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; getnstimeofday compared with the cycle counter",
+    differs: "there in the kernel, here in a program; if programs cannot read a cycle counter, the best counter of this machine replaces it",
     published: &[
         published(IN_A_ROW[0], 288.0),
         published(IN_A_ROW[1], 6.0),
@@ -37,10 +42,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published(IN_TURN[0], 666.0),
         published(IN_TURN[1], 40.0),
     ],
-    way: Some(|context, _| outlook_of(context, cycles)),
+    way: Some(|context, _| preflight_of(context, cycles)),
     parts: &[
         Part {
-            name: "in a row",
+            name: "back to back",
             count: 1_000,
             short: 1_000,
             each: Duration::from_micros(1),
@@ -48,7 +53,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             measure: in_a_row,
         },
         Part {
-            name: "each second",
+            name: "every second",
             count: 1_000,
             short: 3,
             each: Duration::from_secs(1),
@@ -56,7 +61,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             measure: each_second,
         },
         Part {
-            name: "1 s and 5 s in turn",
+            name: "alternating 1 s and 5 s pauses",
             count: 1_000,
             short: 2,
             each: Duration::from_secs(3),
@@ -84,7 +89,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let mut found = Vec::new();
     match cycles(run.context) {
         Ok(cycles) => chosen.push((cycles, what[1])),
-        Err(why) => found.push(Measured::missing(what[1], "ns", why)),
+        Err(why) => found.push(Measured::unavailable(what[1], "ns", why)),
     }
     let sources: Vec<&dyn TimeSource> = chosen.iter().map(|(chosen, _)| chosen.opened.as_dyn()).collect();
     let rates: Vec<_> = sources.iter().map(|&source| run.rate(source)).collect();
@@ -93,15 +98,15 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.interrupter())?;
 
-    // Whole turns, so that each stretch begins as the first did.
+    // Whole cycles of pauses, so that each stretch begins with the first pause.
     let turn: Duration = waits.iter().sum();
     let turns = KEEP_EVERY.as_nanos().checked_div(turn.as_nanos()).unwrap_or(0);
     let stretch = u64::try_from(turns).unwrap_or(1).max(1) * waits.len() as u64;
-    let stretch = if waits.is_empty() { IN_A_ROW_AT_ONCE } else { stretch };
+    let mut stretch = if waits.is_empty() { FIRST_STRETCH } else { stretch };
     let (mut done, mut kept) = (0, Instant::now());
     while done < run.count && run.goes_on() {
         let before = done;
-        let asked = stretch.min(run.count - done);
+        let (asked, began) = (stretch.min(run.count - done), Instant::now());
         let pairs = read_pairs(&sources, waits, asked, |wait| {
             (run.progress)(done as f64 / run.count as f64);
             done += 1;
@@ -110,13 +115,14 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
         if waits.is_empty() {
             (run.progress)(done as f64 / run.count as f64);
             done += asked;
+            stretch = next_stretch(stretch, began.elapsed());
         }
         for ((tally, pairs), rate) in tallies.iter_mut().zip(&pairs).zip(&rates) {
             if let Ok(rate) = rate {
                 tally.add_ticks(&pairs.differences, rate.tick_ns_f64());
             }
         }
-        // A pair whose pause was ended is not made.
+        // No pair is read if its pause was interrupted.
         done = if run.goes_on() { done } else { before + pairs.first().map_or(0, |pairs| pairs.differences.samples()) };
         if done < run.count && (kept.elapsed() >= KEEP_EVERY || !run.goes_on()) {
             kept = Instant::now();
@@ -125,6 +131,16 @@ fn measure(run: &Run<'_>, what: [&str; 2], waits: &[Duration]) -> Result<Vec<Mea
     }
     found.extend(figures(&tallies, &chosen, &rates));
     Ok(found)
+}
+
+/// Returns the number of back-to-back pairs up to the next check for Ctrl-C, after a stretch that took this long.
+fn next_stretch(stretch: u64, took: Duration) -> u64 {
+    let next = match took {
+        _ if took > CHECK_EVERY => stretch / 2,
+        _ if took < CHECK_EVERY / 4 => stretch * 2,
+        _ => stretch,
+    };
+    next.clamp(1, LONGEST_STRETCH)
 }
 
 fn figures(
@@ -138,7 +154,31 @@ fn figures(
             let how = format!("{}{}", chosen.how, cycles_remark(chosen.opened.as_dyn()));
             tally.figure(what, 1.0, "ns", how)
         }
-        Err(why) => Some(Measured::missing(what, "ns", why.as_str())),
+        Err(why) => Some(Measured::unavailable(what, "ns", why.as_str())),
     });
     figures.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{CHECK_EVERY, FIRST_STRETCH, LONGEST_STRETCH, next_stretch};
+
+    #[test]
+    fn ctrl_c_is_checked_often_however_long_a_pair_takes() {
+        for pair_ns in [20, 1_000, 100_000, 10_000_000] {
+            let took = |stretch: u64| Duration::from_nanos(pair_ns * stretch);
+            let mut stretch = FIRST_STRETCH;
+            for _ in 0..20 {
+                stretch = next_stretch(stretch, took(stretch));
+            }
+            let is_longest = stretch == LONGEST_STRETCH && took(stretch) < CHECK_EVERY;
+            assert!(
+                took(stretch) <= CHECK_EVERY && (is_longest || took(stretch) >= CHECK_EVERY / 5),
+                "{pair_ns} ns: {stretch}"
+            );
+        }
+        assert_eq!(next_stretch(1, Duration::from_secs(1)), 1);
+    }
 }

@@ -1,11 +1,11 @@
-//! By how much the period of a cyclic task is longer than it should be.
+//! The excess of the period of a cyclic task.
 
 use std::time::Duration;
 
 use super::{
     definition::{Experiment, Part, Published, Run},
     figure::Measured,
-    instruments::{Chosen, beats_of, cycles, outlook_of},
+    instruments::{Chosen, beats_of, cycles, preflight_of},
 };
 use crate::exit::Failure;
 
@@ -13,16 +13,16 @@ const fn published(what: &'static str, value: f64) -> Published {
     Published { what, value, unit: "ns" }
 }
 
-const SHORT: [&str; 2] = ["100 µs, system's clock", "100 µs, cycle counter"];
-const SHORT_MEAN: [&str; 2] = ["100 µs, mean by system's clock", "100 µs, mean by cycle counter"];
-const LONG: [&str; 2] = ["1 ms, system's clock", "1 ms, cycle counter"];
+const SHORT: [&str; 2] = ["100 µs, system clock", "100 µs, cycle counter"];
+const SHORT_MEAN: [&str; 2] = ["100 µs, mean with system clock", "100 µs, mean with cycle counter"];
+const LONG: [&str; 2] = ["1 ms, system clock", "1 ms, cycle counter"];
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "period",
-    title: "by how much the period of a cyclic task is longer than it should be, on the average of 1000",
+    title: "mean excess of the period of a cyclic task over 1000 periods",
     published_in: "paper (2020), Table 2 and Figure 6",
     hardware: "BeagleBone Black, AM3358 (Cortex-A8, 1 GHz), Linux 4.9.59-rt; the master of an EtherCAT network",
-    differs: "there in the kernel and in a network's master, here in a loop that looks at the time and does nothing else",
+    differs: "there in the kernel and in a network's master, here in a loop that does nothing but poll the time",
     published: &[
         published(SHORT[0], 383.0),
         published(SHORT[1], 39.0),
@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         published(LONG[0], 72.0),
         published(LONG[1], 6.0),
     ],
-    way: Some(|context, _| outlook_of(context, cycles)),
+    way: Some(|context, _| preflight_of(context, cycles)),
     parts: &[
         Part {
             name: "100 µs",
@@ -64,7 +64,7 @@ fn measure(run: &Run<'_>, what: [&str; 2], period: Duration) -> Result<Vec<Measu
     for (place, (chosen, what)) in [Ok(system), cycles(run.context)].into_iter().zip(what).enumerate() {
         match chosen.and_then(|chosen| error(run, &chosen, place, what, period)) {
             Ok(figure) => found.extend(figure),
-            Err(why) => found.push(Measured::missing(what, "ns", why)),
+            Err(why) => found.push(Measured::unavailable(what, "ns", why)),
         }
         if !run.goes_on() {
             break;
@@ -73,11 +73,11 @@ fn measure(run: &Run<'_>, what: [&str; 2], period: Duration) -> Result<Vec<Measu
     Ok(found)
 }
 
-/// The period as it was, in microseconds, by how much it was longer than 100 µs.
+/// Returns the measured period in microseconds, computed from its excess over 100 µs.
 fn mean(error: &Measured, what: &str) -> Measured {
     match error.value {
         Some(ns) => Measured::figure(what, 100.0 + ns / 1e3, "µs", error.samples, error.how.as_str()),
-        None => Measured::missing(what, "µs", error.how.as_str()),
+        None => Measured::unavailable(what, "µs", error.how.as_str()),
     }
 }
 

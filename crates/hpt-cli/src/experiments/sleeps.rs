@@ -1,4 +1,4 @@
-//! How late three ways to sleep return, and what CPU time they take.
+//! The overshoot of three ways to sleep, and their CPU time.
 
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ const fn cpu(what: &'static str, value: f64) -> Published {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sleeps",
-    title: "how late three ways to sleep return on the average, from 1 ms up and below, and the CPU time they take",
+    title: "mean overshoot of three ways to sleep, for 1 ms and longer and for less, and their CPU time",
     published_in: "HighPerTimer (2012 to 2016), Table 2",
     hardware: "i7-2600, 10 000 steps (the system's sleep on ARM: 100 to 400 µs late)",
-    differs: "there the library was HighPerTimer in C++, here it is hpt's Sleeper; there over many lengths, here 1 ms and 100 µs; CPU time is told of the longer ones",
+    differs: "there the library was HighPerTimer in C++, here it is hpt's Sleeper; there sleeps of many durations, here 1 ms and 100 µs; CPU time is that of the longer ones",
     published: &[
-        late("system, from 1 ms up", 61.985),
-        late("system, below", 50.879),
+        late("system, 1 ms and longer", 61.985),
+        late("system, below 1 ms", 50.879),
         cpu("system, CPU", 0.016),
-        late("busy, from 1 ms up", 0.160),
-        late("busy, below", 0.070),
+        late("busy, 1 ms and longer", 0.160),
+        late("busy, below 1 ms", 0.070),
         cpu("busy, CPU", 99.681),
-        late("library, from 1 ms up", 0.258),
-        late("library, below", 0.095),
+        late("library, 1 ms and longer", 0.258),
+        late("library, below 1 ms", 0.095),
         cpu("library, CPU", 1.892),
     ],
     way: None,
@@ -60,11 +60,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn long(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    Ok(measure(run, Duration::from_millis(1), "from 1 ms up", true))
+    Ok(measure(run, Duration::from_millis(1), "1 ms and longer", true))
 }
 
 fn short(run: &Run<'_>) -> Result<Vec<Measured>, Failure> {
-    Ok(measure(run, Duration::from_micros(100), "below", false))
+    Ok(measure(run, Duration::from_micros(100), "below 1 ms", false))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
@@ -82,7 +82,7 @@ fn measure(run: &Run<'_>, length: Duration, which: &str, with_cpu: bool) -> Vec<
     for miss in &misses {
         let Some((_, name)) = names.iter().find(|(name, _)| *name == miss.method) else { continue };
         let Some(spread) = &miss.late else { continue };
-        let how = format!("hpt sleep's {}, {length:?}, timed by {}", miss.method, hpt_core::clock::source().0);
+        let how = format!("hpt sleep's {}, {length:?}, timed with {}", miss.method, hpt_core::clock::source().0);
         found.push(Measured::mean_of(&format!("{name}, {which}"), spread, 1e-3, "µs", how.clone()));
         let share = miss.cpu_share.filter(|_| with_cpu);
         found.extend(

@@ -15,7 +15,7 @@ use super::{
 pub(crate) enum ChartError {
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error("no picture is drawn into {path}")]
+    #[error("cannot draw a chart to {path}")]
     Undrawn {
         path: PathBuf,
         #[source]
@@ -23,7 +23,7 @@ pub(crate) enum ChartError {
     },
 }
 
-/// Of a subcommand whose result can be drawn.
+/// The options of a subcommand whose result can be drawn.
 #[derive(Debug, Args)]
 pub(crate) struct ChartOption {
     /// Also draw the result to FILE, as SVG
@@ -33,7 +33,7 @@ pub(crate) struct ChartOption {
     svg: Option<PathBuf>,
 }
 
-/// Where a picture is to be.
+/// The file that a chart is written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChartFile<'a>(&'a Path);
 
@@ -44,12 +44,12 @@ impl ChartOption {
 }
 
 impl ChartFile<'_> {
-    /// Refuses a file that cannot be written before anything is measured.
+    /// Rejects a file that cannot be written. Runs before the measurement.
     pub(crate) fn check(self) -> Result<(), WriteError> {
         files::check(self.0).map_err(|cause| self.failed(cause))
     }
 
-    /// Draws the document, and replaces the file.
+    /// Draws the document and replaces the file.
     pub(crate) fn draw(self, document: &Document) -> Result<(), ChartError> {
         let drawn = chart::of(document).map_err(|why| ChartError::Undrawn { path: self.0.to_owned(), why })?;
         Ok(files::replace(self.0, drawn.file().as_bytes()).map_err(|cause| self.failed(cause))?)

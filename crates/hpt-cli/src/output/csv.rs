@@ -1,4 +1,5 @@
-//! The rows of a document as CSV: a header, then one line a row; the columns are the keys of the JSON rows, lists joined by `; `.
+//! The rows of a document as CSV: a header, then one line per row. The columns are the keys of the
+//! JSON rows; list items are joined with `; `.
 
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ pub(super) fn render(rows: &[Value]) -> String {
     for row in rows {
         written = written.and_then(|()| writer.write_record(keys.iter().map(|key| field(row.get(key)))));
     }
-    written.expect("writing to memory does not fail, and every row has the header's columns");
+    written.expect("writing to memory does not fail, and every row has the columns of the header");
     let bytes = writer.into_inner().expect("writing to memory does not fail");
     String::from_utf8(bytes).expect("every field is text")
 }
@@ -26,7 +27,8 @@ fn field(value: Option<&Value>) -> String {
     }
 }
 
-/// Text that no spreadsheet takes for a formula and no terminal obeys: it may come from a file that another user made. As OWASP, CSV Injection, has it.
+/// Makes text safe for spreadsheets (formulas) and terminals (control characters), because it may
+/// come from a file that another user created. Follows OWASP, CSV Injection.
 fn data_only(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
     let quote = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };

@@ -1,5 +1,6 @@
-//! Files that results are written to: checked before anything is measured, replaced in one step.
-//! Knows no format. Resolves each path itself, because root must not follow the symbolic links of other users.
+//! Files that results are written to: checked before the measurement, replaced atomically.
+//! Independent of the format. Resolves each path itself, because root must not follow the symbolic
+//! links of other users.
 
 use std::{
     collections::hash_map::RandomState,
@@ -26,7 +27,7 @@ use rustix::{
     process::geteuid,
 };
 
-/// A file that was not written.
+/// A file could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}")]
 pub(crate) struct WriteError {
@@ -35,16 +36,17 @@ pub(crate) struct WriteError {
     pub(crate) cause: io::Error,
 }
 
-/// Time for which a write to a pipe without a reader is tried again.
+/// Time after which hpt stops retrying a write to a full pipe.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
 
-/// Linux follows no more. path_resolution(7).
+/// The maximum number of symbolic links that Linux follows. See path_resolution(7).
 const MOST_LINKS: usize = 40;
 
 /// Mode of a new file.
 const NEW_FILE: u32 = 0o644;
 
-/// Refuses a file that cannot be written. Leaves everything as it is: an old file, none, a pipe that a program reads.
+/// Rejects a file that cannot be written. Changes nothing: neither an existing file nor a pipe that
+/// has a reader.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     let place = Place::of(path, Last::Followed)?;
     if place.is_replaced() {
@@ -53,12 +55,14 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     place.check()
 }
 
-/// Checks a file that programs read during the run: only a new file may take its place, so the old one need not be writable.
+/// Checks a file that programs read during the run. It is only ever replaced by a new file, so the
+/// old one need not be writable.
 pub(crate) fn check_replacing(path: &Path) -> io::Result<()> {
     Place::of(path, Last::Followed)?.check()
 }
 
-/// Writes to a device or a pipe as it is, and to a file in a folder that takes no other. Of a link it replaces what the link leads to.
+/// Replaces a file atomically. Writes in place to a device, to a pipe, and to a file in a directory
+/// in which no new file can be created. Replaces the target of a symbolic link, not the link.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let place = Place::of(path, Last::Followed)?;
     if !place.is_replaced() {
@@ -75,11 +79,11 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mode = place.found.as_ref().map_or(NEW_FILE, |(_, old)| old.st_mode & 0o777);
     fchmod(&new.file, Mode::from_raw_mode(mode))?;
     if let Some((_, old)) = &place.found {
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         let _ = fchown(&new.file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
     }
     match new.put(true) {
-        // A file that is mounted over another one, as containers do it, cannot be replaced.
+        // A bind-mounted file, as in containers, cannot be replaced.
         Err(busy) if busy.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             let mut file = place.open_found(OFlags::TRUNC)?;
             file.write_all(content)
@@ -88,7 +92,8 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A file that is written bit by bit: opened without waiting, with its old content. A new one is removed again unless it is kept.
+/// Opens a file for incremental writing, without blocking, and keeps its old content. A new file is
+/// removed again unless [`Made::keep`] is called.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
     let place = Place::of(path, Last::Followed)?;
     if place.found.is_some() {
@@ -100,7 +105,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Made)> {
     Ok((file.into(), Made(Some((place.folder, place.name)))))
 }
 
-/// A file that was opened without waiting. Tries again to write to a pipe that is full.
+/// A file that was opened without blocking. Retries writes to a full pipe.
 #[derive(Debug)]
 pub(crate) struct Patient {
     file: File,
@@ -108,12 +113,12 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// A file that was opened without waiting, and how long a write to it may wait.
+    /// Wraps a file that was opened without blocking. A write to it may wait up to `longest`.
     pub(crate) const fn new(file: File, longest: Duration) -> Self {
         Self { file, longest }
     }
 
-    /// The file itself.
+    /// Returns the file itself.
     pub(crate) const fn file(&self) -> &File {
         &self.file
     }
@@ -137,7 +142,7 @@ impl Write for Patient {
     }
 }
 
-/// A file that was not there before. Removes it when dropped.
+/// A file that did not exist before. Removes it when dropped.
 #[derive(Debug)]
 pub(crate) struct Made(Option<(OwnedFd, OsString)>);
 
@@ -155,24 +160,24 @@ impl Drop for Made {
     }
 }
 
-/// A new file that is not in its place yet. Removes it when dropped.
+/// A new file that still has a temporary name. Removes it when dropped.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     folder: OwnedFd,
-    /// Its name until it is in its place.
+    /// The temporary name; `None` once the file is in place.
     unfinished: Option<OsString>,
     name: OsString,
     file: File,
 }
 
 impl Unfinished {
-    /// A file that can take the place of `path`, or of a link there.
-    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
+    /// Creates a file that can replace `path`, or a symbolic link at that path.
+    pub(crate) fn next_to(path: &Path) -> io::Result<Self> {
         let Place { folder, name, .. } = Place::of(path, Last::Kept)?;
         Self::new_in(folder, name)
     }
 
-    /// A file in an opened folder that nothing else writes to.
+    /// Creates a file with an unused temporary name in an opened directory.
     fn new_in(folder: OwnedFd, name: OsString) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
@@ -187,28 +192,28 @@ impl Unfinished {
         }
     }
 
-    /// Writes the whole content to the disk. Other users cannot read it.
+    /// Writes the whole content to disk. Other users cannot read the file.
     pub(crate) fn fill_for_the_owner(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;
         self.file.sync_all()
     }
 
-    /// Writes the whole content to the disk.
+    /// Writes the whole content to disk.
     pub(crate) fn fill(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)?;
-        // Other users read it: for example, the user of a web server.
+        // Other users must be able to read it: for example, the user of a web server.
         fchmod(&self.file, Mode::from_raw_mode(NEW_FILE))?;
         self.file.sync_all()
     }
 
-    /// Puts it in its place, in one step; over what is there only where `replacing`.
+    /// Moves the file to its final name atomically. Replaces an existing file only if `replacing`.
     pub(crate) fn put(mut self, replacing: bool) -> io::Result<()> {
         let Some(unfinished) = self.unfinished.clone() else { return Ok(()) };
         if replacing {
             renameat(&self.folder, &unfinished, &self.folder, &self.name)?;
         } else {
             match renameat_with(&self.folder, &unfinished, &self.folder, &self.name, RenameFlags::NOREPLACE) {
-                // File systems without that flag, and kernels without that call.
+                // The file system does not support the flag, or the kernel does not have the call.
                 Err(Errno::INVAL | Errno::NOSYS) => {
                     linkat(&self.folder, &unfinished, &self.folder, &self.name, AtFlags::empty())?;
                     return Ok(());
@@ -229,38 +234,38 @@ impl Drop for Unfinished {
     }
 }
 
-/// Refuses a folder that root would reach by a link of another user.
+/// Rejects a directory that root would reach through a symbolic link of another user.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     Place::of(&path.join("any"), Last::Kept).map(drop)
 }
 
-/// How to treat a link at the end of a path.
+/// How to treat a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Followed,
     Kept,
 }
 
-/// Where the new content goes.
+/// The destination of new content.
 enum New {
     Beside(Unfinished),
-    /// Into the old file, because its folder takes no new one.
+    /// The old file, because no new file can be created in its directory.
     InPlace(File),
 }
 
-/// Where a path leads: a name in an opened folder.
+/// The resolved target of a path: a name in an opened directory.
 #[derive(Debug)]
 struct Place {
     folder: OwnedFd,
     name: OsString,
-    /// The file that is there, opened without access to its content.
+    /// The existing file, opened without access to its content.
     found: Option<(OwnedFd, Stat)>,
-    /// Whether it is a file that a process has open, reached by /proc/PID/fd.
+    /// Whether the path is a process's open file in /proc/PID/fd.
     is_open_file: bool,
 }
 
 impl Place {
-    /// Follows a path component by component. Each link must be one that the caller may follow.
+    /// Follows a path component by component. The caller must be permitted to follow each link.
     fn of(path: &Path, last: Last) -> io::Result<Self> {
         let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
         let mut folder = opened_folder(CWD, OsStr::new("."))?;
@@ -288,7 +293,7 @@ impl Place {
                     let is_open_file =
                         fstatfs(&found)?.f_type == PROC_SUPER_MAGIC && name.as_bytes().iter().all(u8::is_ascii_digit);
                     if is_open_file && is_last {
-                        // Its text may name nothing: `pipe:[7]`.
+                        // The target of the link need not be a path: for example, `pipe:[7]`.
                         let found = openat(&folder, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
                         let about = fstat(&found)?;
                         return Ok(Self { folder, name, found: Some((found, about)), is_open_file });
@@ -307,7 +312,7 @@ impl Place {
         self.found.as_ref().map(|(_, about)| FileType::from_raw_mode(about.st_mode))
     }
 
-    /// Whether a new file takes the place of what is there. A device or a pipe is written to as it is.
+    /// Whether a new file replaces the existing one. Devices and pipes are written in place.
     fn is_replaced(&self) -> bool {
         !self.is_open_file && self.kind().is_none_or(|kind| kind == FileType::RegularFile)
     }
@@ -316,7 +321,8 @@ impl Place {
         if self.kind() == Some(FileType::Directory) { Err(Errno::ISDIR.into()) } else { Ok(()) }
     }
 
-    /// Does what writing will need, and undoes it. Opens no device and no pipe: that may wait, or end the program that reads.
+    /// Tries the steps that writing needs, and reverts them. Does not open devices or pipes: that can
+    /// block, or end the program that reads.
     fn check(&self) -> io::Result<()> {
         self.refuse_a_folder()?;
         if self.is_replaced() { self.unfinished().map(drop) } else { Ok(()) }
@@ -331,19 +337,19 @@ impl Place {
         }
     }
 
-    /// Opens what was found, and nothing that was put in its place since.
+    /// Opens the file that was found. Fails if another file has replaced it in between.
     fn open_found(&self, flags: OFlags) -> io::Result<File> {
         let Some((_, about)) = &self.found else { return Err(Errno::NOENT.into()) };
         if FileType::from_raw_mode(about.st_mode) == FileType::RegularFile {
             self.refuse_a_second_name(about)?;
         }
         let links = if self.is_open_file { OFlags::empty() } else { OFlags::NOFOLLOW };
-        // Without truncation: it would come before the comparison.
+        // Without O_TRUNC: the file would be truncated before the comparison.
         let opening = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | links;
         let file = openat(&self.folder, &self.name, opening | flags.difference(OFlags::TRUNC), Mode::empty())?;
         let opened = fstat(&file)?;
         if (opened.st_dev, opened.st_ino) != (about.st_dev, about.st_ino) {
-            return Err(io::Error::other("it was replaced by another file while it was opened"));
+            return Err(io::Error::other("another file replaced it while it was being opened"));
         }
         if flags.contains(OFlags::TRUNC) {
             rustix::fs::ftruncate(&file, 0)?;
@@ -351,7 +357,7 @@ impl Place {
         Ok(file.into())
     }
 
-    /// Refuses to write as root into a file that another user gave a second name (a hard link).
+    /// Rejects writing as root to a file to which another user may have created a hard link.
     fn refuse_a_second_name(&self, about: &Stat) -> io::Result<()> {
         if !geteuid().is_root() || self.is_open_file || about.st_nlink < 2 {
             return Ok(());
@@ -360,13 +366,13 @@ impl Place {
         if folder.st_uid == 0 && folder.st_mode & 0o022 == 0 {
             return Ok(());
         }
-        let why =
-            "it has more than one name (hard link), and other users can write to its folder: root does not write to it";
+        let why = "the file has more than one hard link, and other users can write to its directory; \
+                   as root, hpt does not write to such a file";
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 }
 
-/// The components of a path, the first on top. Those of `.` say nothing.
+/// Pushes the components of a path, the first one on top. Skips `.`.
 fn push(rest: &mut Vec<OsString>, path: &Path) {
     let names = path.components().filter(|component| *component != Component::CurDir);
     rest.extend(names.rev().map(|component| component.as_os_str().to_owned()));
@@ -377,14 +383,15 @@ fn opened_folder(at: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<OwnedFd
     Ok(openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | links, Mode::empty())?)
 }
 
-/// Root follows its own links. The kernel refuses links of other users only in sticky folders, and only where fs.protected_symlinks is 1.
+/// Rejects a symbolic link of another user, as root. Root follows its own links. The kernel rejects
+/// those of other users only in sticky directories, and only if fs.protected_symlinks is 1.
 fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
     if !geteuid().is_root() || link.st_uid == 0 {
         return Ok(());
     }
     let (name, owner) = (name.display(), link.st_uid);
     let why = format!(
-        "the symbolic link {name:?} belongs to user {owner}, and root does not write through links of other users; name the file that it leads to",
+        "the symbolic link {name:?} belongs to user {owner}, and as root, hpt does not follow symbolic links of other users; use the path of the target instead",
         name = name.to_string()
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
@@ -400,7 +407,7 @@ mod tests {
 
     use super::{Unfinished, check, check_folder, check_replacing, open, replace};
 
-    /// As the macro of that name in the tests of the whole command.
+    /// Like the macro of the same name in the integration tests.
     macro_rules! skipped {
         ($why:literal) => {{
             use std::io::Write as _;
@@ -410,24 +417,24 @@ mod tests {
 
     #[test]
     fn links_are_followed_to_an_end_that_is_not_there_yet() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("elsewhere")).expect("ours");
         symlink("second", path("first")).expect("ours");
         symlink("elsewhere/end", path("second")).expect("ours");
         for content in ["one", "another"] {
-            check_replacing(&path("first")).expect("it can be made");
-            replace(&path("first"), content.as_bytes()).expect("it can be made");
+            check_replacing(&path("first")).expect("it can be created");
+            replace(&path("first"), content.as_bytes()).expect("it can be created");
             assert_eq!(fs::read_to_string(path("elsewhere/end")).expect("it is there"), content);
         }
         assert!(path("second").is_symlink() && path("first").is_symlink());
         symlink("round", path("round")).expect("ours");
-        check_replacing(&path("round")).expect_err("it leads nowhere");
+        check_replacing(&path("round")).expect_err("the link is circular");
     }
 
     #[test]
     fn every_form_of_a_path_leads_to_the_same_file() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("one")).expect("ours");
         symlink("one", path("link")).expect("ours");
@@ -442,12 +449,13 @@ mod tests {
             check(&path(folder)).expect_err(folder);
             replace(&path(folder), b"any").expect_err(folder);
         }
-        assert_eq!(fs::read_dir(path("one")).expect("ours").count(), 2, "nothing unfinished is left");
+        assert_eq!(fs::read_dir(path("one")).expect("ours").count(), 2, "no temporary file is left");
     }
 
-    /// A folder like /tmp in which user 65534 made a link to a file of root's; `None` where the test is not run by root.
+    /// Creates a directory like /tmp in which user 65534 has made a symbolic link to a file of root.
+    /// Returns `None` if the test does not run as root.
     fn with_a_link_of_another_user() -> Option<tempfile::TempDir> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         fs::write(folder.path().join("victim"), "root's own").expect("ours");
         symlink("victim", folder.path().join("link")).expect("ours");
         symlink(".", folder.path().join("folder")).expect("ours");
@@ -460,7 +468,7 @@ mod tests {
     #[test]
     fn root_does_not_write_through_links_of_another_user() {
         let Some(folder) = with_a_link_of_another_user() else {
-            return skipped!("only root can make a link of another user");
+            return skipped!("only root can create a link of another user");
         };
         let path = |name: &str| folder.path().join(name);
         for name in ["link", "folder/new"] {
@@ -471,24 +479,24 @@ mod tests {
         }
         check_folder(&path("folder")).expect_err("a link of another user");
         assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
-        // A report replaces a link at the end of its path, and follows none.
-        let mut page = Unfinished::beside(&path("link")).expect("ours");
+        // A report replaces a link at the end of its path, and does not follow it.
+        let mut page = Unfinished::next_to(&path("link")).expect("ours");
         page.fill(b"page").and_then(|()| page.put(true)).expect("ours");
         assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
-        assert!(Unfinished::beside(&path("folder/page")).is_err() && !path("link").is_symlink());
+        assert!(Unfinished::next_to(&path("folder/page")).is_err() && !path("link").is_symlink());
     }
 
     #[test]
     fn root_does_not_write_into_a_file_with_a_second_name_where_others_can_write() {
         let Some(folder) = with_a_link_of_another_user() else {
-            return skipped!("only root can make a link of another user");
+            return skipped!("only root can create a link of another user");
         };
         let path = |name: &str| folder.path().join(name);
         fs::hard_link(path("victim"), path("samples")).expect("ours");
         open(&path("samples")).expect("only root can write to the folder");
         lchown(folder.path(), Some(65_534), None).expect("root");
         assert!(open(&path("samples")).expect_err("a second name").to_string().contains("hard link"));
-        // A replaced file is another one.
+        // Replacing creates a new file, and the linked one keeps its content.
         replace(&path("samples"), b"metrics").expect("root");
         assert_eq!(fs::read_to_string(path("victim")).expect("ours"), "root's own");
     }
@@ -496,7 +504,7 @@ mod tests {
     #[test]
     fn a_file_that_is_replaced_keeps_its_mode_and_its_owner() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("any");
         fs::write(&path, "old").expect("ours");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("ours");
@@ -510,27 +518,27 @@ mod tests {
     #[test]
     fn files_of_dev_shm_are_ordinary_files() {
         let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
-            return skipped!("/dev/shm takes no folder");
+            return skipped!("no directory can be created in /dev/shm");
         };
         let path = folder.path().join("any");
-        check(&path).expect("it can be made");
+        check(&path).expect("it can be created");
         for content in ["the longer one", "short"] {
-            replace(&path, content.as_bytes()).expect("it can be made");
+            replace(&path, content.as_bytes()).expect("it can be created");
             assert_eq!(fs::read_to_string(&path).expect("it is there"), content);
         }
-        let (_, made) = open(&folder.path().join("samples")).expect("it can be made");
+        let (_, made) = open(&folder.path().join("samples")).expect("it can be created");
         drop(made);
         assert!(!folder.path().join("samples").exists());
     }
 
     #[test]
     fn devices_are_written_to_as_they_are() {
-        check(Path::new("/dev/null")).expect("it takes everything");
-        replace(Path::new("/dev/null"), b"any").expect("it takes everything");
+        check(Path::new("/dev/null")).expect("always writable");
+        replace(Path::new("/dev/null"), b"any").expect("always writable");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
-        check(Path::new(&path)).expect("it takes everything");
-        replace(Path::new(&path), b"any").expect("it takes everything");
+        check(Path::new(&path)).expect("always writable");
+        replace(Path::new(&path), b"any").expect("always writable");
         drop(writer);
         assert_eq!(std::io::read_to_string(reader).expect("it was written"), "any");
     }

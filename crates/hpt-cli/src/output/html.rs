@@ -1,25 +1,25 @@
-//! Pages: one HTML file that needs nothing else, for a desk, a phone and paper.
-//! Knows no document and draws nothing: it is given words, tables and drawings.
+//! Report pages: one self-contained HTML file for desktops, phones and print.
+//! Independent of documents and charts: it receives text, tables and drawings.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// What a page consists of.
+/// The content of a page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) title: String,
-    /// Below the title.
+    /// The paragraph below the title.
     pub(crate) lead: String,
-    /// The few figures that stand first: name, value, and what is to be said of it.
+    /// The key figures at the top: name, value and explanation.
     pub(crate) first: Vec<(String, String, String)>,
     pub(crate) sections: Vec<Section>,
-    /// What the drawings bring along.
+    /// The style sheet of the drawings.
     pub(crate) style: String,
 }
 
-/// A part of a page, with an entry in its contents.
+/// A section of a page, with an entry in the table of contents.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// For links; a word.
+    /// The anchor: one word.
     pub(crate) id: &'static str,
     pub(crate) title: String,
     pub(crate) pieces: Vec<Piece>,
@@ -28,13 +28,13 @@ pub(crate) struct Section {
 #[derive(Debug)]
 pub(crate) enum Piece {
     Text(String),
-    /// By what and how it was measured.
+    /// How the figures were measured.
     Provenance(String),
-    /// Names and values.
+    /// A list of names and values.
     Facts(Vec<(String, String)>),
     Finding(Finding),
     Table(Table),
-    /// A table that is opened by whoever wants it.
+    /// A table that is collapsed at first.
     Folded(Table),
     Figure(Figure),
 }
@@ -42,24 +42,25 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) severity: String,
-    pub(crate) about: String,
-    pub(crate) seen: String,
+    pub(crate) title: String,
+    pub(crate) observed: String,
     pub(crate) why: String,
-    /// What helps, each with its commands.
-    pub(crate) remedies: Vec<(String, Vec<String>)>,
+    /// Fixes, each with its commands.
+    pub(crate) fixes: Vec<(String, Vec<String>)>,
 }
 
-/// Rows below a head; the first column names the row.
+/// A header and rows. The first column names the row.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
-    /// Which rows stand out, beside what they say themselves.
+    /// The rows to highlight.
     pub(crate) marked: Vec<bool>,
 }
 
-/// A drawing for wide and one for narrow screens, with everything for who sees neither.
+/// A drawing for wide and one for narrow screens, with text and a table for readers who cannot see
+/// them.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
@@ -113,7 +114,7 @@ summary{cursor:pointer;font-size:.8125rem;color:var(--link);padding:.25rem 0}
 .finding{margin:0 0 1.75rem}
 .finding h3{margin:0 0 .25rem}
 .severity{display:inline-block;font-size:.75rem;line-height:1.4;font-weight:600;border:1px solid currentColor;border-radius:.2rem;padding:0 .4rem;margin-right:.5rem}
-.severity.major{color:var(--mark)}
+.severity.high{color:var(--mark)}
 .finding p{margin:.125rem 0 .375rem}
 .finding ul{margin:.25rem 0 0;padding-left:1.1rem}
 code{font:.8125rem/1.5 ui-monospace,monospace;background:var(--wash);padding:.05rem .3rem;border-radius:.2rem;overflow-wrap:anywhere}
@@ -123,7 +124,7 @@ footer{border-top:1px solid var(--line);margin-top:3rem;padding-top:1rem;padding
 @media print{body{font-size:10.5pt}header{padding-top:0}nav{display:none}.wide{display:block}.narrow{display:none}.scroll{overflow:visible}.chart,figure>p,figcaption,.finding,tr{break-inside:avoid}h2,h3,figure>p,.chart,caption{break-after:avoid}section{margin-top:1.5rem;padding-top:1rem}main,header,footer{max-width:none;padding-left:0;padding-right:0}table{font-size:8pt}th,td{white-space:normal;padding-right:.5rem}th:first-child{min-width:6rem}.words{min-width:9rem}details::details-content{content-visibility:visible;block-size:auto}summary{display:none}a{color:inherit;text-decoration:none}}
 ";
 
-/// The whole file.
+/// Returns the whole file.
 pub(crate) fn page(page: &Page) -> String {
     let whole = html! {
         (DOCTYPE)
@@ -131,7 +132,7 @@ pub(crate) fn page(page: &Page) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Nothing is fetched, and nothing runs.
+                // The page loads nothing and runs no scripts.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="color-scheme" content="light dark";
                 title { (page.title) }
@@ -153,7 +154,7 @@ pub(crate) fn page(page: &Page) -> String {
                     }
                 }
                 main { @for one in &page.sections { (section(one)) } }
-                footer { "Made by hpt. One file: nothing is fetched, and no script runs. The same data stand in the JSON file beside it." }
+                footer { "Generated by hpt. This file is self-contained: it loads nothing and runs no scripts. The JSON file next to it has the same data." }
             }
         }
     };
@@ -184,14 +185,14 @@ fn section(section: &Section) -> Markup {
 fn finding(finding: &Finding) -> Markup {
     html! {
         div.finding {
-            h3 { span class={ "severity " (finding.severity) } { (finding.severity) } (sentence(&finding.about)) }
-            p { (sentence(&finding.seen)) }
+            h3 { span class={ "severity " (finding.severity) } { (finding.severity) } (finding.title) }
+            p { (sentence(&finding.observed)) }
             p.note { (finding.why) }
-            @if !finding.remedies.is_empty() {
+            @if !finding.fixes.is_empty() {
                 details {
-                    summary { "What helps" }
+                    summary { "How to fix" }
                     ul.note {
-                        @for (text, commands) in &finding.remedies {
+                        @for (text, commands) in &finding.fixes {
                             li { (text) @for command in commands { br; code { (command) } } }
                         }
                     }
@@ -209,18 +210,19 @@ fn figure(figure: &Figure) -> Markup {
             (figure.wide)
             (figure.narrow)
             figcaption.provenance { (figure.provenance) }
-            details { summary { "The figures as a table" } (table(&figure.table)) }
+            details { summary { "Data table" } (table(&figure.table)) }
         }
     }
 }
 
-/// With a great letter in front.
+/// Returns the text with an uppercase first letter.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Words need room to wrap in and stand to the left, numbers stand to the right. What names the rows is longer before it wraps.
+/// Whether a column holds text: text is left-aligned and wraps, numbers are right-aligned. Row names
+/// wrap later than other text.
 fn is_of_words(rows: &[Vec<String>], column: usize) -> bool {
     let longest = if column == 0 { 34 } else { 24 };
     rows.iter().filter_map(|row| row.get(column)).any(|cell| cell.chars().count() > longest)
@@ -230,7 +232,7 @@ fn table(table: &Table) -> Markup {
     let of_words: Vec<bool> = (0..table.head.len()).map(|column| is_of_words(&table.rows, column)).collect();
     let is_of_words = |column: usize| of_words.get(column).copied().unwrap_or(false);
     html! {
-        // Who has no mouse scrolls it by keys.
+        // Scrollable with the keyboard.
         div.scroll role="region" tabindex="0" aria-label=(table.caption) {
             table {
                 caption { (table.caption) }

@@ -1,4 +1,5 @@
-//! Tables and text for people: at most as wide as the terminal, 80 columns where there is none, coloured on request.
+//! Tables and text for people: at most as wide as the terminal, or 80 columns if there is none, and
+//! colored on request.
 
 use std::io::IsTerminal;
 
@@ -6,17 +7,17 @@ use super::message::{is_colored, is_quiet};
 
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
-/// Columns where no terminal says how many it has.
+/// Columns if no terminal reports its width.
 const USUAL_WIDTH: u16 = 80;
 const NARROWEST: u16 = 40;
 
-/// From here on columns stand apart.
+/// Width from which table columns are further apart.
 const ROOMY_WIDTH: u16 = 110;
 
-/// A part of a page.
+/// A block of output.
 #[derive(Debug)]
 pub(crate) enum Block {
-    /// Names and values, one pair a line.
+    /// Names and values, one pair per line.
     Facts(Vec<(&'static str, String)>),
     /// A table with a header.
     Table(Table),
@@ -37,14 +38,14 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column(pub(crate) &'static str, pub(crate) Align);
 
-/// Where the text of a column stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// What a text means; the colour follows from it.
+/// The meaning of a text, which selects its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -54,7 +55,7 @@ pub(crate) enum Tone {
     Strong,
 }
 
-/// A text with its tone.
+/// A text and its tone.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell(pub(crate) String, pub(crate) Tone);
 
@@ -67,7 +68,7 @@ impl Cell {
         Self(text.into(), Tone::Faint)
     }
 
-    /// A dash where there is nothing to say.
+    /// The text, or a dash if there is none.
     pub(crate) fn or_dash<T: Into<String>>(text: Option<T>) -> Self {
         text.map_or_else(|| Self::faint("-"), Self::plain)
     }
@@ -77,7 +78,7 @@ impl Cell {
     }
 }
 
-/// How wide, and whether in colour.
+/// The width of the output, and whether it is colored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) width: u16,
@@ -85,7 +86,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// What standard output can show.
+    /// The look that standard output supports.
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let told = terminal.then(|| comfy_table::Table::new().width()).flatten();
@@ -93,14 +94,15 @@ impl Look {
     }
 }
 
-/// Returns the columns to print in. A serial line reports a width of 0 until its size is set: its width is unknown then.
+/// Returns the number of columns to use. A serial line reports a width of 0 until its size is set;
+/// its width is unknown until then.
 fn usable_width(told: Option<u16>) -> u16 {
     told.filter(|&width| width > 0).unwrap_or(USUAL_WIDTH).max(NARROWEST)
 }
 
-/// What is said below the result of a measurement, in this order: that Ctrl-C ended it, and notes.
+/// Returns the remarks below the result of a measurement: first that Ctrl-C ended it, then the notes.
 pub(crate) fn remarks(interrupted: bool, notes: &[String]) -> impl Iterator<Item = Block> {
-    let cut_short = "Interrupted: what was measured until then stands above.";
+    let cut_short = "Interrupted; the results above are partial.";
     let cut_short = interrupted.then(|| Block::Text(cut_short.to_owned()));
     let notes = notes.iter().filter(|_| !is_quiet()).map(|note| Block::Text(format!("Note: {note}")));
     cut_short.into_iter().chain(notes)
@@ -138,7 +140,7 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     if rows.is_empty() {
         return String::new();
     }
-    // Columns stand closer where there is little room.
+    // Columns are closer together on narrow terminals.
     let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
@@ -165,8 +167,8 @@ fn layout(header: Option<&[Column]>, rows: &[Vec<Cell>], alignments: &[Align], l
     text
 }
 
-/// Text that may come from a file of another machine: control characters, which a terminal might obey, are replaced, and words and texts of
-/// no sensible length are cut off.
+/// Sanitizes text that may come from a file of another system: replaces control characters, which a
+/// terminal might interpret, and truncates overlong words and texts.
 fn harmless(text: &str) -> String {
     const LONGEST_TEXT: usize = 4_000;
     const LONGEST_WORD: usize = 300;
@@ -195,9 +197,9 @@ fn styled(cell: &Cell, look: Look) -> comfy_table::Cell {
     }
 }
 
-/// Nanoseconds with a unit that suits and about three figures.
+/// Formats nanoseconds with a suitable unit and about three digits.
 pub(crate) fn short_time(nanoseconds: f64) -> String {
-    // The unit is chosen by what is printed: 999.9 ns rounds to 1 µs.
+    // The rounded value determines the unit: 999.9 ns rounds to 1 µs.
     let (value, unit) = match nanoseconds {
         _ if nanoseconds < 999.5 => (nanoseconds, "ns"),
         _ if nanoseconds < 999.5e3 => (nanoseconds / 1e3, "µs"),

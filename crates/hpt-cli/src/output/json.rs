@@ -1,8 +1,8 @@
-//! One JSON document, ending in a newline: indented, or a line of its own where there are several.
+//! One JSON document with a trailing newline: indented, or on one line if there are several.
 
 use serde_json::Value;
 
-/// `one_of_several`: without line breaks.
+/// Returns the document as JSON, without line breaks if it is `one_of_several`.
 pub(super) fn render(data: &Value, one_of_several: bool) -> String {
     let text = if one_of_several { serde_json::to_string } else { serde_json::to_string_pretty };
     let mut text = obeyed_by_no_terminal(text(data).expect("a value has a text form"));
@@ -10,7 +10,8 @@ pub(super) fn render(data: &Value, one_of_several: bool) -> String {
     text
 }
 
-/// Escapes the control characters from 127 to 159, which occur in strings only. JSON itself escapes those below 32.
+/// Escapes the control characters from 127 to 159, which occur in strings only. JSON already escapes
+/// those below 32.
 fn obeyed_by_no_terminal(text: String) -> String {
     let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
     if !text.contains(is_obeyed) {

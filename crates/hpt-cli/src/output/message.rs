@@ -1,6 +1,5 @@
-//! What hpt says on standard error, beside the result: errors, warnings, hints and notes; and how much of it, in
-//! which colors.
-//! Decides no exit code.
+//! Messages on standard error: errors, warnings, hints and notes, their verbosity and colors.
+//! Does not choose exit codes.
 
 use std::{
     env, fmt,
@@ -15,17 +14,17 @@ use super::without_escapes;
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// On a terminal.
+    /// Only on a terminal.
     #[default]
     Auto,
-    /// Also in a pipe or a file.
+    /// Even in a pipe or a file.
     Always,
-    /// Nowhere.
+    /// No colors.
     Never,
 }
 
 impl ColorChoice {
-    /// The same choice as clap's.
+    /// Converts clap's choice.
     pub(crate) const fn of(choice: clap::ColorChoice) -> Self {
         match choice {
             clap::ColorChoice::Auto => Self::Auto,
@@ -35,12 +34,12 @@ impl ColorChoice {
     }
 }
 
-/// How hpt behaves beside its result.
+/// Verbosity and colors of the messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
     /// No progress bar, no notes and no hints.
     pub(crate) quiet: bool,
-    /// What hpt does is said as well.
+    /// Reports each step as well.
     pub(crate) verbose: bool,
     /// When to use colors.
     pub(crate) color: ColorChoice,
@@ -48,7 +47,7 @@ pub(crate) struct Manner {
 
 static MANNER: OnceLock<Manner> = OnceLock::new();
 
-/// Sets how this process behaves. Only the first call counts.
+/// Sets the verbosity and colors for this process. Only the first call has an effect.
 pub(crate) fn behave(manner: Manner) {
     let _ = MANNER.set(manner);
 }
@@ -57,17 +56,18 @@ fn manner() -> Manner {
     MANNER.get().copied().unwrap_or_default()
 }
 
-/// Whether only the result is wanted.
+/// Whether `--quiet` was given.
 pub(crate) fn is_quiet() -> bool {
     manner().quiet
 }
 
-/// Whether a stream that is a terminal, or is not, gets colors.
+/// Whether to use colors on a stream that is, or is not, a terminal.
 pub(super) fn is_colored(is_terminal: bool) -> bool {
     colors(manner().color, is_terminal, |name| env::var_os(name).and_then(|value| value.into_string().ok()))
 }
 
-/// `--color` decides first, then NO_COLOR (no-color.org), then CLICOLOR_FORCE, then CLICOLOR and TERM.
+/// `--color` takes precedence over NO_COLOR (no-color.org), which takes precedence over
+/// CLICOLOR_FORCE, and that over CLICOLOR and TERM.
 fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is = |name: &str, value: &str| variable(name).is_some_and(|set| set == value);
@@ -80,19 +80,19 @@ fn colors(choice: ColorChoice, is_terminal: bool, variable: impl Fn(&str) -> Opt
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Error,
     Warning,
     Hint,
     Note,
-    /// What hpt does, for `--verbose`.
+    /// A step of hpt, for `--verbose`.
     Detail,
 }
 
 impl Kind {
-    /// The label, and its color: red, yellow, cyan, or the terminal's own.
+    /// Returns the label and its color: red, yellow, cyan, or the terminal's default in bold.
     const fn label(self) -> (&'static str, &'static str) {
         match self {
             Self::Error => ("error: ", "\x1b[1;31m"),
@@ -104,7 +104,7 @@ impl Kind {
     }
 }
 
-/// Writes a message, a label before its first line. If nobody listens, there is nobody to tell.
+/// Writes a message with its label. Ignores errors of standard error.
 fn tell(kind: Kind, text: &str) {
     let mut out = io::stderr();
     let is_colored = is_colored(out.is_terminal());
@@ -121,12 +121,12 @@ fn line(kind: Kind, text: &str, is_colored: bool) -> String {
     }
 }
 
-/// Says why there is no result.
+/// Reports an error: the reason why there is no result.
 pub(crate) fn error(text: impl fmt::Display) {
     tell(Kind::Error, &text.to_string());
 }
 
-/// Says what clap says of a wrong command line, in the words of all other messages.
+/// Reports clap's message on a wrong command line in the format of all other messages.
 pub(crate) fn wrong_usage(text: &str) {
     for paragraph in text.trim_end().split("\n\n") {
         let paragraph = paragraph.trim_end();
@@ -140,24 +140,24 @@ pub(crate) fn wrong_usage(text: &str) {
     }
 }
 
-/// Says what is wrong beside the result.
+/// Reports a warning: a problem in addition to the result.
 pub(crate) fn warning(text: impl fmt::Display) {
     tell(Kind::Warning, &text.to_string());
 }
 
-/// Says what helps.
+/// Reports a hint: how to fix the problem.
 pub(crate) fn hint(text: impl fmt::Display) {
     tell(Kind::Hint, &text.to_string());
 }
 
-/// Says what to know beside the result, unless only that is wanted.
+/// Reports a note, unless `--quiet` was given.
 pub(crate) fn note(text: impl fmt::Display) {
     if !is_quiet() {
         tell(Kind::Note, &text.to_string());
     }
 }
 
-/// Says what hpt does, where `--verbose` asks for it.
+/// Reports a step if `--verbose` was given.
 pub(crate) fn detail(text: impl fmt::Display) {
     if manner().verbose {
         tell(Kind::Detail, &text.to_string());

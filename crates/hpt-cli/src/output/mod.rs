@@ -1,6 +1,5 @@
-//! Results as text, pages, charts and files. The names that other folders use most are re-exported
-//! here.
-//! Knows no subcommand and measures nothing.
+//! Results as text, report pages, charts and files. Re-exports the names that other modules use most.
+//! Does not depend on subcommands, and measures nothing.
 
 pub(crate) mod chart;
 pub(crate) mod chart_option;
@@ -18,7 +17,7 @@ mod printable;
 pub(crate) mod progress;
 mod text;
 
-/// The heading of options that say what is printed and written.
+/// The help heading of the options for output.
 pub(crate) const OUTPUT: &str = "Output";
 
 #[cfg(test)]

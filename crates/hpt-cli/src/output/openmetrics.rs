@@ -1,5 +1,5 @@
-//! A document's metrics as text: OpenMetrics 1.0 for whoever scrapes, and the older text form for node_exporter's textfile collector, which knows no units and no
-//! mark at the end.
+//! The metrics of a document as text: OpenMetrics 1.0 for scrapers, and the older Prometheus text
+//! format for node_exporter's textfile collector, which has no units and no end marker.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use prometheus_client::{
 
 use super::metrics::{self, gauge::Gauge};
 
-/// OpenMetrics; `None` of a document that has no metrics.
+/// Returns OpenMetrics text; `None` for a document without metrics.
 pub(super) fn render(document: &Document) -> Option<String> {
     Some(render_gauges(metrics::of(document)?))
 }
@@ -22,16 +22,17 @@ fn render_gauges(gauges: Vec<Gauge>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Gauges(gauges)));
     let mut text = String::new();
-    text::encode(&mut text, &registry).expect("memory is written to");
+    text::encode(&mut text, &registry).expect("writing to memory does not fail");
     obeyed_by_no_terminal(&text)
 }
 
-/// A label may come from a file that another user made. The format knows no escape for control characters.
+/// Replaces control characters: a label may come from a file that another user created, and the
+/// format has no escapes for them.
 fn obeyed_by_no_terminal(text: &str) -> String {
     text.replace(|letter: char| letter.is_control() && letter != '\n', "\u{fffd}")
 }
 
-/// The text form of before, of these metrics.
+/// Returns these metrics in the older Prometheus text format.
 pub(super) fn textfile(gauges: Vec<Gauge>) -> String {
     let text = render_gauges(gauges);
     let is_of_both = |line: &&str| !line.starts_with("# UNIT ") && *line != "# EOF";

@@ -1,5 +1,5 @@
-//! Prints documents on standard output: one file of this folder for each format.
-//! Knows no subcommand and measures nothing.
+//! Prints documents on standard output. Each format has its own module.
+//! Does not depend on subcommands, and measures nothing.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::{
 use clap::ValueEnum;
 use hpt_document::head::Head;
 
-/// How a document is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Human,
@@ -23,37 +23,39 @@ pub(crate) enum Format {
     Openmetrics,
 }
 
-/// Whether documents of that kind have metrics.
+/// Whether documents of this kind have metrics.
 pub(crate) fn has_metrics(kind: &str) -> bool {
     metrics::are_of(kind)
 }
 
-/// The metrics of a document as node_exporter's textfile collector takes them; `None` of one that has none.
+/// Returns the metrics of a document in the format of node_exporter's textfile collector; `None` for
+/// a document without metrics.
 pub(crate) fn textfile(data: &hpt_document::Document) -> Option<String> {
     Some(openmetrics::textfile(metrics::of(data)?))
 }
 
-/// The same of figures that a document will have, while they are measured.
+/// Returns the metrics of a measurement that is still running, in the same format.
 pub(crate) fn textfile_so_far(head: &Head, gauges: Vec<Gauge>) -> String {
     openmetrics::textfile(metrics::complete(head, gauges))
 }
 
-/// Prints `document` on standard output. A reader that went away is not an error.
+/// Prints `document` on standard output. A closed pipe is not an error.
 pub(crate) fn print(document: &Document, format: Format) -> io::Result<()> {
     write_out(rendered(document, format, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
-/// Prints what is no document, but a file's content.
+/// Prints the content of a file unchanged.
 pub(crate) fn print_as_it_is(content: &[u8]) -> io::Result<()> {
     write_out(content).map(|_| ())
 }
 
-/// Prints a page for people that is no document.
+/// Prints text that does not belong to a document.
 pub(crate) fn print_page(blocks: &[Block]) -> io::Result<()> {
     write_out(human::render(blocks, Look::of_stdout()).as_bytes()).map(|_| ())
 }
 
-/// Prints one of several documents, and says whether anybody still reads. `first`: it is the first of its kind, and has a header where the format has one.
+/// Prints one of several documents. Returns whether standard output still has a reader. `first`: the
+/// first of its kind, which has a header if the format has one.
 pub(crate) fn print_one_of_several(document: &Document, format: Format, first: bool) -> io::Result<bool> {
     let text = rendered(document, format, Look::of_stdout());
     let shown = match (format, first) {
@@ -63,18 +65,18 @@ pub(crate) fn print_one_of_several(document: &Document, format: Format, first: b
     write_out(shown.as_bytes())
 }
 
-/// The text of a document; `look` is that of a page for people.
+/// Returns the text of a document. `look` applies to the format for people.
 pub(crate) fn rendered(document: &Document, format: Format, look: Look) -> String {
     match format {
         Format::Human => human::render(&document.blocks, look),
         Format::Json => json::render(&document.value(), document.one_of_several),
         Format::Csv => csv::render(&document.data.rows()),
-        // Of one of several the last has the figures of all.
+        // Of several documents, the last one has the figures of all.
         Format::Openmetrics => openmetrics::render(&document.data).unwrap_or_default(),
     }
 }
 
-/// Whether somebody reads it.
+/// Writes to standard output. Returns whether it still has a reader.
 fn write_out(content: &[u8]) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(content).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! A progress bar on standard error, on a terminal only, drawn between timed regions.
+//! A progress bar on standard error, only on a terminal, drawn between timed regions.
 
 use std::{
     fmt,
@@ -9,12 +9,12 @@ use std::{
 use super::message::is_quiet;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// A run that ends sooner has no bar.
+/// Runs shorter than this have no bar.
 const SHORTEST_RUN: Duration = Duration::from_secs(1);
-/// The bar's own steps: of a run of days, each is less than a millisecond.
+/// Steps of the bar: in a run of days, each is less than a millisecond.
 const STEPS: u64 = 1_000_000_000;
 
-/// Says which of several measurements has begun, where somebody looks.
+/// Reports on a terminal which of several measurements has begun.
 pub(crate) fn say_on_a_terminal(text: &str) {
     let mut err = std::io::stderr();
     if err.is_terminal() && !is_quiet() {
@@ -22,7 +22,8 @@ pub(crate) fn say_on_a_terminal(text: &str) {
     }
 }
 
-/// How many decimals of a percent make the figure move about once a second, so that also a run of hours is seen to go on.
+/// Returns the number of decimals with which the percentage changes about once per second, so that
+/// even a run of hours shows progress.
 fn decimals(expected: Duration) -> usize {
     match expected.as_secs() {
         0..100 => 0,
@@ -32,8 +33,8 @@ fn decimals(expected: Duration) -> usize {
     }
 }
 
-/// How long the rest takes: as was expected, and the further the run is, the more as it went so far. indicatif's own guess is by steps alone, and knows nothing before
-/// the first of them.
+/// Estimates the remaining time: from the expected duration at first, and increasingly from the
+/// progress so far. indicatif's own estimate uses steps only, and does not exist before the first.
 fn left(expected: Duration, elapsed: Duration, done: f64) -> Duration {
     let rest = 1.0 - done.clamp(0.0, 1.0);
     (expected.mul_f64(rest) + elapsed).mul_f64(rest)
@@ -47,7 +48,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar of `steps` steps, for a run expected to take `expected`.
+    /// Creates a bar of `steps` steps for a run with the expected duration `expected`.
     pub(crate) fn new(steps: u64, expected: Duration) -> Self {
         let visible = std::io::stderr().is_terminal() && !is_quiet() && expected >= SHORTEST_RUN;
         let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
@@ -65,29 +66,29 @@ impl Progress {
         Self { bar: bar.with_style(style), steps }
     }
 
-    /// Says what is being measured.
+    /// Shows what is being measured.
     pub(crate) fn name(&self, name: &str) {
         self.bar.set_message(name.to_owned());
     }
 
-    /// Says how far the run is, from 0 to 1.
+    /// Shows the progress of the run, from 0 to 1.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "clamped to 0 to 1, of fewer steps than 2^53"
+        reason = "clamped to 0 to 1, and there are fewer than 2^53 steps"
     )]
     pub(crate) fn at_fraction(&self, done: f64) {
         self.bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
     }
 
-    /// Says how many steps are done.
+    /// Shows the number of completed steps.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(crate) fn at(&self, step: u64) {
         self.at_fraction(step as f64 / self.steps.max(1) as f64);
     }
 
-    /// Does what writes to standard error, above the bar.
+    /// Runs a function that writes to standard error, and keeps its output above the bar.
     pub(crate) fn aside(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_told_from_the_first_moment_and_follows_what_is_seen() {
+    fn the_remaining_time_begins_as_expected_and_follows_the_progress() {
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
         assert_eq!(left(hours(18), Duration::ZERO, 0.0), hours(18));
         // As fast as expected.

@@ -1,19 +1,19 @@
-//! Figures and text that are the same in every format.
+//! Numbers and text that look the same in every format.
 
 use std::time::Duration;
 
-/// A figure for programs: three decimals are below anything that is measured here.
+/// Rounds a figure for programs to three decimals, which is finer than any measurement of hpt.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// A duration for programs: whole nanoseconds, 584 years at most.
+/// Returns a duration for programs in whole nanoseconds, up to 584 years.
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Text of which parts may come from a file that another user made, as a terminal may have it: what a terminal obeys, and what turns the direction of
-/// writing around, is written as its number.
+/// Makes text safe for a terminal, because parts of it may come from a file that another user created.
+/// Escapes control characters, and characters that change the direction of writing.
 pub(crate) fn without_escapes(text: &str) -> String {
     let is_obeyed = |letter: char| {
         let turns_around =

@@ -1,14 +1,16 @@
-//! Options that choose the CPUs of a run, with a thread on each.
-//! Starts none.
+//! Options that choose the CPUs of a run, which has one thread per CPU. Starts no thread.
 
 use clap::Args;
 use hpt_core::realtime::{Conduct, allowed_cpus};
 
-use super::realtime_options::RealtimeOptions;
+use super::realtime_options::{RealtimeOptions, check_cpus};
 use crate::exit::Failure;
 
-pub(crate) const NOTHING_LEFT: &str = "real-time threads that never wait, on every CPU and without throttling, would stop the machine; leave out a CPU (--cpu), or --no-throttling (with \
-                            --accept-throttling the kernel keeps a part of each second for others)";
+pub(crate) const NOTHING_LEFT: &str = "real-time threads that never block, on every CPU and without throttling, would stop the machine; leave one CPU free (--cpu), or omit --no-throttling (with \
+                            --accept-throttling, the kernel reserves part of each second for other threads)";
+
+/// The limit of Linux on the number of CPUs.
+const MOST_CPUS: usize = 8192;
 
 /// The CPUs of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,19 +26,40 @@ fn cpus(text: &str) -> Result<Cpus, String> {
         "all" => return Ok(Cpus::All),
         _ => {}
     }
-    let numbers: Result<Vec<_>, _> = text.split(',').map(str::parse).collect();
-    let mut numbers = numbers.map_err(|_| "expected CPU numbers separated by commas, all, or any".to_owned())?;
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = range(part)?;
+        // Checked first, so that no range allocates more than that.
+        if last - first >= MOST_CPUS - numbers.len() {
+            return Err(format!("{part} is too long: Linux supports at most {MOST_CPUS} CPUs"));
+        }
+        numbers.extend(first..=last);
+    }
     numbers.sort_unstable();
     numbers.dedup();
     Ok(Cpus::These(numbers))
 }
 
-/// Which threads a run has.
+/// Reads `3` or `2-5`.
+fn range(text: &str) -> Result<(usize, usize), String> {
+    let number = |text: &str| {
+        text.parse().map_err(|_| "expected CPU numbers and ranges such as 0,2-5, or all, or any".to_owned())
+    };
+    let Some((first, last)) = text.split_once('-') else { return number(text).map(|cpu| (cpu, cpu)) };
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last {
+        return Err(format!("the range {text} is reversed: write {last}-{first}"));
+    }
+    Ok((first, last))
+}
+
+/// The threads of a run.
 #[derive(Debug, Args)]
 pub(crate) struct CpuOptions {
-    /// CPUs, one thread each; or all, any [default: highest]
+    /// A thread per CPU: 0,2-5, all, any [default: highest]
     ///
-    /// any: one thread that is not pinned. Default: the highest CPU that hpt may use.
+    /// any: one thread, not pinned. Default: the highest CPU that hpt may use. rtla measures all CPUs by default: use
+    /// `--cpu all`.
     #[arg(short, long, value_name = "CPU,...", value_parser = cpus, allow_hyphen_values = true)]
     cpu: Option<Cpus>,
     #[command(flatten)]
@@ -44,18 +67,23 @@ pub(crate) struct CpuOptions {
 }
 
 impl CpuOptions {
-    /// A thread for each of these; `None` is one that is not pinned.
+    /// Returns the CPU of each thread; `None` means not pinned.
     ///
-    /// Refused where threads that never wait would leave nothing of the machine.
+    /// Fails if one of the CPUs cannot be used, or if threads that never block would leave no CPU time to the rest of
+    /// the system.
     pub(crate) fn one_each(&self, conduct: Conduct) -> Result<Vec<Option<usize>>, Failure> {
         let cpus: Vec<Option<usize>> = match &self.cpu {
             Some(Cpus::Any) => vec![None],
             Some(Cpus::All) => allowed_cpus().into_iter().map(Some).collect(),
             Some(Cpus::These(cpus)) => cpus.iter().copied().map(Some).collect(),
-            // The kernel does not let a thread by SCHED_DEADLINE be pinned.
+            // The kernel does not allow pinning a SCHED_DEADLINE thread.
             None if self.realtime.is_by_deadline() => vec![None],
             None => vec![allowed_cpus().last().copied()],
         };
+        // With best effort, a thread whose CPU is refused runs on any.
+        if !self.realtime.is_by_best_effort() {
+            check_cpus(&cpus)?;
+        }
         if conduct == Conduct::Spins && self.realtime.leaves_nothing() && cpus.len() >= allowed_cpus().len() {
             return Err(Failure::Usage(NOTHING_LEFT));
         }
@@ -63,7 +91,7 @@ impl CpuOptions {
     }
 }
 
-/// A thread's CPU, as lines and tables call it.
+/// Returns the name of a thread's CPU in lines and tables.
 pub(crate) fn name_of(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())
 }
@@ -78,6 +106,19 @@ mod tests {
             (cpus("all"), cpus("any"), cpus("2,0,2")),
             (Ok(Cpus::All), Ok(Cpus::Any), Ok(Cpus::These(vec![0, 2])))
         );
-        assert!(["", "a", "-1", "1,", "0-3"].iter().all(|wrong| cpus(wrong).is_err()));
+        assert!(["", "a", "-1", "1,", "0-", "0-1-2", "0-a"].iter().all(|wrong| cpus(wrong).is_err()));
+    }
+
+    #[test]
+    fn ranges_are_lists_of_cpus() {
+        assert_eq!(
+            (cpus("0-3"), cpus("7,0-1,1-2,5-5")),
+            (Ok(Cpus::These(vec![0, 1, 2, 3])), Ok(Cpus::These(vec![0, 1, 2, 5, 7])))
+        );
+        assert_eq!(cpus("3-1"), Err("the range 3-1 is reversed: write 1-3".to_owned()));
+        assert!(matches!(cpus("0-8191"), Ok(Cpus::These(cpus)) if cpus.len() == 8192));
+        for huge in ["0-8192", "0-18446744073709551615", "0-8191,0", "0-5000,0-5000"] {
+            assert!(cpus(huge).is_err_and(|why| why.contains("at most 8192 CPUs")), "{huge}");
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! A GPIO line that is toggled at each deadline, for an oscilloscope.
-//! Times nothing.
+//! A GPIO line that is toggled at each deadline, for an oscilloscope. Measures nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -7,12 +6,12 @@ use hpt_core::gpio::{GpioError, LineName, Output};
 
 use crate::exit::causes;
 
-/// The line, and what it was driven to last. One thread drives it.
+/// The line and its last level. One thread drives it.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     output: Output,
     level: AtomicBool,
-    /// What the kernel answered when it refused; zero as long as it did not.
+    /// The last error number of the kernel. Zero if there was no error.
     refused: AtomicI32,
 }
 
@@ -24,7 +23,7 @@ impl Pulse {
         Ok(Self { output, level, refused: AtomicI32::new(0) })
     }
 
-    /// How people would name the line.
+    /// Returns the name of the line.
     pub(crate) fn name(&self) -> String {
         self.output.name().to_owned()
     }
@@ -39,13 +38,13 @@ impl Pulse {
         }
     }
 
-    /// Lets the line go as it was, and says what went wrong.
+    /// Restores and releases the line. Returns what failed.
     pub(crate) fn end(self) -> Vec<String> {
         let refused = self.refused.load(Ordering::Relaxed);
         let name = self.name();
         let refused = (refused != 0).then(|| {
             let error = std::io::Error::from_raw_os_error(refused);
-            format!("{name} was not driven at each deadline: {error}")
+            format!("{name} was not toggled at every deadline: {error}")
         });
         let released = self.output.release().err().map(|error| causes(&error));
         refused.into_iter().chain(released).collect()

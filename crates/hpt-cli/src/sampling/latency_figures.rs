@@ -1,16 +1,16 @@
-//! A distribution of latencies: its figures for programs and for people, and its histogram as bars.
-//! Measures nothing.
+//! A latency distribution: its figures as document fields and as table cells, and its histogram as bars. Measures
+//! nothing.
 
 use hpt_core::{measure::Lateness, stats::Histogram};
 use hpt_document::latency::{LatencyFigures, MicrosecondCount};
 
 use crate::output::{Align, Block, Cell, Column, Table, rounded, short_time};
 
-/// The heads of `cells`.
+/// The column headers of `cells`.
 pub(crate) const COLUMNS: [&str; 10] =
     ["samples", "min", "mean", "p50", "p99", "p99.9", "p99.99", "p99.999", "max", "missed"];
 
-/// `None` of no samples.
+/// Returns the figures as document fields, or `None` if there are no samples.
 pub(crate) fn figures(lateness: &Lateness) -> Option<LatencyFigures> {
     let counts = lateness.counts();
     let latest = lateness.latest()?;
@@ -28,12 +28,12 @@ pub(crate) fn figures(lateness: &Lateness) -> Option<LatencyFigures> {
         p99999_ns: tail(counts, 0.99999),
         max_ns: latest.late_ns,
         max_at_ns: latest.deadline.as_nanoseconds(),
-        microseconds: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
-        beyond: lateness.beyond(),
+        histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
+        above_10ms: lateness.beyond(),
     })
 }
 
-/// The same for people.
+/// Returns the figures as table cells.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     let time = |ns: u64| Cell::plain(short_time(ns as f64));
@@ -52,16 +52,17 @@ pub(crate) fn cells(figures: &LatencyFigures) -> Vec<Cell> {
     ]
 }
 
-/// A quantile near the end; `None` where less than ten samples lie beyond it: a few of them are the longest by another name.
+/// Returns a tail quantile, or `None` if fewer than ten samples lie beyond it. With fewer samples
+/// it would be little more than the maximum.
 #[expect(clippy::cast_precision_loss, reason = "a share of samples")]
 pub(crate) fn tail(counts: &Histogram, part: f64) -> Option<u64> {
     const BEYOND: f64 = 10.0;
-    // A thousandth of ten thousand is ten also in floating point.
+    // Makes a thousandth of ten thousand at least ten despite rounding.
     let beyond = counts.samples() as f64 * (1.0 - part) + 1e-6;
     if beyond < BEYOND { None } else { counts.quantile(part) }
 }
 
-/// The upper ends of the classes that people see, in nanoseconds: three to a power of ten at least.
+/// The upper limits of the displayed histogram bins, in nanoseconds: at least three per power of ten.
 const CLASSES_NS: [u64; 28] = [
     1_000,
     2_000,
@@ -95,17 +96,17 @@ const CLASSES_NS: [u64; 28] = [
 
 const LONGEST_BAR: usize = 40;
 
-/// The classes that have samples, with those between them: the upper end and the count.
+/// Returns the bins with samples, and the bins between them: upper limit and count.
 fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     let mut counts = [0; CLASSES_NS.len()];
-    // Up to ten milliseconds exactly, beyond to three digits.
+    // Exact up to ten milliseconds, to three digits beyond.
     let whole = lateness.microseconds();
     let whole_ns = whole.len() as u64 * 1_000;
     let exact = (0..).zip(whole).map(|(us, &count)| (us * 1_000, count));
     let rough = lateness.counts().classes().filter(|&(ns, _)| ns >= whole_ns);
     let mut left = lateness.beyond();
     for (ns, count) in exact.chain(rough) {
-        // A rough class may begin below.
+        // A rough bin may begin below.
         let count = if ns >= whole_ns { count.min(left) } else { count };
         if ns >= whole_ns {
             left -= count;
@@ -117,7 +118,7 @@ fn classes(lateness: &Lateness) -> Vec<(u64, u64)> {
     (first..=last).map(|class| (CLASSES_NS[class], counts[class])).collect()
 }
 
-/// A bar for each class; `what` is what has a length.
+/// Returns a bar for each bin. `what` contains the headers of the first two columns.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for drawing")]
 pub(crate) fn bars(lateness: &Lateness, what: (&'static str, &'static str)) -> Option<Block> {
     let classes = classes(lateness);

@@ -1,6 +1,5 @@
-//! Runs that take samples for seconds or days: their threads, their options, and what they keep
-//! during the run.
-//! Measures nothing itself, and knows no subcommand.
+//! Runs that take samples for seconds or days: their threads, their options, and the files that they write. Measures
+//! nothing itself, and is independent of subcommands.
 
 pub(crate) mod cpu_absences;
 pub(crate) mod cpu_options;

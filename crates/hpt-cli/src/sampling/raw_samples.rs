@@ -1,6 +1,5 @@
-//! Samples on their way out of the thread that measures: into shared counts, and into a file with a
-//! line for each.
-//! The thread that measures waits for neither.
+//! Transfer of samples out of the measuring thread: into shared counts, and into a file with one line per sample. The
+//! measuring thread waits for neither.
 
 use std::{
     io::{self, Write},
@@ -22,17 +21,17 @@ use crate::{
     output::files::{self, Made, Patient, WriteError},
 };
 
-/// Samples that are not counted yet, while somebody reads the counts, or that are not written yet.
+/// The number of samples that can wait to be counted while another thread reads the counts, or to be written.
 pub(crate) const BACKLOG: usize = 4_096;
 
-/// Full vectors on their way to a file. Where more wait, it takes less than is measured.
+/// The number of full vectors that can wait to be written. If more wait, writing is slower than measuring.
 const MOST_BATCHES: usize = 64;
-/// Empty ones that a thread has at hand from the beginning.
+/// The number of empty vectors that a thread has at the start.
 const SPARE_VECTORS: usize = 4;
-/// What is still to be written at the end has so long.
+/// The time limit for writing the remaining samples at the end.
 const LONGEST_FINISH: Duration = Duration::from_secs(10);
 
-/// Samples on their way into counts that somebody else reads: the thread that measures does not wait for that.
+/// Samples to be added to counts that another thread reads. The measuring thread does not wait for the reader.
 #[derive(Debug)]
 pub(crate) struct Backlog<'a, C, S> {
     counts: &'a Mutex<C>,
@@ -47,7 +46,7 @@ impl<'a, C, S> Backlog<'a, C, S> {
 
     pub(crate) fn add(&mut self, sample: S) {
         self.waiting.push(sample);
-        // Somebody copies the counts: this one can wait.
+        // If another thread is copying the counts, the sample waits.
         if let Ok(mut counts) = self.counts.try_lock() {
             self.waiting.drain(..).for_each(|sample| (self.record)(&mut counts, sample));
         } else if self.waiting.len() == BACKLOG {
@@ -67,7 +66,7 @@ impl<C, S> Drop for Backlog<'_, C, S> {
     }
 }
 
-/// Refuses to write two things into one file.
+/// Rejects paths that name the same file.
 pub(crate) fn distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut seen = Vec::new();
     for path in paths {
@@ -82,7 +81,8 @@ pub(crate) fn distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<
     Ok(())
 }
 
-/// Every sample, written by a thread of its own: the one that measures hands full vectors over, and gets empty ones back.
+/// A file of all samples, written by a separate thread. Measuring threads hand over full vectors,
+/// and receive empty ones.
 #[derive(Debug)]
 pub(crate) struct Raw<S> {
     batches: mpsc::SyncSender<Batch<S>>,
@@ -92,7 +92,7 @@ pub(crate) struct Raw<S> {
     made: Made,
 }
 
-/// Samples of one thread, and where to send the empty vector.
+/// Samples of one thread, and the channel that returns the empty vector.
 #[derive(Debug)]
 struct Batch<S> {
     cpu: Option<usize>,
@@ -100,7 +100,7 @@ struct Batch<S> {
     back: mpsc::Sender<Vec<S>>,
 }
 
-/// What is written of a sample, behind the number of the CPU.
+/// A sample that can be written to a file, after the number of the CPU.
 pub(crate) trait RawSample: Send + 'static {
     fn text(&self) -> String;
 }
@@ -111,7 +111,7 @@ impl RawSample for Wake {
     }
 }
 
-/// The samples of one thread on their way there.
+/// The samples of one thread that are to be written.
 #[derive(Debug)]
 pub(crate) struct RawLines<S: RawSample> {
     cpu: Option<usize>,
@@ -122,10 +122,10 @@ pub(crate) struct RawLines<S: RawSample> {
 }
 
 impl<S: RawSample> Raw<S> {
-    /// Opens the file, and refuses one that takes nothing: a pipe that nobody reads. What stands in it is left alone until samples come.
+    /// Opens the file. Fails for a pipe without a reader. An existing file keeps its content until the first samples.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let failed = |cause| Failure::Write(WriteError { path: path.to_owned(), cause });
-        // Without waiting: opening a pipe to write would wait for a program that reads it, and no signal would end that.
+        // Non-blocking: opening a pipe for writing would otherwise wait for a reader, and no signal would end the wait.
         let (file, made) = files::open(path).map_err(failed)?;
         let mut file = Patient::new(file, Duration::MAX);
         let (batches, filled) = mpsc::sync_channel::<Batch<S>>(MOST_BATCHES);
@@ -137,7 +137,7 @@ impl<S: RawSample> Raw<S> {
                 }
                 let cpu = cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
                 let text: String = samples.drain(..).map(|sample| format!("{cpu} {}\n", sample.text())).collect();
-                // A thread that has ended takes nothing back.
+                // Fails if the thread has ended.
                 let _ = back.send(samples);
                 file.write_all(text.as_bytes())?;
             }
@@ -145,7 +145,7 @@ impl<S: RawSample> Raw<S> {
             if about.is_file() && about.nlink() == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
-                    "it was removed during the run, and the samples with it",
+                    "the file was removed during the run, together with the samples",
                 ));
             }
             Ok(())
@@ -163,7 +163,7 @@ impl<S: RawSample> Raw<S> {
         RawLines { cpu, gathered: Vec::with_capacity(BACKLOG), batches, dropped, back }
     }
 
-    /// Waits for what is still to be written, but not for ever: the result is to be printed, whoever does not read.
+    /// Waits until the remaining samples are written, with a time limit. The result is printed even if a reader stalls.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let Self { batches, dropped, writer, path, made } = self;
         made.keep();
@@ -196,7 +196,7 @@ impl<S: RawSample> RawLines<S> {
         let samples = std::mem::replace(&mut self.gathered, empty);
         let count = samples.len() as u64;
         match self.batches.try_send(Batch { cpu: self.cpu, samples, back: self.back.0.clone() }) {
-            // A writer that failed says so at the end.
+            // A writer that failed reports it at the end.
             Ok(()) | Err(mpsc::TrySendError::Disconnected(_)) => {}
             Err(mpsc::TrySendError::Full(batch)) => {
                 self.dropped.fetch_add(count, Ordering::Relaxed);

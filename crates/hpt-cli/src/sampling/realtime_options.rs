@@ -1,6 +1,5 @@
 //! Options for the scheduling and the system settings of a measuring thread, and how they are
-//! applied.
-//! Measures nothing.
+//! applied. Measures nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,15 +11,17 @@ use hpt_core::realtime::{Class, Conduct, Setup, allowed_cpus};
 
 use super::realtime_settings::{SettingsGuard, has_fair_server};
 use crate::{
-    arguments::{CpuChoice, SCHEDULING, SYSTEM_WIDE, cpu_choice},
+    arguments::{CpuChoice, SCHEDULING, SYSTEM_WIDE, cpu_choice, is_bare_number},
     context::Context,
     exit::Failure,
 };
 
-/// So much of the stack is there beforehand where memory is locked: more than any measurement needs.
+/// The part of the stack that is allocated in advance if memory is locked: more than any measurement needs.
 const STACK_BYTES: usize = 256 << 10;
+/// The kernel's default for the exit latency, which means no limit, in microseconds.
+const LONGEST_EXIT_US: u32 = 2_000_000_000;
 
-/// The options of what measures on one thread, to be flattened into a subcommand's own.
+/// The options of a measurement on one thread, to be flattened into the options of a subcommand.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ThreadOptions {
     /// Run on this CPU; any: not pinned [default: highest]
@@ -30,12 +31,14 @@ pub(crate) struct ThreadOptions {
     realtime: RealtimeOptions,
 }
 
-/// The same without the CPU, for what measures on several threads.
+/// The same options without the CPU, for a measurement on several threads.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RealtimeOptions {
-    /// Policy: f:80, r:80, d:2ms/10ms or o
+    /// FIFO f:80, RR r:80, DEADLINE d:2ms/10ms, OTHER o
     ///
-    /// f: SCHED_FIFO with a priority from 1 to 99. r: SCHED_RR with such a priority. d: SCHED_DEADLINE with a runtime in every period. o: SCHED_OTHER. A SCHED_DEADLINE thread is pinned only with --cpu.
+    /// f: SCHED_FIFO with a priority from 1 to 99. r: SCHED_RR with a priority from 1 to 99. d:
+    /// SCHED_DEADLINE with a runtime and a period. o: SCHED_OTHER. A SCHED_DEADLINE thread is
+    /// pinned only with --cpu. Default: the policy that hpt was started with.
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy, conflicts_with_all = ["fifo", "rr", "deadline"], help_heading = SCHEDULING)]
     priority: Option<Policy>,
     /// SCHED_FIFO with this priority: same as -P f:PRIORITY
@@ -45,43 +48,44 @@ pub(crate) struct RealtimeOptions {
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99), conflicts_with = "deadline", help_heading = SCHEDULING, hide_short_help = true)]
     rr: Option<u8>,
     /// SCHED_DEADLINE: same as -P d:RUNTIME/PERIOD
-    #[arg(long, value_name = "RUNTIME/PERIOD", value_parser = part_of_period, help_heading = SCHEDULING, hide_short_help = true)]
+    #[arg(long, value_name = "RUNTIME/PERIOD", value_parser = deadline, help_heading = SCHEDULING, hide_short_help = true)]
     deadline: Option<PartOfPeriod>,
     /// Lock memory (mlockall), with 256 KiB of stack
     #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
     mlockall: bool,
-    /// Keep CPUs out of idle states slower than this (µs)
+    /// Disable idle states with exit latency above TIME
     ///
-    /// Holds /dev/cpu_dma_latency open during the run. 0 keeps the CPUs out of idle states.
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(..=2_000_000_000), help_heading = SYSTEM_WIDE)]
+    /// Holds /dev/cpu_dma_latency open during the run (PM QoS). 0 disables all idle states. A number without a unit is
+    /// in microseconds.
+    #[arg(long, value_name = "TIME", value_parser = exit_latency, help_heading = SYSTEM_WIDE)]
     dma_latency: Option<u32>,
-    /// Switch real-time throttling off
+    /// Disable real-time throttling
     ///
     /// Sets kernel.sched_rt_runtime_us to -1, and the runtime of the fair server (Linux 6.12) to 0.
     #[arg(long, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     no_throttling: bool,
-    /// Spin with a real-time policy although throttling is on
+    /// Spin under a real-time policy even if it is throttled
     #[arg(long, conflicts_with = "no_throttling", help_heading = SCHEDULING, hide_short_help = true)]
     accept_throttling: bool,
-    /// Set the cpufreq governor, such as performance
+    /// Set the cpufreq governor, for example performance
     #[arg(long, value_name = "NAME", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     governor: Option<String>,
-    /// Switch turbo frequencies off
+    /// Disable turbo frequencies
     #[arg(long, help_heading = SYSTEM_WIDE, hide_short_help = true)]
     no_turbo: bool,
     /// Continue without settings that are refused
     ///
-    /// The result names them.
+    /// The result lists them.
     #[arg(long, help_heading = SCHEDULING, hide_short_help = true)]
     best_effort: bool,
-    /// Directory of the journal of changed settings [default: /run/hpt]
+    /// Directory of the change journal [default: /run/hpt]
     ///
-    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
 
-/// So long in every period.
+/// A runtime in every period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartOfPeriod {
     runtime: Duration,
@@ -94,22 +98,26 @@ impl PartOfPeriod {
     }
 }
 
-/// A class, as `--priority` names it.
+/// A scheduling policy, as given to `--priority`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Policy(Class);
 
 /// Reads `f:80`, `r:80`, `d:2ms/10ms`, `d:2ms:10ms`, `o` and `o:0`.
 fn policy(text: &str) -> Result<Policy, String> {
-    let wrong = || "expected f:PRIORITY, r:PRIORITY, d:RUNTIME/PERIOD or o".to_owned();
+    let wrong = || {
+        let meant = text.parse::<u8>().ok().filter(|priority| (1..=99).contains(priority));
+        let meant = meant.map(|priority| format!("; did you mean f:{priority}?")).unwrap_or_default();
+        format!("expected f:PRIORITY, r:PRIORITY, d:RUNTIME/PERIOD or o{meant}")
+    };
     let (class, parameters) = text.split_once(':').unwrap_or((text, ""));
     let priority = || match parameters.parse() {
         Ok(priority @ 1..=99) => Ok(priority),
-        _ => Err(format!("expected a priority from 1 to 99, like {class}:80")),
+        _ => Err(format!("expected a priority from 1 to 99, for example {class}:80")),
     };
     let class = match class {
         "f" => Class::Fifo { priority: priority()? },
         "r" => Class::RoundRobin { priority: priority()? },
-        "d" => part_of_period(&parameters.replacen(':', "/", 1))?.class(),
+        "d" => part_of_period(&parameters.replacen(':', "/", 1), "d:")?.class(),
         "o" if ["", "0"].contains(&parameters) => Class::Other,
         _ => return Err(wrong()),
     };
@@ -117,18 +125,51 @@ fn policy(text: &str) -> Result<Policy, String> {
 }
 
 /// Reads `2ms/10ms`.
-fn part_of_period(text: &str) -> Result<PartOfPeriod, String> {
-    let wrong = || "a runtime and a period, like 2ms/10ms".to_owned();
+fn deadline(text: &str) -> Result<PartOfPeriod, String> {
+    part_of_period(text, "")
+}
+
+/// Reads `2ms/10ms`, which is given behind `prefix`.
+fn part_of_period(text: &str, prefix: &str) -> Result<PartOfPeriod, String> {
+    let wrong = || format!("expected a runtime and a period, for example {prefix}2ms/10ms");
     let (runtime, period) = text.split_once('/').ok_or_else(wrong)?;
+    if is_bare_number(runtime) || is_bare_number(period) {
+        let with_unit = |text| if is_bare_number(text) { format!("{text}ms") } else { text.to_owned() };
+        return Err(format!("time unit missing: write {prefix}{}/{}", with_unit(runtime), with_unit(period)));
+    }
     let duration = |text| humantime::parse_duration(text).map_err(|error| format!("{error}; {}", wrong()));
     let (runtime, period) = (duration(runtime)?, duration(period)?);
     if runtime.is_zero() || runtime > period {
-        return Err("the runtime is more than nothing and no longer than the period".to_owned());
+        return Err("the runtime must be positive and no longer than the period".to_owned());
     }
     Ok(PartOfPeriod { runtime, period })
 }
 
-/// What may be asked of the machine around a thread that has a core of its own.
+/// Reads an exit latency in microseconds: `0`, `10` or `10us`, as cyclictest and rtla do.
+fn exit_latency(text: &str) -> Result<u32, String> {
+    let wrong = || "expected a time in whole microseconds, for example 0, 10us or 1ms".to_owned();
+    let us = match text.parse::<u128>() {
+        Ok(us) => us,
+        Err(_) => {
+            let time = humantime::parse_duration(text).map_err(|_| wrong())?;
+            if time.subsec_nanos() % 1_000 != 0 {
+                return Err(wrong());
+            }
+            time.as_micros()
+        }
+    };
+    u32::try_from(us).ok().filter(|us| *us <= LONGEST_EXIT_US).ok_or_else(|| "must be between 0 and 2000s".to_owned())
+}
+
+/// Fails if this process may not run on one of these CPUs. `None` is any CPU.
+pub(crate) fn check_cpus(cpus: &[Option<usize>]) -> Result<(), Failure> {
+    let allowed = allowed_cpus();
+    // Without a list, the kernel decides when the thread is pinned.
+    let unusable = cpus.iter().flatten().find(|cpu| !allowed.is_empty() && !allowed.contains(cpu));
+    unusable.map_or(Ok(()), |&cpu| Err(Failure::no_such_cpu(cpu, allowed)))
+}
+
+/// System settings for a thread with a dedicated core.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Alone {
     /// Run isolated-core with real-time throttling off
@@ -145,25 +186,33 @@ pub(crate) struct Alone {
 }
 
 impl ThreadOptions {
-    /// An ordinary thread.
+    /// Returns the options of a thread with default settings.
     pub(crate) fn on(cpu: Option<CpuChoice>) -> Self {
         Self { cpu, ..Self::default() }
     }
 
-    /// As [`RealtimeOptions::leaves_nothing`], where there is one CPU only.
+    /// Like [`RealtimeOptions::leaves_nothing`], for a machine with only one CPU.
     pub(crate) fn leaves_nothing(&self) -> bool {
         self.realtime.leaves_nothing() && allowed_cpus().len() <= 1
     }
 
-    /// As [`RealtimeOptions::listen`].
+    /// Fails if this process may not run on the requested CPU.
+    pub(crate) fn check_cpu(&self) -> Result<(), Failure> {
+        match self.cpu {
+            Some(CpuChoice::Number(cpu)) if !self.realtime.best_effort => check_cpus(&[Some(cpu)]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Like [`RealtimeOptions::listen`].
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         self.realtime.listen(context)
     }
 
-    /// Puts the calling thread, which is the one that will measure, and the machine into the state asked for. `by` is the command, for whoever finds the
-    /// journal.
+    /// Applies the requested settings to the calling thread, which is the one that measures, and to
+    /// the machine. `by` is the command, which is recorded in the journal.
     pub(crate) fn hold(&self, context: &Context, conduct: Conduct, by: &str) -> Result<SettingsGuard, Failure> {
-        // The kernel does not let a thread by SCHED_DEADLINE be pinned.
+        // The kernel does not allow pinning a SCHED_DEADLINE thread.
         let pinned = if self.cpu.is_none() && self.realtime.is_by_deadline() { None } else { Context::cpu(self.cpu) };
         let setup = self.realtime.of_a_thread(conduct, pinned);
         self.realtime.apply(self.realtime.of_the_machine(setup), context, conduct, by)
@@ -171,8 +220,8 @@ impl ThreadOptions {
 }
 
 impl RealtimeOptions {
-    /// The machine around a thread that has a core of its own, which is as asked for or refused, and that thread, which has SCHED_FIFO 99 where it is
-    /// allowed.
+    /// Returns the options of the machine and of a thread with a dedicated core. The settings of
+    /// the machine are required; the thread gets SCHED_FIFO 99 if permitted.
     pub(crate) fn of_a_core_of_its_own(alone: &Alone, journal: Option<&Path>) -> (Self, Self) {
         let Alone { no_throttling, no_turbo, governor } = alone.clone();
         let machine =
@@ -181,23 +230,24 @@ impl RealtimeOptions {
         (machine, thread)
     }
 
-    /// From here on Ctrl-C and SIGTERM end the measurement and not hpt; where the machine is changed, no second one does, and neither does a hang-up.
+    /// Makes Ctrl-C and SIGTERM end the measurement instead of hpt. If system settings are changed, neither a second
+    /// signal nor a hang-up ends hpt.
     pub(crate) fn listen(&self, context: &Context) -> Result<(), Failure> {
         let changes = self.of_the_machine(Setup::of_a_thread_that(Conduct::Waits)).changes_the_machine();
         if changes { context.signals.listen_until_the_end() } else { context.signals.listen() }
     }
 
-    /// Whether memory is to be locked.
+    /// Returns whether memory is to be locked.
     pub(crate) const fn locks_memory(&self) -> bool {
         self.mlockall
     }
 
-    /// Whether what is refused is left out.
+    /// Returns whether refused settings are skipped.
     pub(crate) const fn is_by_best_effort(&self) -> bool {
         self.best_effort
     }
 
-    /// The class that is asked for.
+    /// Returns the requested scheduling policy.
     pub(crate) fn class(&self) -> Option<Class> {
         let fifo = || self.fifo.map(|priority| Class::Fifo { priority });
         let rr = || self.rr.map(|priority| Class::RoundRobin { priority });
@@ -205,22 +255,23 @@ impl RealtimeOptions {
         self.priority.map(|Policy(class)| class).or_else(fifo).or_else(rr).or_else(deadline)
     }
 
-    /// Whether threads run by a class that they cannot have on a CPU of their own.
+    /// Returns whether threads run under SCHED_DEADLINE, which does not allow pinning.
     pub(crate) fn is_by_deadline(&self) -> bool {
         matches!(self.class(), Some(Class::Deadline { .. }))
     }
 
-    /// Whether a thread that never waits leaves nothing of its CPU to others.
+    /// Returns whether a thread that never blocks would leave no CPU time to others.
     pub(crate) fn leaves_nothing(&self) -> bool {
         matches!(self.class(), Some(Class::Fifo { .. } | Class::RoundRobin { .. })) && self.no_throttling
     }
 
-    /// Whether throttling is to be off.
+    /// Returns whether throttling is to be disabled.
     pub(crate) const fn turns_throttling_off(&self) -> bool {
         self.no_throttling
     }
 
-    /// Puts the process and the machine into the state asked for, for threads on these CPUs; `None` is one that is not pinned.
+    /// Applies the requested settings to the process and the machine, for threads on these CPUs.
+    /// `None` means not pinned.
     pub(crate) fn hold_around(
         &self,
         context: &Context,
@@ -235,7 +286,7 @@ impl RealtimeOptions {
         self.apply(setup, context, conduct, by)
     }
 
-    /// Puts the calling thread, which is one of those that measure, into the state asked for.
+    /// Applies the requested settings to the calling thread, which is one of the measuring threads.
     pub(crate) fn hold_thread(
         &self,
         context: &Context,
@@ -243,7 +294,7 @@ impl RealtimeOptions {
         conduct: Conduct,
         by: &str,
     ) -> Result<SettingsGuard, Failure> {
-        // How late it is woken is what is measured: not for the kernel's convenience.
+        // The wake-up latency is measured, so timer slack must not add to it.
         self.apply(self.of_a_thread(conduct, cpu).without_slack(), context, conduct, by)
     }
 
@@ -295,7 +346,7 @@ pub(crate) mod tests {
 
     use hpt_core::realtime::Class;
 
-    use super::{PartOfPeriod, Policy, part_of_period, policy};
+    use super::{PartOfPeriod, Policy, deadline, exit_latency, policy};
 
     #[test]
     fn a_policy_is_written_as_for_rtla_and_chrt() {
@@ -314,14 +365,32 @@ pub(crate) mod tests {
         for wrong in ["", "f", "f:", "f:0", "f:100", "r:-1", "d:2ms", "d:", "o:1", "o:x", "x:1", "80"] {
             assert!(policy(wrong).is_err(), "{wrong}");
         }
+        assert!(policy("80").is_err_and(|why| why.ends_with("; did you mean f:80?")));
+        assert!(policy("100").is_err_and(|why| !why.contains("did you mean")));
+        for (wrong, right) in [("d:2/10", "d:2ms/10ms"), ("d:2:10", "d:2ms/10ms"), ("d:500us/1", "d:500us/1ms")] {
+            assert_eq!(policy(wrong), Err(format!("time unit missing: write {right}")));
+        }
+    }
+
+    #[test]
+    fn an_exit_latency_is_a_time_or_microseconds() {
+        for (text, us) in [("0", 0), ("10", 10), ("10us", 10), ("1ms", 1_000), ("2000s", 2_000_000_000)] {
+            assert_eq!(exit_latency(text), Ok(us), "{text}");
+        }
+        for wrong in ["", "-1", "1.5", "500ns", "deep", "10 u", "µs"] {
+            assert!(exit_latency(wrong).is_err_and(|why| why.contains("for example 0, 10us or 1ms")), "{wrong}");
+        }
+        for long in ["2000000001", "1h", "99999999999999999999"] {
+            assert_eq!(exit_latency(long), Err("must be between 0 and 2000s".to_owned()));
+        }
     }
 
     #[test]
     fn a_part_of_a_period_is_read_or_refused() {
         let ms = Duration::from_millis;
-        assert_eq!(part_of_period("2ms/10ms"), Ok(PartOfPeriod { runtime: ms(2), period: ms(10) }));
+        assert_eq!(deadline("2ms/10ms"), Ok(PartOfPeriod { runtime: ms(2), period: ms(10) }));
         for wrong in ["", "2ms", "2/10", "0s/1s", "2s/1s", "1ms/", "/1ms", "1ms/1s/1s"] {
-            assert!(part_of_period(wrong).is_err(), "{wrong}");
+            assert!(deadline(wrong).is_err(), "{wrong}");
         }
     }
 }

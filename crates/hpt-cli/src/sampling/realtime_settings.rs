@@ -1,5 +1,5 @@
-//! Scheduling and system settings that are in effect during a run, and what was refused.
-//! Sets nothing: undoes what was set when it is dropped.
+//! The scheduling and system settings that are active during a run, and the refused ones. Changes no setting, but
+//! restores the previous settings on drop.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use hpt_document::thread::{FairServer, RealtimeBandwidth, RefusedSetting, Thread
 
 use crate::exit::causes;
 
-/// All of it in force, until this is dropped.
+/// Keeps the settings active until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SettingsGuard {
     pub(super) held: realtime::Held,
     pub(super) conduct: Conduct,
-    /// Not to be read without: what the kernel keeps for ordinary threads.
+    /// Whether the kernel has fair servers, which reserve time for ordinary threads.
     pub(super) has_fair_server: bool,
 }
 
-/// What is in force.
+/// The active settings.
 #[derive(Clone, Debug)]
 pub(crate) struct EffectiveSettings {
-    /// The same for programs.
+    /// The settings as document fields.
     pub(crate) thread: Thread,
-    /// What else is to be known.
+    /// An additional note.
     remark: Option<&'static str>,
 }
 
-/// Whether the kernel of that release has fair servers. An unusual release counts as one without.
+/// Returns whether the kernel of that release has fair servers. A release with an unknown format counts as one without.
 pub(super) fn has_fair_server(release: &str) -> bool {
     KernelRelease::parse(release).is_some_and(|release| release >= FAIR_SERVER_SINCE)
 }
 
 impl SettingsGuard {
-    /// The CPU that the thread stays on.
+    /// Returns the CPU to which the thread is pinned.
     pub(crate) fn cpu(&self) -> Option<usize> {
         self.held.cpu()
     }
 
-    /// What is in force now, as the kernel tells it.
+    /// Returns the active settings, as the kernel reports them.
     pub(crate) fn settings(&self) -> EffectiveSettings {
         let refused = self.held.refused().iter();
         let refused = refused
@@ -54,27 +54,28 @@ impl SettingsGuard {
         settings
     }
 
-    /// Why turning throttling off was not all of it: nothing tells of a fair server that the kernel has.
+    /// Returns the reason why disabling throttling may not be enough: the kernel has fair servers that cannot be read.
     pub(crate) fn fair_server_untold(&self) -> Option<&'static str> {
         (self.has_fair_server && self.held.in_force().fair_server.is_none()).then_some(UNTOLD)
     }
 
-    /// Undoes everything, and says which settings of the machine could not be put back.
+    /// Restores everything. Returns the system settings that could not be restored.
     pub(crate) fn end(self) -> Vec<String> {
         let failed = self.held.undo();
         let told = failed.iter().map(|error| match error {
             KnobError::ChangedSince { .. } => causes(error),
-            _ => format!("a setting was not put back: {}; try `hpt restore`", causes(error)),
+            _ => format!("cannot restore a setting: {}; try `hpt restore`", causes(error)),
         });
         told.collect()
     }
 }
 
-const UNTOLD: &str = "since Linux 6.12 a fair server keeps part of each second for ordinary threads that wait, whatever sched_rt_runtime_us says; how much was not \
-                      to be read: it takes root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel that is not locked down";
+const UNTOLD: &str = "since Linux 6.12, a fair server reserves part of each second for waiting ordinary threads, regardless of sched_rt_runtime_us; hpt cannot read how \
+                      much: reading it requires root, debugfs (mount -t debugfs none /sys/kernel/debug), and a kernel without lockdown";
 
 impl EffectiveSettings {
-    /// Whether the thread runs before those by which the kernel hands interrupts on, which have SCHED_FIFO 50 unless somebody changed that.
+    /// Returns whether the thread takes precedence over threaded interrupt handlers, which run under SCHED_FIFO 50 by
+    /// default.
     pub(crate) fn is_before_interrupts(&self) -> bool {
         match self.thread.policy.as_deref() {
             Some("fifo" | "rr") => self.thread.priority.is_some_and(|priority| priority >= 50),
@@ -82,7 +83,8 @@ impl EffectiveSettings {
         }
     }
 
-    /// Those of a run of several threads: the first one's, on the CPUs of all of them, and what was refused to any of them or to the whole.
+    /// Combines the settings of several threads: the settings of the first one, the CPUs of all,
+    /// and everything that was refused for a thread or for the run.
     pub(crate) fn of_several(whole: &Self, threads: impl IntoIterator<Item = Self>) -> Self {
         let mut threads = threads.into_iter();
         let mut all = threads.next().unwrap_or_else(|| whole.clone());
@@ -101,20 +103,20 @@ impl EffectiveSettings {
         all
     }
 
-    /// What is to be said beside the result.
+    /// Returns notes on refused settings, and the additional note.
     pub(crate) fn notes(&self) -> Vec<String> {
         let refused =
             self.thread.refused.iter().map(|RefusedSetting { setting, reason }| format!("without {setting}: {reason}"));
         refused.chain(self.remark.map(str::to_owned)).collect()
     }
 
-    /// For people, behind where the thread runs.
+    /// Returns the settings as text, after the CPU of the thread.
     pub(crate) fn words(&self, cpu: Option<usize>) -> String {
         words(&self.thread, cpu)
     }
 }
 
-/// What the kernel tells, for programs.
+/// Converts the settings that the kernel reports into document fields.
 fn thread(told: InForce, refused: Vec<RefusedSetting>) -> Thread {
     Thread {
         cpus: told.cpus,
@@ -145,12 +147,12 @@ fn is_throttleable(thread: &Thread) -> bool {
     matches!(thread.policy.as_deref(), Some("fifo" | "rr"))
 }
 
-/// For people, behind where the thread runs.
+/// Returns the settings as text, after the CPU of the thread.
 pub(crate) fn words(thread: &Thread, cpu: Option<usize>) -> String {
     words_behind(pinned_to(cpu), thread)
 }
 
-/// The same of threads that are pinned to these.
+/// Returns the settings as text, for threads that are pinned to these CPUs.
 pub(crate) fn words_of_threads(thread: &Thread, cpus: &[usize]) -> String {
     match cpus {
         [] => words(thread, None),
@@ -181,7 +183,7 @@ fn words_behind(mut words: String, told: &Thread) -> String {
         match told.fair_server.as_ref().map(|server| (ns(server.runtime_ns), ns(server.period_ns))) {
             Some((runtime, _)) if runtime.is_zero() => words.push_str(", fair server off"),
             Some((runtime, period)) => {
-                words.push_str(&format!(", {runtime:?} of each {period:?} kept for ordinary threads"));
+                words.push_str(&format!(", {runtime:?} of each {period:?} reserved for ordinary threads"));
             }
             None => {}
         }
@@ -190,9 +192,9 @@ fn words_behind(mut words: String, told: &Thread) -> String {
         words.push_str(", memory locked");
     }
     match told.wake_latency_us {
-        Some(0) => words.push_str(", CPUs kept awake"),
-        // The kernel's default stands for no promise.
-        Some(us) if us < 1_000_000 => words.push_str(&format!(", CPUs waking within {us} µs")),
+        Some(0) => words.push_str(", idle states disabled"),
+        // The kernel's default means no limit.
+        Some(us) if us < 1_000_000 => words.push_str(&format!(", idle exit latency ≤ {us} µs")),
         Some(_) | None => {}
     }
     if !told.governors.is_empty() {
@@ -206,7 +208,7 @@ fn words_behind(mut words: String, told: &Thread) -> String {
     words
 }
 
-/// Where a thread runs, for people.
+/// Returns the CPU of a thread as text.
 pub(crate) fn pinned_to(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "Not pinned".to_owned(), |cpu| format!("Pinned to CPU {cpu}"))
 }
@@ -217,7 +219,7 @@ pub(crate) mod tests {
 
     use super::{EffectiveSettings, has_fair_server};
 
-    /// Settings to print.
+    /// Returns settings to print.
     pub(crate) fn example() -> EffectiveSettings {
         let thread = Thread {
             cpus: vec![1],
@@ -244,7 +246,7 @@ pub(crate) mod tests {
         let mut settings = example();
         assert_eq!(
             settings.words(Some(1)),
-            "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50ms of each 1s kept for ordinary threads, memory locked, CPUs kept awake, governor performance"
+            "Pinned to CPU 1, SCHED_FIFO 50, sched_rt_runtime_us off, 50ms of each 1s reserved for ordinary threads, memory locked, idle states disabled, governor performance"
         );
         assert_eq!(settings.notes(), ["without turbo: there is no such switch"]);
         let told = &mut settings.thread;
@@ -252,7 +254,7 @@ pub(crate) mod tests {
         (told.deadline_runtime_ns, told.deadline_period_ns) = (Some(2_000_000), Some(10_000_000));
         (told.locked_bytes, told.wake_latency_us, told.turbo) = (Some(0), Some(20), Some(false));
         told.governors.clear();
-        assert_eq!(settings.words(None), "Not pinned, SCHED_DEADLINE 2ms/10ms, CPUs waking within 20 µs, turbo off");
+        assert_eq!(settings.words(None), "Not pinned, SCHED_DEADLINE 2ms/10ms, idle exit latency ≤ 20 µs, turbo off");
         let told = &mut settings.thread;
         (told.policy, told.deadline_runtime_ns) = (Some("rr".to_owned()), None);
         (told.wake_latency_us, told.turbo, told.fair_server) = (Some(2_000_000_000), None, None);

@@ -1,6 +1,4 @@
-//! Options of all runs that take samples: the files that keep the result, and the limit that ends a
-//! run.
-//! Measures nothing.
+//! Options of all runs that take samples: the files for the result, and the limit that ends a run. Measures nothing.
 
 use std::{
     env,
@@ -27,21 +25,21 @@ use crate::{
 };
 use hpt_document::head::Head;
 
-/// What is said of a run that `--stop-above` ended: what the first one was, up to its time.
-pub(crate) fn ended_by(broke_at_ns: Option<u64>, what: &str) -> Option<Block> {
-    broke_at_ns.map(|ns| Block::Text(format!("Ended by the first that {what} at {ns} ns of CLOCK_MONOTONIC.")))
+/// Returns the text for a run that `--stop-above` ended. `what` describes the first sample, up to its time.
+pub(crate) fn ended_by(stopped_at_ns: Option<u64>, what: &str) -> Option<Block> {
+    stopped_at_ns.map(|ns| Block::Text(format!("Stopped by --stop-above: {what} at {ns} ns (CLOCK_MONOTONIC).")))
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResultOptions {
-    /// Stop at the first sample above this
+    /// Stop at the first sample above this (exit code 1)
     ///
-    /// Leaves a mark in the kernel's trace, and stops tracing there.
+    /// Writes a mark to the kernel's trace, and stops tracing at that point.
     #[arg(long, value_name = "TIME", value_parser = long)]
     stop_above: Option<Duration>,
     /// Also write counts: cyclictest, cyclictest-json, hdr or line
     ///
-    /// The files are written every minute during the run.
+    /// Writes the files every minute during the run.
     #[arg(long, value_name = "FORM=FILE", value_parser = latency_file, help_heading = OUTPUT, hide_short_help = true)]
     write: Vec<LatencyFile>,
     /// Also write every sample to FILE, one line each
@@ -50,34 +48,34 @@ pub(crate) struct ResultOptions {
 }
 
 impl ResultOptions {
-    /// Refuses files that cannot be written, or that are one, before anything is measured.
+    /// Rejects files that cannot be written, and paths that name the same file, before the measurement.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.write.iter().try_for_each(LatencyFile::check)?;
         distinct(self.raw.iter().map(PathBuf::as_path).chain(self.write.iter().map(LatencyFile::path)))
     }
 
-    /// The file of all samples.
+    /// Returns the file of all samples.
     pub(crate) fn raw<S: RawSample>(&self) -> Result<Option<Raw<S>>, Failure> {
         self.raw.as_ref().map(|path| Raw::create(path)).transpose()
     }
 
-    /// The files of counts, of a run that begins now.
+    /// Returns the files of counts for a run that starts now.
     pub(crate) fn files<'a>(&'a self, context: &'a Context) -> ResultFiles<'a> {
         ResultFiles { counts: &self.write, context, command: command_line(), began: SystemTime::now() }
     }
 
-    /// What the threads of the run share, of which so many sleep.
+    /// Returns the shared state of a run in which `sleepers` threads sleep.
     pub(crate) fn shared(&self, sleepers: usize) -> RunState {
         RunState::new(self.stop_above, sleepers)
     }
 
-    /// What is more ends the run.
+    /// Returns the limit above which a sample ends the run.
     pub(crate) fn limit_ns(&self) -> u64 {
         self.stop_above.map_or(u64::MAX, saturating_nanos)
     }
 }
 
-/// The command line for files, on one line and in UTF-8 whatever it is.
+/// Returns the command line for files, always on one line and in UTF-8.
 fn command_line() -> String {
     let arguments: Vec<_> = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     arguments.join(" ").replace(char::is_control, " ")
@@ -92,17 +90,17 @@ pub(crate) struct ResultFiles<'a> {
 }
 
 impl ResultFiles<'_> {
-    /// Whether nothing is kept while the run goes on.
+    /// Returns whether no file is written during the run.
     pub(crate) const fn are_none(&self) -> bool {
         self.counts.is_empty() && !self.context.keeps_metrics()
     }
 
-    /// When the run began.
+    /// Returns the start time of the run.
     pub(crate) fn began(&self) -> String {
         humantime::format_rfc3339_seconds(self.began).to_string()
     }
 
-    /// Replaces all of them by what was counted until now.
+    /// Replaces all files with the current counts.
     pub(crate) fn write(&self, threads: &[ThreadLatencies]) -> Result<(), Failure> {
         let facts = self.context.host.facts();
         let about = RunDescription {
@@ -115,12 +113,12 @@ impl ResultFiles<'_> {
         Ok(self.counts.iter().try_for_each(|file| file.write(threads, about))?)
     }
 
-    /// Keeps the metrics of what is known while the run goes on.
+    /// Writes the current metrics during the run.
     pub(crate) fn keep_metrics(&self, head: &Head, so_far: Vec<Gauge>) -> Result<(), Failure> {
         self.context.keep_metrics_so_far(head, so_far)
     }
 
-    /// The last of it; what could not be kept is said, and what was measured is printed all the same.
+    /// Writes the final counts. Returns what could not be written; the result is printed nevertheless.
     pub(crate) fn finish<S: RawSample>(&self, raw: Option<Raw<S>>, threads: &[ThreadLatencies]) -> Vec<String> {
         let kept = [raw.map_or(Ok(()), Raw::finish), self.write(threads)];
         kept.iter().filter_map(|kept| kept.as_ref().err()).map(|failure| causes(failure)).collect()

@@ -1,6 +1,5 @@
-//! One run of a measurement on a thread for each CPU: the threads start together, are watched until
-//! they end, and their files are written.
-//! Measures nothing: what a thread does is handed in.
+//! One run of a measurement with a thread on each CPU. The threads start together and are
+//! supervised until they end, and their files are written. The caller provides the measurement.
 
 use std::{
     io::{self, IsTerminal},
@@ -14,7 +13,7 @@ use hpt_core::{Instant, realtime::Pinned, sleep::WallOffset};
 use super::{
     raw_samples::{Raw, RawSample},
     result_files::{ResultFiles, ResultOptions},
-    run_length::Extent,
+    run_length::RunLength,
     run_state::RunState,
     thread_group::{self, Member},
 };
@@ -25,25 +24,25 @@ use crate::{
     output::{latency_files::ThreadLatencies, progress::Progress, rounded},
 };
 use hpt_document::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     head::Head,
     latency::{LatencyRunEnd, LatencyRunTime},
 };
 
-/// Interval at which the watching thread looks at Ctrl-C and at the clock.
+/// The interval at which the supervising thread checks for Ctrl-C and reads the clock.
 const LOOK: Duration = Duration::from_millis(50);
-/// Interval at which results are written during a run.
+/// The interval at which results are written during a run.
 const INTERIM: Duration = Duration::from_secs(60);
 
-/// How the calling thread watches the others.
+/// How often the calling thread checks the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attention {
-    /// It looks at Ctrl-C and at the clock every 50 ms, and ends the run. When the clock is set, it
-    /// wakes threads that sleep until a time of day.
+    /// It checks for Ctrl-C and reads the clock every 50 ms, and ends the run. If the clock is set,
+    /// it wakes the threads that sleep until a time of day.
     Constant,
-    /// It sleeps until a thread ends, a minute at most or half a second on a terminal, because each
-    /// of its wake-ups may disturb the others. They look at Ctrl-C and at the clock themselves. It
-    /// stays on `cpu`, if there is one to spare.
+    /// It sleeps until a thread ends, for at most a minute, or half a second on a terminal, because
+    /// each wake-up may disturb the others. They check for Ctrl-C and read the clock themselves. It
+    /// stays on `cpu` if a CPU is free.
     Rare { cpu: Option<usize> },
 }
 
@@ -59,7 +58,7 @@ impl Attention {
 /// A run, from its first thread to its last file.
 pub(crate) struct Run<'a, S: RawSample> {
     context: &'a Context,
-    /// What the document begins with.
+    /// The first keys of the document.
     pub(crate) head: Head,
     pub(crate) files: ResultFiles<'a>,
     raw: Option<Raw<S>>,
@@ -67,8 +66,8 @@ pub(crate) struct Run<'a, S: RawSample> {
 }
 
 impl<'a, S: RawSample> Run<'a, S> {
-    /// A run that begins now, with a document of this kind. `sleepers` threads sleep, and have to
-    /// be woken at its end.
+    /// Creates a run that starts now, with a document of this kind. `sleepers` threads sleep, and
+    /// must be woken at its end.
     pub(crate) fn new(
         kind: &'static str,
         context: &'a Context,
@@ -79,20 +78,19 @@ impl<'a, S: RawSample> Run<'a, S> {
         Self { context, head, files, raw, shared }
     }
 
-    /// The file of all samples.
+    /// Returns the file of all samples.
     pub(crate) const fn raw(&self) -> Option<&Raw<S>> {
         self.raw.as_ref()
     }
 
-    /// Does each of the works on a thread of its own, and returns what they return when all have
-    /// ended.
+    /// Runs each of `works` on a separate thread, and returns their results when all have ended.
     ///
-    /// One that fails ends the others: without it they are not what was asked for. `write` writes
-    /// what was measured until then, every minute; `what` is the name of the samples on the
-    /// progress bar.
+    /// If one fails, it ends the others, because the measurement would be incomplete. `write`
+    /// writes the current results every minute. `what` is the name of the samples on the progress
+    /// bar.
     pub(crate) fn measure<W, T>(
         &self,
-        (extent, what, attention): (Extent, &str, Attention),
+        (run_length, what, attention): (RunLength, &str, Attention),
         works: impl IntoIterator<Item = W>,
         write: impl Fn() -> Result<(), Failure>,
     ) -> Result<Vec<T>, Failure>
@@ -114,7 +112,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             let members = thread_group::begin_together(scope, works)?;
             drop(tell);
             let _spared = attention.cpu().and_then(|cpu| Pinned::to(cpu).ok());
-            self.watch((extent, what, attention), (&members, started), &ended, write);
+            self.watch((run_length, what, attention), (&members, started), &ended, write);
             if attention == Attention::Constant {
                 self.shared.end_all(|| members.iter().all(Member::is_finished));
             }
@@ -122,16 +120,15 @@ impl<'a, S: RawSample> Run<'a, S> {
         })
     }
 
-    /// Shows how far the run is, writes what was measured every minute, and returns when it is to
-    /// end.
+    /// Shows the progress, writes the current results every minute, and returns when the run is to end.
     fn watch<T>(
         &self,
-        (extent, what, attention): (Extent, &str, Attention),
+        (run_length, what, attention): (RunLength, &str, Attention),
         (members, mut written): (&[Member<'_, T>], Instant),
         ended: &mpsc::Receiver<()>,
         write: impl Fn() -> Result<(), Failure>,
     ) {
-        let expected = if attention == Attention::Constant { extent.expected() } else { extent.duration };
+        let expected = if attention == Attention::Constant { run_length.expected() } else { run_length.duration };
         let progress = Progress::new(1_000, expected);
         progress.name(what);
         let pace = if io::stderr().is_terminal() { LOOK * 10 } else { INTERIM };
@@ -140,7 +137,7 @@ impl<'a, S: RawSample> Run<'a, S> {
             let elapsed = self.shared.elapsed();
             let is_over = match attention {
                 Attention::Constant => {
-                    let is_long_enough = extent.count.is_none() && elapsed >= extent.duration;
+                    let is_long_enough = run_length.count.is_none() && elapsed >= run_length.duration;
                     let has_ended = is_long_enough || members.iter().all(Member::is_finished);
                     has_ended || self.context.interrupted() || !self.shared.goes_on()
                 }
@@ -149,10 +146,10 @@ impl<'a, S: RawSample> Run<'a, S> {
             if is_over {
                 return;
             }
-            progress.at_fraction(extent.fraction(self.shared.done(), members.len(), elapsed));
+            progress.at_fraction(run_length.fraction(self.shared.done(), members.len(), elapsed));
             if written.elapsed() >= INTERIM {
                 written = Instant::now();
-                // If this fails, the last one fails as well, and reports it.
+                // If this fails, the final write fails too and reports it.
                 let _ = write();
             }
             match attention {
@@ -161,7 +158,8 @@ impl<'a, S: RawSample> Run<'a, S> {
                     if std::mem::replace(&mut offset, now).differs_from(now) {
                         self.shared.rouse();
                     }
-                    let left = if extent.count.is_none() { extent.duration.saturating_sub(elapsed) } else { LOOK };
+                    let left =
+                        if run_length.count.is_none() { run_length.duration.saturating_sub(elapsed) } else { LOOK };
                     thread::sleep(LOOK.min(left));
                 }
                 Attention::Rare { .. } => match ended.recv_timeout(pace) {
@@ -173,18 +171,21 @@ impl<'a, S: RawSample> Run<'a, S> {
         }
     }
 
-    /// Writes all files for the last time, and returns what could not be written: the result is
-    /// printed nevertheless.
-    /// When it began, and how long it took, for programs.
+    /// Returns the start time and the duration as document fields.
     pub(crate) fn time(&self, elapsed: Duration) -> LatencyRunTime {
-        LatencyRunTime { began: self.files.began(), elapsed_s: rounded(elapsed.as_secs_f64()) }
+        LatencyRunTime { started_at: self.files.began(), elapsed_s: rounded(elapsed.as_secs_f64()) }
     }
 
-    /// How it ended, for programs.
-    pub(crate) fn end(&self, away: Vec<Away>) -> LatencyRunEnd {
-        LatencyRunEnd { broke_at_ns: self.shared.broke_at_ns(), interrupted: self.context.interrupted(), away }
+    /// Returns how the run ended as document fields.
+    pub(crate) fn end(&self, absences: Vec<CpuAbsence>) -> LatencyRunEnd {
+        LatencyRunEnd {
+            stopped_at_ns: self.shared.stopped_at_ns(),
+            interrupted: self.context.interrupted(),
+            cpu_absences: absences,
+        }
     }
 
+    /// Writes all files for the last time. Returns what could not be written; the result is printed nevertheless.
     pub(crate) fn finish(&mut self, threads: &[ThreadLatencies]) -> Vec<String> {
         self.files.finish(self.raw.take(), threads)
     }

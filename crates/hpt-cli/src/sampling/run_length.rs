@@ -1,19 +1,18 @@
-//! How long a run takes: the options that say so, and how far one thread is.
-//! Measures nothing.
+//! The length of a run: its options, and the progress of one thread. Measures nothing.
 
 use std::time::Duration;
 
 use clap::Args;
 use hpt_core::{Instant, measure::Wake};
 
-use crate::arguments::duration_in;
+use crate::arguments::{at_least_one, duration_in};
 
-/// From one sample to the next.
+/// Parses the time from one sample to the next.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     duration_in(text, (Duration::from_micros(10), Duration::from_secs(3_600)), ("between 10us and 1h", "250us or 1h"))
 }
 
-/// Any other time.
+/// Parses any other time.
 pub(crate) fn long(text: &str) -> Result<Duration, String> {
     duration_in(
         text,
@@ -22,24 +21,24 @@ pub(crate) fn long(text: &str) -> Result<Duration, String> {
     )
 }
 
-/// How long a run takes.
+/// The length of a run.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Extent {
+pub(crate) struct RunLength {
     /// Time between samples
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = period)]
     pub(crate) interval: Duration,
     /// Run time
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = long, conflicts_with = "count")]
     pub(crate) duration: Duration,
-    /// Stop after N samples on each CPU
+    /// Stop after N samples per CPU, instead of --duration
     ///
-    /// The run takes as long as that needs.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// The run has no time limit then.
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     pub(crate) count: Option<u64>,
 }
 
-impl Extent {
-    /// Time that a run of samples at equal distances takes.
+impl RunLength {
+    /// Returns the expected duration of a run with samples at equal intervals.
     pub(super) fn expected(&self) -> Duration {
         match self.count {
             Some(count) => self.interval.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
@@ -47,7 +46,7 @@ impl Extent {
         }
     }
 
-    /// Share of the run that is over, when all `threads` together have taken `done` samples.
+    /// Returns the finished fraction of the run, when all `threads` together have taken `done` samples.
     #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
     pub(super) fn fraction(&self, done: u64, threads: usize, elapsed: Duration) -> f64 {
         match self.count {
@@ -56,40 +55,42 @@ impl Extent {
         }
     }
 
-    /// When a thread is to end by itself.
+    /// Returns when a thread is to end on its own.
     pub(crate) fn end(&self, start: Instant) -> Instant {
         if self.count.is_none() { start.saturating_add(self.duration) } else { Instant::from_nanoseconds(u64::MAX) }
     }
 }
 
-/// How far one thread is. A run begins with its first moment, which may be a time of day, and its length is told by CLOCK_MONOTONIC.
+/// The progress of one thread. A run begins at its first deadline, which may be a time of day. CLOCK_MONOTONIC measures
+/// its length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stint {
-    extent: Extent,
+pub(crate) struct ThreadProgress {
+    run_length: RunLength,
     end: Option<Instant>,
     count: u64,
 }
 
-impl Stint {
-    pub(crate) const fn of(extent: Extent) -> Self {
-        Self { extent, end: None, count: 0 }
+impl ThreadProgress {
+    pub(crate) const fn of(run_length: RunLength) -> Self {
+        Self { run_length, end: None, count: 0 }
     }
 
-    /// When it began, told by the first sample alone, which was handed over `now`.
+    /// Returns the start of the run for the first sample, and `None` for later ones. `now` returns when the sample was
+    /// handed over.
     pub(crate) fn begins(&mut self, sample: Wake, now: impl FnOnce() -> Instant) -> Option<Instant> {
         if self.end.is_some() {
             return None;
         }
-        // Where the clock was set, nobody knows when the moment was due.
+        // If the clock was set, the deadline is unknown.
         let begins = if sample.clock_was_set { now() } else { sample.deadline };
-        self.end = Some(self.extent.end(begins));
+        self.end = Some(self.run_length.end(begins));
         Some(begins)
     }
 
-    /// Counts a sample, and says whether there are more to come.
+    /// Counts a sample, and returns whether the run continues.
     pub(crate) fn goes_on_after(&mut self, wake: Wake) -> bool {
         self.count += 1;
-        self.end.is_none_or(|end| wake.deadline < end) && self.extent.count.is_none_or(|wanted| self.count < wanted)
+        self.end.is_none_or(|end| wake.deadline < end) && self.run_length.count.is_none_or(|wanted| self.count < wanted)
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
 
     use hpt_core::{Instant, measure::Wake};
 
-    use super::{Extent, Stint, long, period};
+    use super::{RunLength, ThreadProgress, long, period};
 
     #[test]
     fn times_are_read_or_refused() {
@@ -111,22 +112,26 @@ mod tests {
     fn a_run_begins_with_its_first_moment_and_is_as_long_as_it_is() {
         let at_s = |seconds: u64| Instant::from_nanoseconds(seconds * 1_000_000_000);
         let wake = |due_s: u64| Wake::new(at_s(due_s), 1_000);
-        let extent = Extent { interval: Duration::from_secs(1), duration: Duration::from_secs(3), count: None };
-        // Hours later than when it was asked for, or earlier: what the wall clock showed meanwhile does not matter.
+        let run_length = RunLength { interval: Duration::from_secs(1), duration: Duration::from_secs(3), count: None };
+        // Hours later or earlier than requested: the wall clock during the run does not matter.
         for first_s in [5, 50_000] {
-            let mut stint = Stint::of(extent);
-            assert_eq!(stint.begins(wake(first_s), || at_s(first_s)), Some(at_s(first_s)));
-            assert_eq!(stint.begins(wake(first_s + 1), || at_s(first_s + 1)), None);
-            let goes_on = [0, 1, 2, 3].map(|since_s| stint.goes_on_after(wake(first_s + since_s)));
+            let mut thread_progress = ThreadProgress::of(run_length);
+            assert_eq!(thread_progress.begins(wake(first_s), || at_s(first_s)), Some(at_s(first_s)));
+            assert_eq!(thread_progress.begins(wake(first_s + 1), || at_s(first_s + 1)), None);
+            let goes_on = [0, 1, 2, 3].map(|since_s| thread_progress.goes_on_after(wake(first_s + since_s)));
             assert_eq!(goes_on, [true, true, true, false]);
         }
-        // Set beyond the beginning: due an hour ago, as the clock has it, and begun now.
-        let mut stint = Stint::of(extent);
+        // The clock was set past the start: according to the clock it was due an hour ago, and it began now.
+        let mut thread_progress = ThreadProgress::of(run_length);
         let mut first = Wake::new(at_s(100), 3_600_000_000_000);
         first.clock_was_set = true;
-        assert_eq!(stint.begins(first, || at_s(3_700)), Some(at_s(3_700)));
-        assert!(stint.goes_on_after(first) && stint.goes_on_after(wake(3_701)) && !stint.goes_on_after(wake(3_703)));
-        let mut counted = Stint::of(Extent { count: Some(2), ..extent });
+        assert_eq!(thread_progress.begins(first, || at_s(3_700)), Some(at_s(3_700)));
+        assert!(
+            thread_progress.goes_on_after(first)
+                && thread_progress.goes_on_after(wake(3_701))
+                && !thread_progress.goes_on_after(wake(3_703))
+        );
+        let mut counted = ThreadProgress::of(RunLength { count: Some(2), ..run_length });
         counted.begins(wake(5), || at_s(5));
         assert!(counted.goes_on_after(wake(5)) && !counted.goes_on_after(wake(1_000)));
     }

@@ -1,6 +1,5 @@
-//! What the threads of a run share with the one that watches them: when it began and ends, and how
-//! far it is.
-//! Measures nothing.
+//! The state that the threads of a run share with the supervising thread: its start, its end and its progress. Measures
+//! nothing.
 
 use std::{
     path::Path,
@@ -13,26 +12,26 @@ use hpt_core::{Instant, measure::Rouser};
 
 use super::trace_marker::Trace;
 
-/// A thread that is to end, and may sleep, is roused so often.
+/// The interval at which a sleeping thread that is to end is woken.
 const ROUSE_AGAIN: Duration = Duration::from_millis(5);
 
-/// What the threads of a run share with the one that watches.
+/// The state that the threads of a run share with the supervising thread.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     ends: AtomicBool,
     done: AtomicU64,
-    /// When the first thread began to measure, in nanoseconds; zero before.
+    /// When the first thread started to measure, in nanoseconds. Zero before.
     began_ns: AtomicU64,
-    /// One for each thread, which may sleep for long.
+    /// One waker for each thread that may sleep for a long time.
     rousers: Vec<Rouser>,
-    /// The moment of the sample that was too late, in nanoseconds; zero as long as none was.
-    broke_at_ns: AtomicU64,
-    /// Where a mark is wanted and can be left.
+    /// The deadline of the sample that exceeded the limit, in nanoseconds. Zero if there was none.
+    stopped_at_ns: AtomicU64,
+    /// The kernel's trace, if a mark is requested and possible.
     trace: Option<Trace>,
 }
 
 impl RunState {
-    /// What may end by a sample later than this, and has so many threads that sleep.
+    /// Creates the state of a run that a sample above `break_above` ends, with this number of sleeping threads.
     pub(crate) fn new(break_above: Option<Duration>, sleepers: usize) -> Self {
         let trace = break_above.and_then(|_| Trace::open(Path::new("/sys/kernel/tracing")));
         Self { rousers: (0..sleepers).map(|_| Rouser::default()).collect(), ..Self::marking(trace) }
@@ -42,22 +41,22 @@ impl RunState {
         Self { trace, ..Self::default() }
     }
 
-    /// What rouses one of the threads that sleep.
+    /// Returns the waker of a sleeping thread.
     pub(crate) fn rouser(&self, thread: usize) -> &Rouser {
         &self.rousers[thread]
     }
 
-    /// Wakes the threads that sleep.
+    /// Wakes the sleeping threads.
     pub(super) fn rouse(&self) {
         self.rousers.iter().for_each(Rouser::rouse);
     }
 
-    /// A thread begins to measure; the first one counts.
+    /// Records the start of the measurement. Only the first thread counts.
     pub(crate) fn begin(&self, when: Instant) {
         let _ = self.began_ns.compare_exchange(0, when.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// How long it has been measured.
+    /// Returns the duration of the measurement so far.
     pub(crate) fn elapsed(&self) -> Duration {
         match self.began_ns.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
@@ -65,10 +64,10 @@ impl RunState {
         }
     }
 
-    /// Ends the run, and comes back when all threads have ended.
+    /// Ends the run, and returns when all threads have ended.
     pub(crate) fn end_all(&self, all_ended: impl Fn() -> bool) {
         self.end();
-        // Once is not enough: who is about to sleep is not roused.
+        // Once is not enough: it does not wake a thread that is about to sleep.
         while !all_ended() {
             self.rouse();
             thread::sleep(ROUSE_AGAIN);
@@ -87,30 +86,31 @@ impl RunState {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of samples of all threads until now.
+    /// Returns the number of samples of all threads so far.
     pub(super) fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Ends the run by a sample that was too late, and was due then; the first one counts, and marks the trace right here.
-    pub(crate) fn break_at(&self, due: Instant) {
+    /// Ends the run because a sample with this deadline exceeded the limit. Only the first one
+    /// counts. It marks the trace immediately.
+    pub(crate) fn stop_at(&self, due: Instant) {
         let was_first =
-            self.broke_at_ns.compare_exchange(0, due.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
+            self.stopped_at_ns.compare_exchange(0, due.as_nanoseconds().max(1), Ordering::Relaxed, Ordering::Relaxed);
         if let (Ok(_), Some(trace)) = (was_first, &self.trace) {
             trace.mark(due);
         }
         self.end();
     }
 
-    pub(crate) fn broke_at_ns(&self) -> Option<u64> {
-        Some(self.broke_at_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
+    pub(crate) fn stopped_at_ns(&self) -> Option<u64> {
+        Some(self.stopped_at_ns.load(Ordering::Relaxed)).filter(|&ns| ns > 0)
     }
 
-    /// What is to be said where a run was to leave a mark in the kernel's trace, and could not.
+    /// Returns a note if the run could not mark the kernel's trace.
     pub(crate) fn unmarked(&self) -> Option<String> {
-        self.broke_at_ns()?;
+        self.stopped_at_ns()?;
         let is_marked = self.trace.as_ref().is_some_and(|trace| trace.is_marked.load(Ordering::Relaxed));
-        let unmarked = "no mark was left in the kernel's trace: /sys/kernel/tracing cannot be written; it takes root, and tracefs mounted";
+        let unmarked = "cannot mark the kernel's trace: cannot write to /sys/kernel/tracing; this requires root and a mounted tracefs";
         (!is_marked).then(|| unmarked.to_owned())
     }
 }
@@ -143,20 +143,20 @@ mod tests {
             fs::write(folder.path().join(name), "").expect("ours");
         }
         let shared = RunState::marking(Trace::open(folder.path()));
-        assert_eq!((shared.goes_on(), shared.broke_at_ns(), shared.unmarked()), (true, None, None));
+        assert_eq!((shared.goes_on(), shared.stopped_at_ns(), shared.unmarked()), (true, None, None));
         thread::scope(|scope| {
-            let first = scope.spawn(|| shared.break_at(Instant::from_nanoseconds(7)));
+            let first = scope.spawn(|| shared.stop_at(Instant::from_nanoseconds(7)));
             first.join().expect("no panic");
             assert_eq!(
                 (read("trace_marker").as_str(), read("tracing_on").as_str()),
-                ("hpt latency: too late for 7", "0")
+                ("hpt latency: limit exceeded at 7", "0")
             );
-            scope.spawn(|| shared.break_at(Instant::from_nanoseconds(5)));
+            scope.spawn(|| shared.stop_at(Instant::from_nanoseconds(5)));
         });
-        assert_eq!((shared.goes_on(), shared.broke_at_ns(), shared.unmarked()), (false, Some(7), None));
-        assert_eq!(read("trace_marker"), "hpt latency: too late for 7");
+        assert_eq!((shared.goes_on(), shared.stopped_at_ns(), shared.unmarked()), (false, Some(7), None));
+        assert_eq!(read("trace_marker"), "hpt latency: limit exceeded at 7");
         let without = RunState::marking(Trace::open(&folder.path().join("not there")));
-        without.break_at(Instant::from_nanoseconds(5));
-        assert!(without.unmarked().is_some_and(|why| why.contains("takes root")));
+        without.stop_at(Instant::from_nanoseconds(5));
+        assert!(without.unmarked().is_some_and(|why| why.contains("requires root")));
     }
 }

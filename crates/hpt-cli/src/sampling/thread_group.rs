@@ -1,5 +1,4 @@
-//! Threads that start together: all of them exist before the first one measures.
-//! Measures nothing.
+//! Threads that start together: all of them exist before the first one measures. Measures nothing.
 
 use std::{
     io,
@@ -9,7 +8,8 @@ use std::{
 
 use crate::exit::Failure;
 
-/// Starts a thread for each of the works. None begins before all threads are there. Where one cannot be created, no work is done.
+/// Starts a thread for each of `works`. None begins before all threads exist. If one cannot be
+/// created, no work is done.
 pub(crate) fn begin_together<'scope, 'env, W, T>(
     scope: &'scope Scope<'scope, 'env>,
     works: impl IntoIterator<Item = W>,
@@ -40,6 +40,6 @@ impl<T> Member<'_, T> {
     /// Blocks until the thread ends, and returns its result.
     pub(crate) fn join(self) -> T {
         let done = self.0.join().expect("a thread that measures does not panic");
-        done.expect("a crew that is handed out was let begin")
+        done.expect("all threads of a returned group were started")
     }
 }

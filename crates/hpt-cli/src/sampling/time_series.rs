@@ -1,15 +1,15 @@
-//! Latency over the time of a run: the worst of each stretch of time, in bounded memory.
+//! Latency over time: the maximum of each interval of a run, in bounded memory.
 
-use hpt_document::wake_latency::LatencyStretch;
+use hpt_document::wake_latency::TimeSeriesInterval;
 
-/// As many stretches are kept; where a run is longer, two become one.
+/// The maximum number of intervals. In a longer run, pairs of intervals are merged.
 const MOST: usize = 400;
-/// The shortest stretch.
+/// The shortest interval.
 const SHORTEST_NS: u64 = 10_000_000;
 
-/// Stretches of equal length.
+/// Intervals of equal length.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+pub(crate) struct TimeSeries {
     first_ns: Option<u64>,
     every_ns: u64,
     stretches: Vec<Stretch>,
@@ -22,13 +22,13 @@ struct Stretch {
     max_ns: u64,
 }
 
-impl Course {
+impl TimeSeries {
     pub(crate) fn new() -> Self {
-        // All of it at once: what measures does not wait for memory.
+        // Allocated in advance, so that the measurement does not wait for memory.
         Self { first_ns: None, every_ns: SHORTEST_NS, stretches: Vec::with_capacity(MOST) }
     }
 
-    /// Adds what was late by so much at that moment of CLOCK_MONOTONIC.
+    /// Adds a latency at that time of CLOCK_MONOTONIC.
     pub(crate) fn record(&mut self, at_ns: u64, late_ns: u64) {
         let passed_ns = at_ns.saturating_sub(*self.first_ns.get_or_insert(at_ns));
         while passed_ns / self.every_ns >= MOST as u64 {
@@ -58,19 +58,20 @@ impl Course {
         self.every_ns = self.every_ns.saturating_mul(2);
     }
 
-    /// How long a stretch is.
+    /// Returns the length of an interval.
     pub(crate) const fn every_ns(&self) -> u64 {
         self.every_ns
     }
 
-    /// Of each stretch with samples: when it began after the first deadline, how many, their mean and the worst.
+    /// Returns the intervals with samples: the start after the first deadline, the number of samples, the mean and the
+    /// maximum.
     #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
-    pub(crate) fn rows(&self) -> Vec<LatencyStretch> {
+    pub(crate) fn rows(&self) -> Vec<TimeSeriesInterval> {
         let stretches = (0_u64..).zip(&self.stretches).filter(|(_, stretch)| stretch.samples > 0);
         stretches
             .map(|(place, stretch)| {
                 let mean_ns = crate::output::rounded(stretch.sum_ns as f64 / stretch.samples as f64);
-                LatencyStretch(place * self.every_ns, stretch.samples, mean_ns, stretch.max_ns)
+                TimeSeriesInterval(place * self.every_ns, stretch.samples, mean_ns, stretch.max_ns)
             })
             .collect()
     }
@@ -78,33 +79,36 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
-    use hpt_document::wake_latency::LatencyStretch;
+    use hpt_document::wake_latency::TimeSeriesInterval;
 
-    use super::{Course, MOST, SHORTEST_NS};
+    use super::{MOST, SHORTEST_NS, TimeSeries};
 
     #[test]
     fn a_long_run_keeps_every_sample_and_the_worst_in_its_place() {
-        let mut course = Course::new();
+        let mut time_series = TimeSeries::new();
         let far = SHORTEST_NS * MOST as u64 * 5;
         for sample in 0..10_000_u64 {
-            course.record(1_000 + sample * (far / 10_000), if sample == 7_500 { 9_999 } else { 5 });
+            time_series.record(1_000 + sample * (far / 10_000), if sample == 7_500 { 9_999 } else { 5 });
         }
-        let rows = course.rows();
+        let rows = time_series.rows();
         assert!(rows.len() <= MOST && rows.len() > MOST / 2, "{}", rows.len());
         assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), 10_000);
         let worst = rows.iter().max_by_key(|row| row.3).expect("there are some");
-        assert!(worst.3 == 9_999 && worst.0 <= far / 4 * 3 && worst.0 + course.every_ns() > far / 4 * 3, "{worst:?}");
-        assert_eq!(course.every_ns(), SHORTEST_NS * 8);
+        assert!(
+            worst.3 == 9_999 && worst.0 <= far / 4 * 3 && worst.0 + time_series.every_ns() > far / 4 * 3,
+            "{worst:?}"
+        );
+        assert_eq!(time_series.every_ns(), SHORTEST_NS * 8);
     }
 
     #[test]
     fn nothing_has_no_course_and_a_moment_before_the_first_is_the_first() {
-        let mut course = Course::new();
-        assert!(course.rows().is_empty());
-        course.record(10, 1);
-        course.record(5, 3);
-        assert_eq!(course.rows(), [LatencyStretch(0, 2, 2.0, 3)]);
-        course.record(u64::MAX, 7);
-        assert_eq!(course.rows().iter().map(|row| row.1).sum::<u64>(), 3);
+        let mut time_series = TimeSeries::new();
+        assert!(time_series.rows().is_empty());
+        time_series.record(10, 1);
+        time_series.record(5, 3);
+        assert_eq!(time_series.rows(), [TimeSeriesInterval(0, 2, 2.0, 3)]);
+        time_series.record(u64::MAX, 7);
+        assert_eq!(time_series.rows().iter().map(|row| row.1).sum::<u64>(), 3);
     }
 }

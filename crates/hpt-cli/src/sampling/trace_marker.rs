@@ -1,5 +1,4 @@
-//! A mark in the kernel's trace at the sample that ended a run.
-//! Reads no trace.
+//! A mark in the kernel's trace at the sample that ended a run. Reads no trace.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,7 +9,8 @@ use std::{
 
 use hpt_core::Instant;
 
-/// The kernel's trace, opened before the run: a mark that comes late is behind what was in the way, or that is overwritten.
+/// The kernel's trace, opened before the run. A late mark would follow the cause of the delay, or
+/// the cause might already be overwritten.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) marker: File,
@@ -24,9 +24,9 @@ impl Trace {
         Some(Self { marker: open("trace_marker")?, switch: open("tracing_on")?, is_marked: AtomicBool::new(false) })
     }
 
-    /// A mark where it broke, and no more traces after it.
+    /// Marks the trace at the sample that exceeded the limit, and stops tracing.
     pub(super) fn mark(&self, due: Instant) {
-        let text = format!("hpt latency: too late for {}", due.as_nanoseconds());
+        let text = format!("hpt latency: limit exceeded at {}", due.as_nanoseconds());
         let marked = (&self.marker).write_all(text.as_bytes()).and_then(|()| (&self.switch).write_all(b"0"));
         self.is_marked.store(marked.is_ok(), Ordering::Relaxed);
     }

@@ -1,5 +1,6 @@
-//! What another user tries against root's hpt: one test for each row of the table in SECURITY.md. The attacker is user 65534.
-//! Attacks files only: settings of the machine are not changed.
+//! Attacks by another user on root's hpt: one test for each row of the table in SECURITY.md. The
+//! attacker is user 65534.
+//! Attacks files only: system settings are not changed.
 
 use std::{
     fs,
@@ -18,11 +19,11 @@ use crate::support::{capture_of, code, is_root, run, runner, set, stderr, stdout
 const ATTACKER: u32 = 65_534;
 const SECRET: &str = "root:$6$secret:19000::::::";
 
-/// A folder with one of root's own files that the attacker cannot read, and a folder like /tmp in it.
+/// A directory with a file of root that the attacker cannot read, and a subdirectory like /tmp.
 struct Scene(tempfile::TempDir);
 
 impl Scene {
-    /// `None` where the tests do not run as root: only root's hpt is attacked.
+    /// Returns `None` if the tests do not run as root: only root's hpt is attacked.
     fn new() -> Option<Self> {
         if !is_root() {
             return None;
@@ -45,7 +46,7 @@ impl Scene {
         self.path(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Runs a shell script as the attacker; `$1` is the scene's folder.
+    /// Runs a shell script as the attacker. `$1` is the directory of the scene.
     fn attacker(&self, script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-ec", script, "sh"]).arg(self.0.path()).uid(ATTACKER).gid(ATTACKER).current_dir("/");
@@ -77,7 +78,7 @@ impl Scene {
     }
 }
 
-/// Runs the rest of the test where it is run by root.
+/// Runs the rest of the test if it runs as root.
 macro_rules! scene {
     () => {
         match Scene::new() {
@@ -87,7 +88,8 @@ macro_rules! scene {
     };
 }
 
-/// A journal as hpt writes it, of one change: FNV-1a of the payload is its checksum.
+/// Returns a change log as hpt writes it, with one change. Its checksum is the FNV-1a of the
+/// payload.
 fn journal(payload: &str) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot identity");
     let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -104,7 +106,8 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
         scene.word("victim")
     ));
     fs::write(scene.path("sticky/forged"), forged).expect("ours");
-    // As a version before left it under umask 0, as a group of users has it under umask 002, and in a folder of the attacker.
+    // Modes and owners of an earlier version under umask 0, of a user group under umask 002, and of
+    // a directory and a file that the attacker owns.
     for (folder, file, owner) in [(0o777, 0o666, 0), (0o755, 0o666, 0), (0o777, 0o600, 0), (0o755, 0o644, ATTACKER)] {
         let store = scene.path("store");
         fs::create_dir(&store).expect("ours");
@@ -119,7 +122,7 @@ fn a_forged_journal_does_not_make_root_write_a_file() {
         assert_eq!(fs::read_to_string(scene.path("victim")).expect("ours"), "core", "{folder:o} {file:o} {owner}");
         fs::remove_dir_all(&store).expect("ours");
     }
-    // Even root's own journal restores nothing but settings.
+    // Even root's own change log can restore system settings only.
     fs::create_dir(scene.path("own")).expect("ours");
     fs::copy(scene.path("sticky/forged"), scene.path("own/journal")).expect("ours");
     let output = run(&["restore", "--journal", &scene.word("own")]);
@@ -148,7 +151,7 @@ fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
         assert!(stderr(&output).contains("belongs to user 65534"), "{option}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{option}: it was measured before it was refused");
     }
-    // Root's own links lead on.
+    // Root's own links are followed.
     symlink("own.txt", scene.path("link.txt")).expect("ours");
     let output = run(&[&timer[..], &["--write", &format!("cyclictest={}", scene.word("link.txt"))]].concat());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -158,7 +161,7 @@ fn a_link_in_the_place_of_an_output_file_does_not_reach_a_file_of_root() {
 #[test]
 fn a_second_name_for_a_file_of_root_is_not_written_to() {
     let scene = scene!();
-    // With fs.protected_hardlinks=0 the attacker can do so, for a file on the same file system.
+    // With fs.protected_hardlinks=0, the attacker can create it for a file on the same file system.
     fs::hard_link(scene.path("victim"), scene.path("sticky/out.raw")).expect("ours");
     let output = run(&["latency", "timer", "--count", "3", "--cpu", "any", "--raw", &scene.word("sticky/out.raw")]);
     scene.is_unharmed("--raw");
@@ -176,7 +179,7 @@ fn a_capture_does_not_show_files_outside_of_it() {
         assert!(!said.contains("$6$secret"), "{said}");
         said
     };
-    // Links in a capture are explained, and not followed.
+    // Links in a capture are reported, but not followed.
     let mut links = capture_of("amd-epyc-zen3-kvm");
     for (path, target) in [
         ("proc/device-tree/model", scene.word("victim")),
@@ -186,7 +189,8 @@ fn a_capture_does_not_show_files_outside_of_it() {
         links.insert(path, Entry::Link(target)).expect("a sound path");
     }
     assert!(look(&scene.capture(&links)).contains("\"probe\""));
-    // Paths that lead out of it are refused, and so is a base that is a link or in another folder.
+    // Paths that leave the directory are rejected, and so is a base that is a link or in another
+    // directory.
     let path = scene.word("victim");
     for hostile in [
         whole.replace("file proc/cpuinfo", "file ../../victim"),
@@ -199,7 +203,7 @@ fn a_capture_does_not_show_files_outside_of_it() {
         scene.attack("ln -sf ../victim \"$1/sticky/link.capture\"");
         assert!(!look(&capture).contains("\"probe\""));
     }
-    // Nor is anything shown of a file that is no capture.
+    // Nothing is shown of a file that is not a capture.
     look(&scene.word("sticky/link.capture"));
     look(&path);
 }
@@ -208,14 +212,15 @@ fn a_capture_does_not_show_files_outside_of_it() {
 fn a_capture_opens_no_device_and_no_pipe() {
     let scene = scene!();
     let derived = scene.capture(&"hpt-capture 1\nbase pipe.capture\nabout\nend\n");
-    // A pipe stands for a watchdog: opening it has an effect that can be seen. The writer goes on as soon as a reader opens it.
+    // The pipe represents a watchdog device: opening it has a visible effect, because the writer
+    // continues as soon as a reader opens it.
     scene.attack("mkfifo \"$1/sticky/pipe.capture\"");
     for capture in [derived, scene.word("sticky/pipe.capture")] {
         let script = "exec 3> \"$1/sticky/pipe.capture\"; : > \"$1/sticky/opened\"";
         let mut writer = scene.attacker(script).spawn().expect("a shell");
         let output = run(&["doctor", "--host", &capture]);
         assert_eq!(code(&output), 2);
-        // The writer has ended only where the pipe was opened.
+        // The writer has ended only if the pipe was opened.
         let ended = writer.try_wait().expect("a child").is_some();
         let opened = ended || scene.path("sticky/opened").exists();
         writer.kill().expect("a child");
@@ -231,7 +236,8 @@ fn a_capture_of_roots_machine_is_written_for_root_alone() {
     let output = run(&["capture", &scene.word("sticky/new.capture")]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!((about("sticky/new.capture").mode() & 0o7777, about("sticky/new.capture").uid()), (0o600, 0));
-    // A link to a file of root, a second name for it, an empty file of the attacker, and a folder that is a link.
+    // A link to a file of root, a hard link to it, an empty file of the attacker, and a directory
+    // that is a link.
     scene.attack("cd \"$1/sticky\"; ln -s ../victim link.capture; : > empty.capture; ln -s .. folder");
     fs::hard_link(scene.path("victim"), scene.path("sticky/name.capture")).expect("ours");
     for (refused, expected) in [("link.capture", 2), ("name.capture", 2), ("folder/new.capture", 3)] {
@@ -255,7 +261,7 @@ fn what_a_hostile_file_says_is_not_obeyed_by_the_terminal() {
     let scene = scene!();
     let escape = "\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m";
     let report = format!(
-        r#"{{"schema":1,"kind":"report","hpt":"1","name":null,"machine":{{}},"emulated_by":null,"began":"","elapsed_s":0,"interrupted":false,"parts":[{{"name":"a","command":"b","state":"{escape}","why":null,"elapsed_s":0}}],"documents":{{}},"notes":[]}}"#
+        r#"{{"schema":2,"kind":"report","hpt":"1","name":null,"machine":{{}},"emulated_by":null,"started_at":"","elapsed_s":0,"interrupted":false,"parts":[{{"name":"a","command":"b","state":"{escape}","reason":null,"elapsed_s":0}}],"documents":{{}},"notes":[]}}"#
     );
     let named = scene.path("sticky/\u{1b}[2Jreport.json");
     fs::write(&named, report).expect("ours");
@@ -300,7 +306,8 @@ fn a_hostile_list_of_cpus_takes_no_time() {
     for file in ["isolated", "nohz_full", "online"] {
         set(&mut capture, &format!("sys/devices/system/cpu/{file}"), &list);
     }
-    // Seconds of CPU time, whatever else the machine does: with all in it a list took half a minute.
+    // Limits CPU time, which is independent of the load. With the whole input, a list took half a
+    // minute.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 5; exec \"$@\"", "sh"]).args(words());
     let output = command.args(["doctor", "--host", &scene.capture(&capture)]).output().expect("a shell");

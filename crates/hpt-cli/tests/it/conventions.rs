@@ -1,4 +1,5 @@
-//! What the command does as others do: exit codes, signals, help that fits a screen, colors, quiet and verbose.
+//! Conventions of the command line: exit codes, signals, help that fits a screen, colors, quiet and
+//! verbose.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::support::{
     unsafe_calls::ask_to_end,
 };
 
-/// The commands that measure for a while, each with a run that nobody waits for the end of.
+/// The measuring commands, each with a run that does not end by itself in this test.
 const MEASURING: [&[&str]; 12] = [
     &["bench", "--count", "4e9", "--source", "monotonic"],
     &["calibrate", "--duration", "1day", "--source", "boottime"],
@@ -23,7 +24,7 @@ const MEASURING: [&[&str]; 12] = [
     &["doctor", "--measure"],
 ];
 
-/// The help texts of all commands: the words that ask for them.
+/// The help texts of all commands, by their arguments.
 fn commands() -> Vec<Vec<&'static str>> {
     let names = "doctor report probe bench calibrate sleep latency watch run clocksource restore experiment capture schema completions manual";
     let under = [
@@ -45,7 +46,7 @@ fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let empty = folder.path().to_str().expect("UTF-8");
     let table: [(&[&str], i32); 42] = [
-        // Yes, or done.
+        // Success, or a positive answer.
         (&[], 0),
         (&["--help"], 0),
         (&["-V"], 0),
@@ -64,12 +65,12 @@ fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
         (&["experiment"], 0),
         (&["restore", "--list", "--journal", empty], 0),
         (&["clocksource", "--host", captured], 0),
-        // No.
+        // A negative answer.
         (&["probe", "--host", captured, "arm-counter"], 1),
         (&["doctor", "--host", captured], 1),
         (&["latency", "timer", "-d", "1h", "-c", "any", "--stop-above", "1us"], 1),
         (&["run", "--", "false"], 1),
-        // Wrong usage.
+        // A usage error.
         (&["prob"], 2),
         (&["probe", "tcs"], 2),
         (&["probe", "--no-such-option"], 2),
@@ -85,11 +86,11 @@ fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
         (&["latency", "timer", "--raw", "/nonexistent/samples"], 2),
         (&["report", "--from", "/nonexistent.json"], 2),
         (&["schema", "weather"], 2),
-        // Unknown: it could not be measured, or is not there.
+        // Unknown: it could not be measured or does not exist.
         (&["calibrate", "-d", "5ms", "-s", "thread-cpu"], 3),
         (&["calibrate", "--saved", "--state-dir", empty], 3),
         (&["bench", "-n", "1", "-s", "pit"], 3),
-        // Those of hpt run itself.
+        // The exit codes of hpt run itself.
         (&["run", "--cpu", "99999", "--", "true"], 125),
         (&["run", "--", "/nonexistent"], 127),
     ];
@@ -97,7 +98,7 @@ fn exit_codes_tell_yes_no_wrong_usage_and_unknown_apart() {
         let output = run(arguments);
         assert_eq!(code(&output), expected, "{arguments:?}: {}", stderr(&output));
         let said = stderr(&output);
-        // What is refused is said as an error, and nothing is printed.
+        // A rejected command prints an error and no result.
         if expected == 2 {
             assert!(said.starts_with("hpt: error: ") && stdout(&output).is_empty(), "{arguments:?}: {said}");
         }
@@ -129,7 +130,7 @@ fn every_run_that_a_signal_ends_prints_its_result_and_says_so() {
             let output = running.output();
             let expected = if is_endless { 0 } else { of_a_signal };
             assert_eq!(code(&output), expected, "{signal} to {arguments:?}: {}", stderr(&output));
-            // The last of several documents is the result.
+            // The last of several documents has the result.
             let text = stdout(&output);
             let last = if text.starts_with("{\n") { text.as_str() } else { text.lines().last().unwrap_or_default() };
             let document: Value =
@@ -140,12 +141,39 @@ fn every_run_that_a_signal_ends_prints_its_result_and_says_so() {
 }
 
 #[test]
+fn a_cpu_is_refused_before_a_progress_bar_is_drawn() {
+    for mode in ["timer", "poll", "stall"] {
+        let running = AtATerminal::start(hpt().args(["latency", mode, "--cpu", "0,99999", "--color", "never"]));
+        let output = running.output();
+        let said = stderr(&output);
+        assert!(said.starts_with("hpt: error: no such CPU: 99999 (usable: ") && !said.contains(" %"), "{mode}: {said}");
+        assert_eq!(code(&output), 2);
+    }
+}
+
+#[test]
+fn several_cpus_can_be_a_range() {
+    let usable: Vec<u64> = json(&run(&["latency", "timer", "-n", "1", "-c", "all", "--json"]))["results"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| row["cpu"].as_u64().expect("a number"))
+        .collect();
+    let (first, last) = (usable[0], usable[usable.len() - 1]);
+    if last - first + 1 != usable.len() as u64 {
+        return skipped!("the usable CPUs are not a range: {usable:?}");
+    }
+    let range = json(&run(&["latency", "timer", "-n", "1", "-c", &format!("{first}-{last}"), "--json"]));
+    assert_eq!(range["results"].as_array().map(Vec::len), Some(usable.len()));
+}
+
+#[test]
 fn pairs_in_a_row_end_at_once() {
     if !runner().is_empty() {
         return skipped!("the emulator stands between hpt and its signals");
     }
     let mut running = AtATerminal::start(hpt().args(["experiment", "pairs", "--count", "1e12", "--json"]));
-    // The bar's share is of decades, so it stands at nothing.
+    // The run takes decades, so the bar stays at zero.
     running.wait_until_shown("the bar was drawn twice", |shown| shown.matches(" %").count() > 1);
     running.interrupt();
     let output = running.output();
@@ -169,6 +197,7 @@ fn the_short_help_of_every_command_fits_a_terminal() {
     }
     let overview = run(&[]);
     let text = stdout(&overview);
+    assert!(text.contains("\n  hpt latency timer  measure"), "a command stands apart from its explanation: {text}");
     assert!(text.lines().count() <= 24 && text.contains("hpt doctor"), "{text}");
 }
 
@@ -179,7 +208,7 @@ fn the_long_help_of_every_command_has_its_exit_codes() {
         assert!(text.contains("Exit codes:\n"), "{words:?}");
         let headings =
             ["Scheduling:", "System-wide (restored afterwards):", "Output:"].map(|heading| text.find(heading));
-        // What is in two lists is once in order: no option of one stands under the heading of another.
+        // Each option is under the heading of its own list.
         assert!(!text.contains("What it runs by"), "{words:?}: {headings:?}");
     }
 }

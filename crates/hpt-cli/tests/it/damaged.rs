@@ -1,4 +1,4 @@
-//! Captured machines that were damaged on their way: every command that explains one answers or refuses, and none panics.
+//! Damaged captures: every command that reads one gives a result or an error, and none panics.
 
 use proptest::{
     collection::vec,
@@ -9,7 +9,7 @@ use proptest::{
 
 use crate::support::{capture_of, code, contents, host, hosts, run, runner, set, stderr, stdout, written};
 
-/// All that take `--host`.
+/// All commands that accept `--host`.
 const COMMANDS: [&[&str]; 6] = [
     &["probe"],
     &["probe", "tsc"],
@@ -19,17 +19,17 @@ const COMMANDS: [&[&str]; 6] = [
     &["doctor", "--cpu", "3", "--format", "json"],
 ];
 
-/// What was done to a content.
+/// A modification of the content of a file.
 #[derive(Clone, Debug)]
 enum Damage {
     Removed,
     Emptied,
     CutOff(Index),
-    /// In the place of all of it.
+    /// The whole content is replaced.
     Replaced(Vec<u8>),
-    /// A byte of it.
+    /// One byte is changed.
     Changed(Index, u8),
-    /// Each of its digits.
+    /// All digits are changed.
     Digits(char),
     Doubled,
 }
@@ -46,7 +46,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 impl Damage {
-    /// The damaged content; `None` where nothing is left.
+    /// Returns the damaged content; `None` if the file is removed.
     fn to(&self, content: &[u8]) -> Option<Vec<u8>> {
         Some(match self {
             Self::Removed => return None,
@@ -83,7 +83,7 @@ fn is_answered(capture: impl AsRef<[u8]>, what: &str) {
 
 #[test]
 fn a_machine_of_which_every_file_is_empty_or_cut_off_is_explained() {
-    // An emulator takes its time for each command.
+    // Commands are slow under an emulator.
     let step = if runner().is_empty() { 1 } else { 8 };
     for (number, name) in hosts().iter().enumerate().step_by(step) {
         let mut capture = capture_of(name);
@@ -95,7 +95,7 @@ fn a_machine_of_which_every_file_is_empty_or_cut_off_is_explained() {
     }
 }
 
-/// Runs a test on captured machines and damages of theirs.
+/// Runs a test on damaged captures.
 fn for_damaged(most: usize, test: impl Fn(&str, &[(Index, Damage)])) {
     let cases = if runner().is_empty() { 48 } else { 4 };
     let mut tests = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -116,7 +116,7 @@ fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
         let mut capture = capture_of(name);
         let files = contents(&capture);
         for (file, damage) in damages {
-            // The last one stands for the facts.
+            // The last index selects the facts.
             let Some((path, content)) = files.get(file.index(files.len() + 1)) else {
                 let facts = damage.to(capture.facts().as_bytes()).unwrap_or_default();
                 capture.set_facts(String::from_utf8_lossy(&facts));
@@ -124,7 +124,7 @@ fn a_machine_of_which_any_file_is_damaged_is_explained_or_refused() {
             };
             match damage.to(content) {
                 Some(changed) => set(&mut capture, path, changed),
-                // It may have been removed before.
+                // It may already have been removed.
                 None => drop(capture.remove(path)),
             }
         }

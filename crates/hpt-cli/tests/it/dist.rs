@@ -1,5 +1,5 @@
-//! What `dist/` has for Prometheus and Grafana asks for metrics and labels that docs/metrics.md promises, and for no others; and what builds the programs leaves
-//! the machine as it was.
+//! The files in `dist/` for Prometheus and Grafana use only metrics and labels that docs/metrics.md
+//! documents, and the build script leaves the system unchanged.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::pages::project;
 
-/// What Prometheus and node_exporter put on every metric, and the labels of theirs that are asked for.
+/// The metrics of node_exporter that the files use, with the labels that they use.
 const OTHERS: [(&str, &[&str]); 2] =
     [("node_cpu_seconds_total", &["mode"]), ("node_textfile_mtime_seconds", &["file"])];
 
@@ -15,7 +15,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(project().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The metrics of docs/metrics.md with their labels, the recording rules' own, and node_exporter's.
+/// Returns the metrics of docs/metrics.md with their labels, those of the recording rules, and
+/// those of node_exporter.
 fn promised() -> BTreeMap<String, Vec<String>> {
     let mut promised = BTreeMap::new();
     for line in read("docs/metrics.md").lines().filter(|line| line.starts_with("| `hpt_")) {
@@ -35,7 +36,7 @@ fn is_of_a_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// The metrics that a query asks for, each with the labels that it is asked by.
+/// Returns the metrics in a query, each with the labels that the query uses.
 fn asked(query: &str) -> Vec<(String, Vec<String>)> {
     let mut asked = Vec::new();
     for (place, _) in query.match_indices(|c: char| c.is_ascii_alphabetic()) {
@@ -55,7 +56,7 @@ fn asked(query: &str) -> Vec<(String, Vec<String>)> {
     asked
 }
 
-/// What a query asks for that nobody promised.
+/// Returns the undocumented metrics and labels in a query.
 fn unpromised(query: &str, promised: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let mut unpromised = Vec::new();
     for (name, labels) in asked(query) {
@@ -87,7 +88,7 @@ fn the_rules_ask_for_metrics_that_are_documented() {
     }
 }
 
-/// The panels that ask something.
+/// Returns the panels with queries.
 fn panels(dashboard: &Value) -> impl Iterator<Item = &Value> {
     dashboard["panels"].as_array().expect("panels").iter().filter(|panel| panel["type"] != "row")
 }
@@ -103,7 +104,7 @@ fn the_dashboard_asks_for_metrics_that_are_documented() {
             assert_eq!(metrics.len(), 1, "{query}");
             assert_eq!(unpromised(query, &promised), Vec::<String>::new(), "{query}");
             assert!(metrics[0].1.contains(&"instance".to_owned()), "{query} is not of the machine that was chosen");
-            // The legend speaks of labels that the metric has.
+            // The legend uses labels that the metric has.
             for label in target["legendFormat"].as_str().expect("a legend").split("{{").skip(1) {
                 let label = label.split("}}").next().unwrap_or("").to_owned();
                 assert!(label == "instance" || promised[&metrics[0].0].contains(&label), "{label} of {query}");
@@ -115,7 +116,7 @@ fn the_dashboard_asks_for_metrics_that_are_documented() {
 #[test]
 fn the_dashboard_is_whole() {
     let dashboard: Value = serde_json::from_str(&read("dist/grafana/hpt.json")).expect("JSON");
-    // Grafana numbers it, and the datasource is whoever imports it's own.
+    // Grafana assigns the id, and the user selects the data source.
     assert_eq!(dashboard["id"], Value::Null);
     assert_eq!(dashboard["templating"]["list"][0]["type"], "datasource");
     let mut places: Vec<[u64; 4]> = Vec::new();
@@ -140,7 +141,7 @@ fn the_dashboard_is_whole() {
         let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().expect("a unit");
         for target in panel["targets"].as_array().expect("targets") {
             let query = target["expr"].as_str().expect("a query");
-            // What is in seconds is shown as seconds, and what are parts of one as such.
+            // Panels of seconds use the unit s, and those of ratios the unit ppm.
             let is_in_seconds = query.contains("_seconds{") && !query.contains("rate(");
             assert_eq!(unit == "s", is_in_seconds, "{query}");
             assert_eq!(unit == "ppm", query.contains("_ratio{"), "{query}");
@@ -165,9 +166,11 @@ fn a_query_for_what_there_is_not_is_noticed() {
     );
 }
 
-/// What `scripts/build-arm` asks of a rustup that lists these toolchains, and these components of its nightly.
+/// Returns the calls of rustup by `scripts/build-arm` if rustup lists these toolchains, and these
+/// components of its nightly.
 fn asked_of_rustup(toolchains: &str, components: &str) -> String {
-    // A function of the shell stands for rustup. What it is asked goes to standard error, because the script keeps its standard output.
+    // A shell function replaces rustup. It logs its arguments to standard error, because the script
+    // captures standard output.
     let script = format!(
         "rustup() {{ echo \"asked: $*\" >&2; case \"$*\" in 'toolchain list') echo '{toolchains}' ;; 'component list'*) echo '{components}' ;; esac; }}
         eval \"$(sed -n '/^install_rust() {{/,/^}}/p' '{}')\"

@@ -1,4 +1,4 @@
-//! Published experiments on the machine at hand: what is kept, what is taken up, and what is there when somebody ends one.
+//! Experiments on this machine: saved parts, resumed runs, and results of interrupted runs.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -44,12 +44,12 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
     let measured = rows.iter().filter(|row| row["measured"].is_f64()).count();
     assert!(measured >= 7 && rows.iter().all(|row| row["published"].is_f64() || row["measured"].is_f64()), "{first}");
     let again = experiment(&["--resume"]);
-    if again["notes"].to_string().contains("not kept") {
+    if again["notes"].to_string().contains("not saved") {
         return skipped!("this machine does not tell which boot it is");
     }
-    assert!(states(&again).iter().all(|(_, state)| state == "taken up"), "{again}");
+    assert!(states(&again).iter().all(|(_, state)| state == "resumed"), "{again}");
     assert_eq!(again["results"], first["results"]);
-    // In another way it is another measurement.
+    // A different affinity makes it a different measurement.
     let unpinned = run(&[
         "experiment",
         "period",
@@ -64,8 +64,8 @@ fn what_was_finished_is_taken_up_when_that_is_asked_for_and_made_anew_else() {
         "json",
     ]);
     assert!(states(&json(&unpinned)).iter().all(|(_, state)| state == "measured"));
-    assert!(stderr(&unpinned).contains("was made in another way"), "{}", stderr(&unpinned));
-    // Another number of samples is another measurement.
+    assert!(stderr(&unpinned).contains("the conditions differ"), "{}", stderr(&unpinned));
+    // A different number of samples makes it a different measurement.
     let more = run(&["experiment", "period", "--count", "51", "--resume", "--state-dir", store, "--format", "json"]);
     assert!(states(&json(&more)).iter().all(|(_, state)| state == "measured"));
     let anew = experiment(&[]);
@@ -84,7 +84,7 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary was built");
-    let first = folder.path().join("experiment-pairs-in-a-row-1000");
+    let first = folder.path().join("experiment-pairs-back-to-back-1000");
     wait_while_running(&mut child, "the first part is kept", || first.exists());
     interrupt(child.id());
     let mut text = String::new();
@@ -94,15 +94,15 @@ fn an_interrupted_experiment_prints_what_is_there_and_goes_on_later() {
     assert_eq!(status.code(), Some(130));
     let seen = states(&document);
     let states_alone: Vec<_> = seen.iter().map(|(_, state)| state.as_str()).collect();
-    // The signal may come before the second has begun.
-    assert!(matches!(states_alone[..], ["measured", "interrupted" | "not begun", "not begun"]), "{states_alone:?}");
+    // The signal may arrive before the second experiment has started.
+    assert!(matches!(states_alone[..], ["measured", "interrupted" | "not-started", "not-started"]), "{states_alone:?}");
     assert_eq!(document["interrupted"], true);
     assert!(document["results"][0]["measured"].is_f64(), "{document}");
-    let not_begun = document["results"].as_array().expect("rows").iter().filter(|row| row["state"] == "not-made");
+    let not_begun = document["results"].as_array().expect("rows").iter().filter(|row| row["state"] == "not-measured");
     assert!(not_begun.count() >= 2, "{document}");
 }
 
-/// The samples of a long part, by its own account and by its distribution.
+/// Returns the number of samples of a long part, after comparing it with its distribution.
 fn samples(document: &Value) -> u64 {
     let row = &document["results"][1];
     let classes = row["distribution"].as_array().expect("classes").iter();
@@ -111,7 +111,7 @@ fn samples(document: &Value) -> u64 {
     samples
 }
 
-/// A run of a long part that is interrupted when its progress bar has moved.
+/// Runs a long part, and interrupts it when its progress bar has moved.
 fn interrupted_part(arguments: &[&str]) -> Value {
     let mut running = AtATerminal::start(hpt().args(arguments));
     running.wait_until_it_measures();
@@ -121,7 +121,7 @@ fn interrupted_part(arguments: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Ten minutes of it are asked for, and none of its runs comes to the end.
+/// Each run requests ten minutes, and is interrupted before the end.
 #[test]
 fn a_long_part_goes_on_where_it_was_ended() {
     if !tells_its_boot() {
@@ -135,16 +135,17 @@ fn a_long_part_goes_on_where_it_was_ended() {
     let part = |document: &Value| document["experiments"][0]["parts"][0].clone();
     let first = interrupted_part(&resumed);
     let made = samples(&first);
-    assert_eq!((&part(&first)["state"], &part(&first)["taken_up"]), (&"interrupted".into(), &0.into()), "{first}");
+    assert_eq!((&part(&first)["state"], &part(&first)["resumed"]), (&"interrupted".into(), &0.into()), "{first}");
     assert!(made > 0, "{first}");
     let second = interrupted_part(&resumed);
-    assert_eq!(part(&second)["taken_up"], made, "{second}");
+    assert_eq!(part(&second)["resumed"], made, "{second}");
     assert!(samples(&second) > made, "{second}");
-    // Less of the same does not take its place: of two, the one with more samples is what is taken up.
+    // A saved part with fewer samples does not replace one with more: the run resumes from the
+    // larger one.
     let anew = interrupted_part(&arguments);
-    assert_eq!(part(&anew)["taken_up"], 0, "{anew}");
+    assert_eq!(part(&anew)["resumed"], 0, "{anew}");
     let third = interrupted_part(&resumed);
-    assert_eq!(part(&third)["taken_up"], samples(&second).max(samples(&anew)), "{third}");
+    assert_eq!(part(&third)["resumed"], samples(&second).max(samples(&anew)), "{third}");
 }
 
 #[test]
@@ -159,16 +160,16 @@ fn a_part_that_was_ended_anywhere_comes_to_its_end_later() {
     let count = ALL.to_string();
     let arguments =
         ["experiment", "isolated-core", "--count", &count, "--resume", "--state-dir", store, "--format", "json"];
-    // In its middle, unless the signal comes late: then it had come to its end, and there is nothing more to do.
+    // Interrupted in the middle, unless the signal is late. In that case the part is complete.
     let first = interrupted_part(&arguments);
     let made = samples(&first);
     assert_eq!(states(&first)[0].1, if made < ALL { "interrupted" } else { "measured" }, "{first}");
     let second = json(&run(&arguments));
-    assert_eq!(second["experiments"][0]["parts"][0]["taken_up"], made, "{second}");
-    assert_eq!(states(&second)[0].1, if made < ALL { "measured" } else { "taken up" }, "{second}");
+    assert_eq!(second["experiments"][0]["parts"][0]["resumed"], made, "{second}");
+    assert_eq!(states(&second)[0].1, if made < ALL { "measured" } else { "resumed" }, "{second}");
     assert_eq!(samples(&second), ALL);
     let third = json(&run(&arguments));
-    assert_eq!((states(&third)[0].1.as_str(), &third["results"]), ("taken up", &second["results"]));
+    assert_eq!((states(&third)[0].1.as_str(), &third["results"]), ("resumed", &second["results"]));
 }
 
 #[test]
@@ -183,15 +184,15 @@ fn samples_by_another_class_are_not_added_to_those_of_an_earlier_run() {
         (states(&json(&output))[0].1.clone(), stderr(&output))
     };
     let first = run(&arguments);
-    if stderr(&first).contains("not kept") {
+    if stderr(&first).contains("not saved") {
         return skipped!("this machine does not tell which boot it is");
     }
     let (state, told) = limited();
     assert_eq!(state, "measured", "{told}");
-    // What it goes without is told before it is measured, and what was another way.
+    // Missing settings and differing conditions are reported before the measurement.
     assert!(told.contains("isolated-core: without policy: "), "{told}");
-    assert!(told.contains("is made anew: it was made in another way (then "), "{told}");
-    assert_eq!(limited().0, "taken up");
+    assert!(told.contains("is measured again: the conditions differ (then "), "{told}");
+    assert_eq!(limited().0, "resumed");
 }
 
 #[test]
@@ -221,21 +222,22 @@ fn what_is_refused_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
+fn a_failed_save_is_reported_at_once_and_the_rest_is_measured() {
     if !tells_its_boot() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
-    // A folder takes no file's place.
+    // A directory cannot be replaced by a file.
     std::fs::create_dir(folder.path().join("experiment-calls-calls-1000")).expect("ours");
-    // The pairs take more than an hour: a line that is read before the end was printed at once.
+    // The pairs take more than an hour, so a line that arrives before the end was printed
+    // immediately.
     let arguments = ["experiment", "calls", "pairs", "--count", "1000", "--state-dir", store, "--format", "json"];
     let mut child = hpt().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("built");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    let told = lines.find(|line| line.contains("not kept")).expect("the note is printed");
-    assert!(told.contains("calls is not kept"), "{told}");
-    let next = folder.path().join("experiment-pairs-in-a-row-1000");
+    let told = lines.find(|line| line.contains("not saved")).expect("the note is printed");
+    assert!(told.contains("calls is not saved"), "{told}");
+    let next = folder.path().join("experiment-pairs-back-to-back-1000");
     wait_while_running(&mut child, "the next part is kept", || next.exists());
     interrupt(child.id());
     let mut text = String::new();
@@ -247,7 +249,7 @@ fn what_cannot_be_kept_any_more_is_told_at_once_and_the_rest_is_measured() {
 }
 
 #[test]
-fn what_was_kept_and_cannot_be_taken_up_is_told_before_anything_is_measured() {
+fn an_unusable_saved_part_is_reported_before_the_measurement() {
     let _same = SameConditions::for_a_while();
     let arguments = |store: &str| {
         ["experiment", "period", "--count", "20", "--resume", "--state-dir", store, "--format", "json"]
@@ -269,18 +271,18 @@ fn what_was_kept_and_cannot_be_taken_up_is_told_before_anything_is_measured() {
         }
         spoil(&file);
         let output = hpt().args(arguments(store)).output().expect("built");
-        assert!(stderr(&output).contains("period, 100 µs is made anew"), "{told}: {}", stderr(&output));
+        assert!(stderr(&output).contains("period, 100 µs is measured again"), "{told}: {}", stderr(&output));
         assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
         let seen = states(&json(&output));
-        assert_eq!([seen[0].1.as_str(), seen[1].1.as_str()], ["measured", "taken up"], "{told}");
-        // What cannot be read may be good, and is left alone.
+        assert_eq!([seen[0].1.as_str(), seen[1].1.as_str()], ["measured", "resumed"], "{told}");
+        // An unreadable file may be valid, and is not replaced.
         let again = hpt().args(arguments(store)).output().expect("built");
         let state = &states(&json(&again))[0].1;
-        assert_eq!(state, if replaced { "taken up" } else { "measured" }, "{told}");
+        assert_eq!(state, if replaced { "resumed" } else { "measured" }, "{told}");
     }
 }
 
-/// What is done to a file that was kept.
+/// A modification of a saved file.
 type Spoils = fn(&Path);
 
 fn cut(file: &Path, length: u64) {
@@ -310,8 +312,8 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary was built");
-    // It locks the folder before it measures, and keeps its first part long before it ends.
-    let part = folder.path().join("experiment-pairs-in-a-row-1000");
+    // It locks the directory before the measurement, and saves its first part long before its end.
+    let part = folder.path().join("experiment-pairs-back-to-back-1000");
     wait_while_running(&mut first, "the first part is kept", || part.exists());
     let second = run(&["experiment", "period", "--count", "20", "--state-dir", store]);
     assert!(first.try_wait().expect("started").is_none(), "it measured meanwhile");
@@ -324,7 +326,7 @@ fn two_at_once_are_told_of_each_other_and_lose_nothing() {
 #[test]
 fn where_nothing_can_be_kept_it_is_measured_and_told_at_once() {
     let output = run(&["experiment", "period", "--count", "20", "--state-dir", "/dev/null/none", "--format", "json"]);
-    assert!(code(&output) < 2 && stderr(&output).contains("finished parts are not kept"), "{}", stderr(&output));
+    assert!(code(&output) < 2 && stderr(&output).contains("finished parts are not saved"), "{}", stderr(&output));
     let document = json(&output);
     assert!(document["results"][0]["measured"].is_f64() && document["notes"][0].as_str().is_some(), "{document}");
 }
@@ -339,22 +341,22 @@ fn every_experiment_in_short_has_figures_with_their_source_samples_spread_and_co
     assert!(states(&document).iter().all(|(_, state)| state == "measured"), "{document}");
     assert!(document["thread"]["policy"].is_string() && document["cpu"].is_u64(), "{document}");
     for row in document["results"].as_array().expect("rows") {
-        assert!(row["how"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
+        assert!(row["method"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
         assert_eq!(row["state"] == "measured", row["measured"].is_f64(), "{row}");
         assert!(row["measured"].is_null() || row["samples"].as_u64() > Some(0), "{row}");
         let counted = row["distribution"].as_array().expect("classes").iter().map(|class| class[1].as_u64());
         assert!([Some(0), row["samples"].as_u64()].contains(&counted.sum()), "{row}");
-        let is_of_them = |what: &str| what.starts_with("now and then") || what.contains("mean by");
+        let is_of_them = |what: &str| what.starts_with("occasional") || what.contains("mean with");
         let is_a_loop = ["late-loop", "period"].iter().any(|name| row["experiment"] == *name)
-            && !row["what"].as_str().is_some_and(is_of_them);
+            && !row["quantity"].as_str().is_some_and(is_of_them);
         let has_distribution = row["distribution"].as_array().is_some_and(|classes| !classes.is_empty());
         assert!(!is_a_loop || has_distribution || row["measured"].is_null(), "{row}");
     }
     let what = |name: &str| {
         let rows = document["results"].as_array().expect("rows").iter();
-        rows.filter(|row| row["experiment"] == name).map(|row| row["what"].to_string()).collect::<String>()
+        rows.filter(|row| row["experiment"] == name).map(|row| row["quantity"].to_string()).collect::<String>()
     };
-    assert!(["calls", "cost", "clock-sources"].iter().all(|name| what(name).contains(": a single read")), "{document}");
+    assert!(["calls", "cost", "clock-sources"].iter().all(|name| what(name).contains(": single read")), "{document}");
 }
 
 #[test]
@@ -369,8 +371,8 @@ fn the_machine_is_changed_only_where_it_is_meant() {
         output.expect("the binary was built")
     };
     for (wrong, told) in [
-        (&["calls", "--all-clock-sources"][..], "goes with the experiment clock-sources"),
-        (&["calls", "--no-turbo"], "go with the experiment isolated-core"),
+        (&["calls", "--all-clock-sources"][..], "only to the experiment clock-sources"),
+        (&["calls", "--no-turbo"], "only to the experiment isolated-core"),
         (&["clock-sources", "--yes"], "--all-clock-sources"),
     ] {
         let output = experiment(wrong);

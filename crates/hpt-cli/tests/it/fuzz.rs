@@ -1,5 +1,7 @@
-//! Files that another machine or another user made, changed at random: reports, captures with their kernel logs and device trees, journals.
-//! A few of each with every run; for as many seconds as HPT_FUZZ_SECONDS says, to find more. The numbers are seeded, and a failure says which.
+//! Randomly modified files of other machines or users: reports, captures with their kernel logs and
+//! device trees, and change logs.
+//! Each run tests a few of each kind, or as many as fit into HPT_FUZZ_SECONDS seconds. The random
+//! numbers are seeded, and a failure reports the seed.
 
 use std::{
     fs,
@@ -57,7 +59,7 @@ impl Random {
     }
 }
 
-/// Where numbers stand, as ranges of bytes.
+/// Returns the positions of numbers, as ranges of bytes.
 fn numbers(content: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut first = None;
@@ -80,7 +82,7 @@ fn changed(content: &[u8], random: &mut Random) -> Vec<u8> {
     match random.below(10) {
         0..=6 if !found.is_empty() => {
             let mut places: Vec<_> = (0..*random.of(&[1, 1, 2, 5, 50])).map(|_| *random.of(&found)).collect();
-            // From the end, so that earlier places stay where they are.
+            // From the end, so that earlier positions remain valid.
             places.sort_unstable();
             places.dedup();
             for (begin, end) in places.into_iter().rev() {
@@ -105,7 +107,8 @@ fn changed(content: &[u8], random: &mut Random) -> Vec<u8> {
     content
 }
 
-/// Runs hpt with a second of CPU time, whatever else the machine does; an emulator needs more.
+/// Runs hpt with a limit of one second of CPU time, which is independent of the load. An emulator
+/// needs more.
 fn run_briefly(arguments: &[&str]) -> Output {
     let limit = if runner().is_empty() { 1 } else { 60 };
     let mut command = Command::new("sh");
@@ -128,7 +131,7 @@ fn is_sound(output: &Output, what: &str) {
     assert!(!printed.contains(is_obeyed), "{what}: {printed:?}");
 }
 
-/// Runs cases with seeds of their own until there were enough of them.
+/// Runs cases, each with its own seed, until there are enough.
 fn for_each_case(kind: &str, mut case: impl FnMut(&mut Random, &str)) {
     let seconds = std::env::var("HPT_FUZZ_SECONDS").ok().and_then(|text| text.parse::<u64>().ok());
     let (began, least) = (Instant::now(), if runner().is_empty() { CASES } else { 2 });
@@ -167,7 +170,7 @@ fn explain(capture: impl AsRef<[u8]>, random: &mut Random, what: &str) {
     }
 }
 
-/// Changes some of the files that `is_meant` names of a captured machine that has any, and has it explained.
+/// Changes some of the files of a capture that `is_meant` selects, and runs commands on it.
 fn explain_changed_captures(kind: &str, is_meant: fn(&str) -> bool) {
     let have: Vec<_> = hosts()
         .into_iter()
@@ -236,14 +239,15 @@ fn changed_journals_are_told_or_refused() {
     for_each_case("journal", |random, what| {
         fs::write(&victim, "18\n").expect("ours");
         let payload = changed(entry.repeat(random.below(4)).as_bytes(), random);
-        // FNV-1a, as hpt has it: what passes the checksum is read on.
+        // FNV-1a, as in hpt: content with a valid checksum is parsed further.
         let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let sum = payload.iter().fold(0xcbf2_9ce4_8422_2325, add);
         let head = format!("hpt-state 1\npurpose journal\nboot {}\nprocessor any\nchecksum {sum:016x}\n", boot.trim());
         let whole = [head.as_bytes(), &payload].concat();
         let journal = if random.below(3) == 0 { changed(&whole, random) } else { whole };
         fs::write(store.join("journal"), journal).expect("ours");
-        // Only listed: restoring notes the folder for the whole machine, and a damaged journal keeps other tests from changing settings.
+        // Only lists the settings: a restore locks them for the whole system, and a damaged change
+        // log would keep other tests from changing them.
         let store = store.to_str().expect("UTF-8");
         is_sound(&run_briefly(&["restore", "--journal", store, "--list"]), what);
         assert_eq!(fs::read_to_string(&victim).expect("ours"), "18\n", "{what}: it is no setting");
@@ -254,7 +258,7 @@ fn changed_journals_are_told_or_refused() {
 fn changed_reports_are_drawn_or_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let word = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
-    // All parts where there is time for them.
+    // All parts if there is time for them.
     let parts = if std::env::var_os("HPT_FUZZ_SECONDS").is_some() {
         "doctor,probe,bench,timer,poll,stall,sleep"
     } else {

@@ -1,4 +1,5 @@
-//! What hpt prints of captured machines, to the letter: in `snapshots/`, renewed with `INSTA_UPDATE=always cargo test`.
+//! The exact output of hpt on captured machines, in `snapshots/`. To update: `INSTA_UPDATE=always
+//! cargo test`.
 
 use crate::support::{code, host, hosts, run, stdout};
 

@@ -1,5 +1,5 @@
-//! Runs that end otherwise than planned: what was measured is printed or kept, or the message says what is not.
-//! Measures nothing of its own.
+//! Runs that end unexpectedly: hpt prints or saves the result so far, or reports what is missing.
+//! Does not measure anything itself.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::support::{
     words,
 };
 
-/// A measurement that only a signal ends.
+/// A measurement that runs until a signal.
 const ENDLESS: [&str; 10] =
     ["latency", "timer", "--cpu", "any", "--interval", "1ms", "--duration", "1h", "--format", "json"];
 
@@ -61,7 +61,7 @@ fn a_run_ended_by_a_signal_at_any_moment_keeps_every_sample() {
         let output = child.wait_with_output().expect("a child");
         let lines = fs::read_to_string(&raw).map_or(0, |text| text.lines().count() as u64);
         if output.status.code().is_none() {
-            // It did not listen yet, so nothing was measured.
+            // The signal arrived before the handler was installed, so nothing was measured.
             assert_eq!(lines, 0, "{number}: samples were measured before hpt listened");
             continue;
         }
@@ -75,7 +75,7 @@ fn a_run_ended_by_a_signal_at_any_moment_keeps_every_sample() {
         assert!(counts.exists() || lines == 0, "{number}: {}", stderr(&output));
         measured += lines;
     }
-    // Where none of the moments fell into a measurement, nothing was tried: one that does.
+    // If no signal arrived during a measurement, nothing was tested. Send one during a measurement.
     if measured == 0 {
         let raw = folder.path().join("last.raw");
         let mut child = started(&["--raw", word(&raw)]);
@@ -114,7 +114,7 @@ fn a_run_on_a_full_disk_prints_what_was_measured_and_leaves_the_old_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let small = folder.path().join("small");
     fs::create_dir(&small).expect("ours");
-    // The file system is gone with its namespace: what is in it is printed.
+    // The file system disappears with its namespace, so print its content.
     let script = "mount -t tmpfs -o size=16k none \"$0\" || exit 42
         echo old > \"$0/counts\"
         dd if=/dev/zero of=\"$0/filling\" bs=4k 2> /dev/null
@@ -164,4 +164,30 @@ fn a_sigill_that_another_process_sends_is_not_blamed_on_the_cycle_counter() {
     let output = child.wait_with_output().expect("a child");
     assert_eq!(output.status.signal(), Some(libc::SIGILL), "{}", stderr(&output));
     assert!(!stderr(&output).contains("cycle counter"), "{}", stderr(&output));
+}
+
+#[test]
+fn back_to_back_pairs_end_within_seconds_of_a_signal() {
+    if !runner().is_empty() {
+        return skipped!("the emulator stands between hpt and its signals");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = hpt();
+    command.args(["experiment", "pairs", "--count", "1e9", "--json"]).env("XDG_STATE_HOME", folder.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    let listens = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a child");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("the kernel lists them");
+        u64::from_str_radix(caught.trim(), 16).expect("a mask") & (1 << (libc::SIGINT - 1)) != 0
+    };
+    while !listens() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_secs(1));
+    let signaled = Instant::now();
+    send(child.id(), libc::SIGINT);
+    let output = child.wait_with_output().expect("a child");
+    assert!(signaled.elapsed() < Duration::from_secs(6), "{:?}", signaled.elapsed());
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert_eq!(json(&output)["interrupted"], true);
 }

@@ -1,5 +1,6 @@
-//! What a machine gives too little or too much of: no threads, a container without an init, tables of 512 CPUs.
-//! Exhausts nothing of the machine: limits are those of a process.
+//! Scarce or excessive resources: no threads, a container without an init process, tables of 512
+//! CPUs.
+//! Uses limits of a process only, and exhausts no resources of the system.
 
 use std::{
     fmt::Write as _,
@@ -15,7 +16,7 @@ use crate::support::{
     capture_of, code, copied_for_everybody, is_root, json, run, runner, set, stderr, stdout, words, written,
 };
 
-/// Runs hpt as user 65534, who may have no further thread.
+/// Runs hpt as user 65534 with a limit that does not permit another thread.
 fn without_threads(binary: &Path, folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -u 1 2> /dev/null || ulimit -p 1; exec \"$@\"", "sh"]).arg(binary).args(arguments);
@@ -43,7 +44,7 @@ fn where_no_thread_can_be_created_nothing_is_measured_and_that_is_said() {
         assert!(stderr(&output).contains("cannot create a thread"), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty() && !folder.path().join("samples").exists(), "{arguments:?}");
     }
-    // What takes threads for a part of its answer only does not panic.
+    // Commands that use threads for part of their result must not panic.
     let output = without_threads(&binary, folder.path(), &["watch", "--duration", "1s", "--cpu", "any"]);
     assert!((0..=2).contains(&code(&output)), "{}", stderr(&output));
     let page = ["report", "--part", "doctor,timer", "--short", "--output", "page.html"];
@@ -66,7 +67,7 @@ fn hpt_run_reaps_orphans_as_the_first_process_of_a_container() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let pids = folder.path().join("pids");
-    // Each orphan says its number and ends. A zombie keeps its folder in /proc.
+    // Each orphan prints its process ID and ends. A zombie keeps its directory in /proc.
     let script = format!(
         "for i in 1 2 3; do (sh -c 'echo $$ >> {pids}' &); done
          for i in $(seq 300); do
@@ -82,7 +83,7 @@ fn hpt_run_reaps_orphans_as_the_first_process_of_a_container() {
     assert_eq!(code(&output), 7, "no zombie is left: {}", stderr(&output));
 }
 
-/// /proc/interrupts of 512 CPUs: as many interrupts as that, and the one of the network card comes last.
+/// /proc/interrupts of a system with 512 CPUs: many interrupts, with that of the network card last.
 fn interrupts(number: usize) -> String {
     const CPUS: usize = 512;
     let mut text = String::from("           ");
@@ -125,12 +126,12 @@ fn the_last_of_4000_interrupts_is_seen_and_a_table_without_end_is_not_judged() {
     assert!(table.len() > 20 << 20);
     set(&mut big, "proc/interrupts", &table);
     let (found, rule) = verdict(&big);
-    assert!(found == "found" && rule.contains("4000 (eth0, 3768467 times)"), "{rule}");
-    // Above the limit nothing is known of what was left out.
+    assert!(found == "problem" && rule.contains("4000 (eth0, 3768467 times)"), "{rule}");
+    // Above the limit, the omitted rest is unknown.
     big.insert("proc/interrupts", Entry::Unreadable(ReadRefused::TooLarge)).expect("a sound path");
-    let (untold, rule) = verdict(&big);
-    assert_eq!(untold, "untold", "{rule}");
-    // Nor is a capture read that is larger.
+    let (unknown, rule) = verdict(&big);
+    assert_eq!(unknown, "unknown", "{rule}");
+    // A larger capture is not read either.
     let line = table.lines().nth(1).expect("a line").to_owned() + "\n";
     set(&mut big, "proc/interrupts", line.repeat((65 << 20) / line.len()));
     let (_folder, path) = written(big.to_string());

@@ -1,4 +1,4 @@
-//! The tests of the command `hpt` from outside, in one program: the built binary, as its users meet it.
+//! The integration tests of the command `hpt`, in one program. They run the built binary.
 
 #[macro_use]
 mod support;

@@ -1,5 +1,6 @@
-//! The project's pages: every command line that they show is run, and prints what they show, figures apart. What cannot be run is marked, with the reason, where it stands
-//! (CONTRIBUTING.md says how), and is held against what hpt takes. A measurement that takes longer than a second is ended by Ctrl-C.
+//! The documentation: runs every command line in it, and compares the output, except for figures.
+//! Command lines that cannot run have a mark with the reason (see CONTRIBUTING.md); they are only
+//! checked against the options of hpt. Ctrl-C ends measurements that take longer than a second.
 
 use std::{
     fs,
@@ -17,17 +18,19 @@ use crate::support::{
     wait_until, words, write_program,
 };
 
-/// The programs that a command line may begin with that is run. Others are marked: what they change is theirs.
+/// The programs with which a command line that is run may begin. Others need a mark, because of
+/// their side effects.
 const HARMLESS: [&str; 6] = ["hpt", "./hpt", "sudo", "uname", "jq", "awk"];
 
-/// What came of a command line.
+/// The result of a command line.
 struct Came {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-/// A folder with a program `hpt`, which is the built one, and what the block needs besides.
+/// Creates a directory with a program `hpt`, which runs the built one, and with other programs that
+/// the block needs.
 fn folder(block: &Block) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let quoted: Vec<_> = words().iter().map(|word| format!("'{word}'")).collect();
@@ -47,12 +50,12 @@ fn program(folder: &Path, name: &str, text: &str) {
     write_program(&folder.join(name), &format!("#!/bin/sh\n{text}\n"));
 }
 
-/// Runs a command line as somebody would who reads the page. Unless its end is awaited, Ctrl-C is pressed as soon as it has something to say: its progress bar has moved, or it has
-/// printed something and goes on.
+/// Runs a command line as a reader of the page would. Unless `to_its_end`, presses Ctrl-C when its
+/// progress bar has moved, or when it has printed something and continues.
 fn typed(folder: &Path, command: &str, to_its_end: bool) -> Came {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
-    // The shell outlives Ctrl-C, to tell the exit code.
+    // The shell survives Ctrl-C, to return the exit code.
     shell.args(["-c", &format!("trap : INT\n{command}\n")]).current_dir(folder).process_group(0);
     shell.env("PATH", format!("{}:{path}", folder.display())).env("XDG_STATE_HOME", folder.join("state"));
     shell.env("NO_COLOR", "1").stdin(Stdio::null());
@@ -69,7 +72,8 @@ fn typed(folder: &Path, command: &str, to_its_end: bool) -> Came {
     Came { code: output.status.code(), stdout: stdout(&output), stderr: stderr(&output).replace('\r', "") }
 }
 
-/// Whether a process of the shell's group, other than the shell, heeds Ctrl-C: what does not measure ends by itself.
+/// Whether a process in the process group, other than the shell, handles Ctrl-C. Commands that do
+/// not measure end by themselves.
 fn measures(group: u32) -> bool {
     let processes = fs::read_dir("/proc").expect("Linux has it");
     processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()).any(|process| {
@@ -83,7 +87,7 @@ fn measures(group: u32) -> bool {
     })
 }
 
-/// The CPUs that a page speaks of may be more than this machine has: then it is the last one here.
+/// Replaces CPU numbers that this machine does not have with its last CPU.
 fn with_a_cpu_of_this_machine(command: &str) -> String {
     let last = fs::read_to_string("/proc/self/status").ok().and_then(|status| {
         let allowed =
@@ -92,7 +96,7 @@ fn with_a_cpu_of_this_machine(command: &str) -> String {
     });
     let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
     for place in 1..words.len() {
-        let asked = words[place].parse::<u32>().ok().filter(|_| words[place - 1] == "--cpu");
+        let asked = words[place].parse::<u32>().ok().filter(|_| ["-c", "--cpu"].contains(&words[place - 1].as_str()));
         if let Some(last) = last.filter(|last| asked.is_some_and(|asked| asked > *last)) {
             words[place] = last.to_string();
         }
@@ -100,16 +104,16 @@ fn with_a_cpu_of_this_machine(command: &str) -> String {
     words.join(" ")
 }
 
-/// What is wrong with what came of a command line.
+/// Returns the problem with the result of a command line.
 fn fault(line: &Line, came: &Came) -> Option<String> {
     if came.code == Some(127) && came.stderr.contains("jq: ") && came.stderr.contains("not found") {
         skipped!("there is no jq for {}", line.command);
         return None;
     }
     let is_refused = came.stderr.contains("For more information, try") || came.stderr.contains("panicked");
-    // 1 is a negative answer, and 3 is one if it comes with words that say so.
+    // 1 is a negative answer. 3 is an answer if there is output.
     let is_answer = match came.code {
-        // 130 and 143: it was ended, because it takes long.
+        // 130 and 143: it was interrupted because it takes long.
         Some(0 | 1 | 130 | 143) => true,
         Some(3) => !came.stdout.is_empty(),
         _ => false,
@@ -120,7 +124,7 @@ fn fault(line: &Line, came: &Came) -> Option<String> {
     (!line.shown.is_empty()).then(|| difference(&line.shown, &came.stdout)).flatten()
 }
 
-/// What is wrong with the commands of a page that are run.
+/// Returns the problems with the commands of a page that are run.
 fn faults(page: &Page) -> Vec<String> {
     let mut faults = Vec::new();
     for block in &page.blocks {
@@ -141,7 +145,7 @@ fn faults(page: &Page) -> Vec<String> {
                 continue;
             }
             let command = with_a_cpu_of_this_machine(&line.command);
-            // What a page shows is what it prints in the end.
+            // If the page shows output, the command must run to its end.
             let came = typed(folder.path(), &command, !line.shown.is_empty());
             let found = fault(line, &came);
             faults.extend(found.map(|fault| format!("{place}\n{fault}")));
@@ -156,7 +160,7 @@ fn what_the_pages_say_is_what_hpt_does() {
         skipped!("under an emulator the pages' commands are held against what hpt takes, and not run");
         return;
     }
-    // Most of the time is waiting, for one page as for all of them.
+    // All pages run at the same time, because most of the time is waiting.
     let pages = pages();
     let faults: Vec<String> = std::thread::scope(|scope| {
         let pages: Vec<_> = pages.iter().map(|page| scope.spawn(|| faults(page))).collect();
@@ -200,9 +204,12 @@ fn hpt_takes_every_option_that_a_page_names() {
                 let words: Vec<&str> = question.split_whitespace().skip(1).collect();
                 let answer = run(&words);
                 let is_taken = answer.status.success() && stdout(&answer).contains("Usage:");
-                // An option may be spoken of without its value.
+                // Text may mention an option without its value.
                 assert!(
-                    is_taken || stderr(&answer).contains("a value is required for"),
+                    is_taken
+                        || ["a value is required for", "needs a priority"]
+                            .iter()
+                            .any(|why| stderr(&answer).contains(why)),
                     "{}:{number}: {command}\n{}",
                     page.name,
                     stderr(&answer)
@@ -229,7 +236,8 @@ fn what_a_page_calls_by_its_path_is_there() {
     }
 }
 
-/// A machine's figures and sources differ: the headings do not, and no source is left out anywhere.
+/// Figures and sources differ between machines, but headings do not, and no source is missing
+/// anywhere.
 #[test]
 fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
     if !runner().is_empty() {
@@ -259,7 +267,7 @@ fn the_pictures_have_the_headings_and_the_rows_that_are_printed() {
     }
 }
 
-/// A page of one block, with what is above it.
+/// Returns a page with one block, and the lines above it.
 fn page(marks: &str, block: &str) -> Page {
     parsed("a page".to_owned(), &format!("{marks}\n```console\n{block}\n```\n"))
 }
@@ -273,7 +281,7 @@ fn a_page_that_lies_is_noticed() {
         ("", "$ nothing-of-the-kind"),
         ("", "$ sudo hpt restore"),
         ("", "$ touch something"),
-        ("", "$ hpt --version\nhpt 0.1.0, by somebody"),
+        ("", "$ hpt --version\nhpt 0.1.0, by another"),
         ("", "$ hpt --version\nHPT 0.1.0"),
         ("<!-- of amd-epyc-zen3-kvm: an example -->", "$ hpt clocksource\n…\nin use hpet\n…"),
     ] {

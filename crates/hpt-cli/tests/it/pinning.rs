@@ -1,4 +1,5 @@
-//! Threads that are moved off the CPU that they are pinned to, as the kernel does when it goes offline: what they measured elsewhere is told, and they come back.
+//! Threads that are moved from the CPU they are pinned to, as by the kernel when the CPU goes
+//! offline: hpt reports the samples from other CPUs, and pins the thread again.
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use crate::{
     },
 };
 
-/// The first and the last CPU that there is for this test.
+/// The first and the last CPU that this test may use.
 fn two_cpus() -> Option<(usize, usize)> {
     let cpus = allowed_cpus();
     Some((*cpus.first()?, *cpus.last()?)).filter(|(first, last)| first != last)
@@ -34,7 +35,7 @@ fn is_pinned(process: u32, thread: u32, cpu: usize) -> bool {
     status(process, thread, "Cpus_allowed_list").is_some_and(|list| list == cpu.to_string())
 }
 
-/// The thread of that process that may run on that CPU alone.
+/// Returns the thread of the process that may run on that CPU only.
 fn thread_on(process: u32, cpu: usize) -> u32 {
     let find = || {
         let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -45,7 +46,7 @@ fn thread_on(process: u32, cpu: usize) -> u32 {
     find().expect("it was there")
 }
 
-/// How long the thread ran so far, in nanoseconds.
+/// Returns the run time of the thread so far, in nanoseconds.
 fn ran_ns(process: u32, thread: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).unwrap_or_default();
     text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -57,7 +58,8 @@ fn start(arguments: &[&str]) -> Child {
     command.spawn().expect("the binary was built")
 }
 
-/// The document of a run of one thread on `cpu` that measured there, on `other`, and there again. It is allowed both at last, as by the kernel when its CPU comes back.
+/// Returns the document of a run with one thread that measured on `cpu`, on `other`, and on `cpu`
+/// again. In the end its affinity includes both, as when the kernel brings the CPU online again.
 fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Value> {
     let mut running = start(&[arguments, &["--cpu", &cpu.to_string()]].concat());
     let process = running.id();
@@ -88,11 +90,11 @@ fn moved_and_back(arguments: &[&str], (other, cpu): (usize, usize)) -> Option<Va
 
 #[track_caller]
 fn was_away_once(document: &Value, (other, cpu): (usize, usize)) {
-    let away = document["away"].as_array().expect("a list");
+    let away = document["cpu_absences"].as_array().expect("a list");
     assert_eq!(away.len(), 1, "{document:#}");
     let away = &away[0];
     assert_eq!((&away["cpu"], &away["offline"]), (&cpu.into(), &false.into()), "{away:#}");
-    assert!(away["ran_on"].as_array().expect("a list").contains(&other.into()), "{away:#}");
+    assert!(away["ran_on_cpus"].as_array().expect("a list").contains(&other.into()), "{away:#}");
     assert!(away["samples"].as_u64() > Some(0), "{away:#}");
     assert!(away["to_s"].as_f64() >= away["from_s"].as_f64() && away["to_s"].is_number(), "{away:#}");
     let notes = document["notes"].as_array().expect("a list");
@@ -122,9 +124,9 @@ fn stalls_on_another_cpu_are_not_those_of_the_pinned_one() {
     was_away_once(&document, cpus);
     let row = &document["results"][0];
     assert!(row["elapsed_ns"].as_u64() > Some(0), "{row:#}");
-    // The window in which it was moved is still one of its CPU.
-    let others = document["away"][0]["samples"].as_u64().expect("a number") > 1;
-    assert!(!others || row["elsewhere_ns"].as_u64() > Some(0), "{document:#}");
+    // The window in which it was moved still counts for its CPU.
+    let others = document["cpu_absences"][0]["samples"].as_u64().expect("a number") > 1;
+    assert!(!others || row["elapsed_on_other_cpus_ns"].as_u64() > Some(0), "{document:#}");
 }
 
 #[test]
@@ -138,10 +140,10 @@ fn rounds_of_a_watch_on_another_cpu_are_told() {
     };
     let mut documents = lines.map(document);
     let mut next = |is_so: fn(u64) -> bool| {
-        documents.find(|document| document["rounds_elsewhere"].as_u64().is_some_and(is_so)).expect("it goes on")
+        documents.find(|document| document["rounds_on_other_cpus"].as_u64().is_some_and(is_so)).expect("it goes on")
     };
     next(|elsewhere| elsewhere == 0);
-    // The first thread of a process has its number.
+    // The ID of the first thread is the process ID.
     allow_cpus(process, &[other]);
     validate(&next(|elsewhere| elsewhere > 0));
     allow_cpus(process, &[cpu]);
@@ -154,7 +156,7 @@ fn rounds_of_a_watch_on_another_cpu_are_told() {
     was_away_once(&summary, (other, cpu));
 }
 
-/// It is pinned again at the end of a part, not in the middle of it.
+/// It is pinned again at the end of a part, not during it.
 #[test]
 fn a_measurement_of_parts_says_that_one_was_made_elsewhere() {
     let Some((other, cpu)) = two_cpus() else { return skipped!("there is one CPU only") };
@@ -169,9 +171,9 @@ fn a_measurement_of_parts_says_that_one_was_made_elsewhere() {
     running.wait().expect("started");
     let document: Value = serde_json::from_str(&printed).expect("a document");
     validate(&document);
-    let away = &document["away"][0];
+    let away = &document["cpu_absences"][0];
     assert_eq!((&away["cpu"], &away["to_s"], &away["samples"]), (&cpu.into(), &Value::Null, &1.into()), "{document:#}");
-    assert_eq!(away["ran_on"], Value::from(vec![other]));
+    assert_eq!(away["ran_on_cpus"], Value::from(vec![other]));
     let notes = document["notes"].as_array().expect("a list");
     assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.ends_with("(1ms)"))), "{notes:?}");
 }

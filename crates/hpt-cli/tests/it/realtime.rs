@@ -1,4 +1,5 @@
-//! What a measuring thread runs by, and the settings of the machine around it: in force meanwhile, and as before whatever ends hpt.
+//! The scheduling settings of measuring threads and of the system: active during the run, and
+//! restored however hpt ends.
 
 use std::{
     fs,
@@ -29,7 +30,8 @@ fn is_throttled() -> bool {
     number(RUNTIME).zip(number(PERIOD)).is_some_and(|(runtime, period)| (0..period).contains(&runtime))
 }
 
-/// The machine's throttling for one test at a time, also of other runs of these tests, and as before at its end, whatever that is.
+/// Exclusive use of the system's RT throttling for one test, even across processes of these tests.
+/// Restores it at the end.
 pub(crate) struct Throttling {
     pub(crate) before: Option<String>,
     _alone: MutexGuard<'static, ()>,
@@ -41,13 +43,13 @@ impl Throttling {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::env::temp_dir().join("hpt-tests-change-the-machine");
-        // Whose it is not, changes nothing of the machine either.
+        // A user who cannot open the file cannot change system settings either.
         let machine = fs::File::options().write(true).create(true).truncate(false).open(path).ok();
         machine.iter().for_each(lock);
         Self { before: value(RUNTIME), _alone: alone, _machine: machine }
     }
 
-    /// Why a test that turns it off cannot be run.
+    /// Returns the reason why a test cannot turn throttling off.
     pub(crate) fn obstacle() -> Option<&'static str> {
         if !is_root() {
             Some("throttling is changed by root")
@@ -61,7 +63,8 @@ impl Throttling {
     }
 }
 
-/// What a measurement says that it was made by, kept the same: nobody changes the machine's settings, and CPUs are kept awake, whoever else lets go of them meanwhile.
+/// Constant conditions for measurements: no test changes system settings, and deep idle states stay
+/// disabled even if other tests release them.
 pub(crate) struct SameConditions {
     _alone: Throttling,
     _awake: Option<fs::File>,
@@ -70,7 +73,7 @@ pub(crate) struct SameConditions {
 impl SameConditions {
     pub(crate) fn for_a_while() -> Self {
         let alone = Throttling::alone();
-        // Whoever may not, sees nobody's promise either.
+        // A user who cannot open the file does not see requests of others either.
         let awake = fs::File::options().write(true).open("/dev/cpu_dma_latency");
         let awake = awake.and_then(|mut file| file.write_all(&0_i32.to_ne_bytes()).map(|()| file)).ok();
         Self { _alone: alone, _awake: awake }
@@ -85,7 +88,7 @@ impl Drop for Throttling {
     }
 }
 
-/// A run of hpt that is over when the test is.
+/// A run of hpt that ends with the test.
 struct LongRun(Option<Child>);
 
 impl LongRun {
@@ -93,7 +96,7 @@ impl LongRun {
         self.0.as_ref().expect("it was not awaited").id()
     }
 
-    /// Ends it as nobody can prevent.
+    /// Ends the run with SIGKILL.
     fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();
@@ -112,7 +115,7 @@ impl Drop for LongRun {
     }
 }
 
-/// A sleep of hours with throttling off, once it is off.
+/// Starts a sleep of hours with throttling off, and returns once it is off.
 fn long_sleep_without_throttling(store: &str) -> LongRun {
     let mut command = hpt();
     command.args(["sleep", "--count", "1000000", "--length", "10ms", "--strategy", "nanosleep"]);
@@ -165,7 +168,7 @@ fn what_was_asked_for_is_in_force_or_told() {
         None => assert_eq!(told["wake_latency_us"], 0),
         Some(reason) => assert!(reason.contains("/dev/cpu_dma_latency"), "{reason}"),
     }
-    // Without best effort the first refusal is the answer.
+    // Without --best-effort, the first rejected setting is the error.
     let strict = run(&[&arguments[..7], &["--governor", "no-such-governor"], &store].concat());
     assert_eq!(code(&strict), 3);
     assert!(stderr(&strict).contains("governor"), "{}", stderr(&strict));
@@ -187,7 +190,7 @@ fn a_part_of_each_period_is_granted_or_refused_with_what_helps() {
         skipped!("{text}");
     }
     let pinned = run(&[&arguments[..], &["--cpu", "0"]].concat());
-    // One CPU alone is all CPUs of the set.
+    // A single CPU may be the whole CPU set.
     if code(&pinned) != 0 {
         assert!(stderr(&pinned).contains("pin") || stderr(&pinned).contains("CAP_SYS_NICE"), "{}", stderr(&pinned));
     }
@@ -210,7 +213,7 @@ fn who_never_waits_is_not_left_to_throttling_unless_that_is_accepted() {
     } else {
         assert!(stderr(&accepted).contains("CAP_SYS_NICE"), "{}", stderr(&accepted));
     }
-    // Who waits in between is not refused for that.
+    // A method that blocks between spins is accepted.
     let waits = run(&["sleep", "--count", "2", "--length", "100us", "--strategy", "busy,hpt", "--fifo", "1"]);
     assert!(!stderr(&waits).contains("--accept-throttling"), "{}", stderr(&waits));
 }
@@ -231,17 +234,18 @@ fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
     assert_eq!(value(RUNTIME), alone.before);
 
     let asked = long_sleep_without_throttling(store);
-    // A second process does not change the machine meanwhile, and one that changes nothing is not kept from its work.
+    // A second process cannot change system settings during the run, but one that changes none can
+    // run.
     let busy = run(&["restore", "--journal", store]);
     assert_eq!(code(&busy), 3);
-    assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("another hpt process is changing settings"), "{}", stderr(&busy));
     assert_eq!(code(&run(&["sleep", "--count", "1", "--length", "100us", "--strategy", "std"])), 0);
-    // Another journal is no way around that: the settings are the machine's.
+    // Another change log does not help, because the settings are system-wide.
     let elsewhere = tempfile::tempdir().expect("a temporary folder");
     let other = ["--journal", elsewhere.path().to_str().expect("UTF-8")];
     let busy = run(&[&arguments[..arguments.len() - 2], &other].concat());
     assert_eq!(code(&busy), 3);
-    assert!(stderr(&busy).contains("another hpt is changing settings"), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("another hpt process is changing settings"), "{}", stderr(&busy));
     ask_to_end(asked.process());
     let output = asked.output();
     assert_eq!(code(&output), 143, "{}", stderr(&output));
@@ -250,12 +254,14 @@ fn the_machine_is_as_before_after_a_normal_end_and_after_a_request_to_end() {
     assert!(stdout(&run(&["restore", "--journal", store])).contains("Nothing to restore"));
 }
 
-/// What others see of the threads of a process that run by SCHED_FIFO: the priority, the CPUs, and the timer slack where it is told.
+/// Returns properties of the SCHED_FIFO threads of a process, as other processes see them:
+/// priority, CPUs, and the timer slack if the kernel reports it.
 fn real_time_threads(process: u32) -> Vec<(String, String, Option<String>)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let seen = tasks.filter_map(|task| {
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
-        // Behind the name, which may have spaces, from the third field on. proc_pid_stat(5): rt_priority, policy.
+        // After the name, which may contain spaces, from the third field on. proc_pid_stat(5):
+        // rt_priority, policy.
         let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let is_fifo = fields.get(38) == Some(&"1");
         let status = fs::read_to_string(task.path().join("status")).ok()?;
@@ -266,7 +272,7 @@ fn real_time_threads(process: u32) -> Vec<(String, String, Option<String>)> {
     seen.collect()
 }
 
-/// What the kernel may take to wake a CPU at most, in microseconds, by all who hold it down.
+/// Returns the limit on the exit latency of idle states in microseconds, considering all requests.
 fn wake_latency_us() -> Option<i32> {
     let mut number = [0; 4];
     fs::File::open("/dev/cpu_dma_latency").and_then(|mut file| file.read_exact(&mut number)).ok()?;
@@ -279,7 +285,7 @@ fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() 
     if let Some(obstacle) = Some("class and wake-up latency are root's").filter(|_| !is_root()) {
         return skipped!("{obstacle}");
     }
-    // The first wake-up of two comes at once, and the other one an hour later.
+    // The first of two wake-ups is immediate, the second an hour later.
     let arguments = ["latency", "timer", "--interval", "1h", "--count", "2", "--fifo", "3", "--format", "json"];
     let holds_latency = wake_latency_us().is_some();
     let awake: &[&str] = if holds_latency { &["--dma-latency", "0"] } else { &[] };
@@ -301,11 +307,11 @@ fn what_a_thread_runs_by_is_seen_from_outside_and_gone_after_a_request_to_end() 
     } else {
         skipped!("/dev/cpu_dma_latency cannot be read here");
     }
-    // In the middle of a sleep of an hour.
+    // During a sleep of an hour.
     ask_to_end(process);
     let output = running.output();
-    // Others may hold it down meanwhile, for as long as they measure.
-    wait_until("nobody holds it any more", || !holds_latency || wake_latency_us() != Some(0));
+    // Other processes may hold the limit during their own measurements.
+    wait_until("the limit is released", || !holds_latency || wake_latency_us() != Some(0));
     assert_eq!(code(&output), 143, "{}", stderr(&output));
     let document = json(&output);
     assert_eq!((&document["interrupted"], &document["results"][0]["samples"]), (&true.into(), &1.into()));
@@ -322,13 +328,13 @@ fn what_a_killed_one_left_is_refused_and_restored() {
     let store = folder.path().to_str().expect("UTF-8");
     let mut killed = long_sleep_without_throttling(store);
     killed.kill();
-    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
+    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "no process could restore it");
     let listed = json(&run(&["restore", "--list", "--journal", store, "--format", "json"]));
     let setting = &listed["settings"][0];
     assert_eq!((&setting["setting"], &setting["changed_by"]), (&"sched-rt-runtime-us".into(), &"hpt sleep".into()));
-    assert_eq!(setting["before"].as_str(), alone.before.as_deref());
+    assert_eq!(setting["original_value"].as_str(), alone.before.as_deref());
     let restored = run(&["restore", "--journal", store, "--format", "json"]);
-    assert_eq!((code(&restored), &json(&restored)["settings"][0]["outcome"]), (0, &"put-back".into()));
+    assert_eq!((code(&restored), &json(&restored)["settings"][0]["outcome"]), (0, &"restored".into()));
     assert_eq!((value(RUNTIME), value(GOVERNOR)), (alone.before.clone(), governor));
 }
 
@@ -350,7 +356,7 @@ fn a_run_of_several_threads_has_one_machine_around_it() {
     assert_eq!((&told["policy"], &told["priority"]), (&"fifo".into(), &2.into()));
     assert_eq!((&told["bandwidth"]["runtime_us"], &told["refused"]), (&(-1).into(), &Value::Array(Vec::new())));
     assert_eq!(value(RUNTIME), alone.before);
-    // One that looks all the time is what throttling bites.
+    // Throttling affects a polling thread.
     let poll = run(&["latency", "poll", "--count", "2", "--fifo", "2"]);
     assert_eq!(code(&poll), 3);
     assert!(stderr(&poll).contains("--accept-throttling"), "{}", stderr(&poll));

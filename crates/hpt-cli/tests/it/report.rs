@@ -1,4 +1,5 @@
-//! The report: a page and its data, made again, compared, refused; and the pictures of single results.
+//! The report: a page and its data, regenerated, compared, rejected; and the charts of single
+//! results.
 
 use std::{fs, path::Path, sync::OnceLock};
 
@@ -9,10 +10,10 @@ use crate::{
     support::{at_a_terminal::AtATerminal, code, hpt, is_root, json, run, stderr, stdout},
 };
 
-/// The quickest parts that have pictures.
+/// The fastest parts that have charts.
 const QUICK: [&str; 3] = ["--short", "--part", "probe,bench,timer,poll,sleep,watch"];
 
-/// The data of a report of these parts: measured once, for several tests.
+/// The data of a report of these parts, measured once for several tests.
 fn quick_report() -> &'static str {
     static DATA: OnceLock<String> = OnceLock::new();
     DATA.get_or_init(|| {
@@ -31,7 +32,7 @@ fn words(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().expect("UTF-8").to_owned()
 }
 
-/// What must hold of every page.
+/// Checks the requirements for every page.
 fn assert_sound(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     for forbidden in ["<script", "src=", "href=\"http", "url(", "@import", "NaN", "inf "] {
@@ -65,7 +66,7 @@ fn a_report_is_a_page_and_its_data_and_both_say_the_same() {
         .output()
         .expect("it runs");
     assert!(matches!(code(&output), 0 | 1), "{}", stderr(&output));
-    // One document: no part prints anything of its own.
+    // One document: the parts do not print documents.
     let printed: Value = serde_json::from_str(&stdout(&output)).expect("one document");
     validate(&printed);
     assert_eq!(printed, serde_json::from_str::<Value>(&text(&data)).expect("the data are JSON"));
@@ -78,18 +79,18 @@ fn a_report_is_a_page_and_its_data_and_both_say_the_same() {
         assert!(!whole.contains("nobody-elses-name"));
         assert!(whole.len() < 2 << 20, "{}", whole.len());
     }
-    assert!(text(&page).contains("Time on ") && text(&page).contains("hpt latency timer"));
+    assert!(text(&page).contains("Timing report: ") && text(&page).contains("hpt latency timer"));
     let drawn = fs::read_dir(&pictures).expect("the folder was made").count();
     assert_eq!(drawn * 2, text(&page).matches("<svg ").count());
 
-    // From the data alone the very same page comes.
+    // The data alone regenerates the identical page.
     let output = run(&["report", "--from", data.to_str().expect("UTF-8"), "--output", again.to_str().expect("UTF-8")]);
     assert_eq!(code(&output), code(&output));
     assert_eq!(text(&again), text(&page));
 }
 
 #[test]
-fn nothing_is_replaced_unless_that_is_asked_for_and_a_name_is_told_where_it_is_given() {
+fn files_are_replaced_only_on_request_and_a_given_name_is_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");
     fs::write(folder.path().join("a.json"), "mine").expect("ours");
@@ -100,7 +101,7 @@ fn nothing_is_replaced_unless_that_is_asked_for_and_a_name_is_told_where_it_is_g
     assert_eq!(text(&folder.path().join("a.json")), "mine");
     let forced = run(&["report", "--part", "probe", "--output", &page, "--force", "--name", "<My & machine>"]);
     assert_eq!(code(&forced), 0, "{}", stderr(&forced));
-    assert!(text(Path::new(&page)).contains("Time on &lt;My &amp; machine&gt;"));
+    assert!(text(Path::new(&page)).contains("Timing report: &lt;My &amp; machine&gt;"));
     assert!(text(&folder.path().join("a.json")).contains("\"name\": \"<My & machine>\""));
 }
 
@@ -132,7 +133,7 @@ fn no_page_takes_the_place_of_the_data_that_are_read() {
             );
         }
     }
-    // Beside them it may go, and what stands there is replaced.
+    // It can be written next to them, and replaces an older one.
     let forced = run(&["report", "--from", &data, "--force"]);
     assert_eq!(code(&forced), 0, "{}", stderr(&forced));
 }
@@ -144,7 +145,7 @@ fn what_cannot_be_written_is_said_before_anything_is_measured() {
         (vec!["--output", "/proc/nonexistent/a.html"], "cannot write /proc/nonexistent/a.html: no such file"),
         (vec!["--output", "/dev/full"], "/dev/full exists"),
         (vec!["--output", folder.path().to_str().expect("UTF-8"), "--force"], "cannot write"),
-        (vec!["--output", "a.json"], "with the ending .json"),
+        (vec!["--output", "a.json"], "with the extension .json"),
         (vec!["--output", "nonexistent/"], "cannot write nonexistent/"),
         (vec!["--svg", "/proc/nonexistent/pictures", "--output", "/proc/nonexistent/a.html"], "cannot write"),
         (vec!["--part", "lunch"], "[possible values: doctor, probe,"),
@@ -155,7 +156,7 @@ fn what_cannot_be_written_is_said_before_anything_is_measured() {
         command.arg("report").args(&arguments).current_dir(folder.path()).env("NO_COLOR", "1");
         let output = AtATerminal::start(&mut command).output();
         assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
-        // A terminal is told when a part begins.
+        // A terminal shows when a part begins.
         assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
         assert!(!stderr(&output).contains("1 of "), "a part was begun, {arguments:?}: {}", stderr(&output));
     }
@@ -181,25 +182,26 @@ fn data_that_are_no_report_are_refused_with_a_reason() {
         document.to_string()
     };
     for (content, said) in [
-        (whole[..whole.len() / 2].to_owned(), "cut off"),
-        (String::new(), "cut off"),
+        (whole[..whole.len() / 2].to_owned(), "truncated"),
+        (String::new(), "truncated"),
         ("\u{feff}<html>".to_owned(), "not JSON"),
         (good["documents"]["bench"].to_string(), "a document of kind \"bench\""),
-        (changed(&|document| document["schema"] = 2.into()), "a newer hpt reads it"),
-        (changed(&|document| document["parts"] = "many".into()), "another shape"),
+        (changed(&|document| document["schema"] = 3.into()), "a newer hpt reads it"),
+        (changed(&|document| document["schema"] = 1.into()), "wrote it in layout 1, and this hpt reads layout 2"),
+        (changed(&|document| document["parts"] = "many".into()), "does not match the schema"),
         (
             changed(&|document| document["documents"]["bench"]["results"] = "many".into()),
-            "kind \"bench\" cannot be read",
+            "cannot read a document of kind \"bench\"",
         ),
         (
-            changed(&|document| document["documents"]["timer"]["results"][0]["microseconds"] = 7.into()),
-            "cannot be read",
+            changed(&|document| document["documents"]["timer"]["results"][0]["histogram_us"] = 7.into()),
+            "cannot read a document",
         ),
         (
             changed(&|document| document["documents"]["poll"]["kind"] = "weather".into()),
-            "part \"poll\" holds no document",
+            "part \"poll\" contains no document",
         ),
-        (changed(&|document| document["documents"]["timer"]["machine"] = Value::Null), "on what machine"),
+        (changed(&|document| document["documents"]["timer"]["machine"] = Value::Null), "the machine on which"),
     ] {
         let bad = words(folder.path(), "bad.json");
         fs::write(&bad, content).expect("ours");
@@ -229,20 +231,20 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     fs::write(folder.path().join("a.json"), quick_report()).expect("ours");
     let (one, other) = (words(folder.path(), "a.json"), words(folder.path(), "b.json"));
     let mut document: Value = serde_json::from_str(&text(Path::new(&one))).expect("JSON");
-    // The same machine, but for one source that became slow beyond all spread.
+    // The same machine, except for one source that became slower beyond its spread.
     let rows = document["documents"]["bench"]["results"].as_array_mut().expect("rows");
     let row = rows.iter_mut().find(|row| row["single_p99_ns"].is_number()).expect("one has single reads");
     let slow = row["single_p99_ns"].as_f64().expect("a number") * 10.0 + 1.0;
     (row["single_p50_ns"], row["single_p99_ns"]) = (slow.into(), (slow * 2.0).into());
     let name = row["id"].as_str().expect("a name").to_owned();
-    // Another kernel, another command line, and a rate that somebody else states.
+    // Another kernel, another command line, and a rate from another origin.
     for part in ["timer", "watch"] {
         document["documents"][part]["machine"]["kernel_release"] = "9.9.9-other".into();
     }
     let part = document["parts"].as_array_mut().and_then(|parts| parts.iter_mut().find(|part| part["name"] == "sleep"));
     part.expect("it was measured")["command"] = "hpt sleep --count 999999".into();
     let watched = document["documents"]["watch"]["sources"][0]["source"].as_str().expect("a name").to_owned();
-    document["documents"]["watch"]["sources"][0]["expected_by"] = "weather".into();
+    document["documents"]["watch"]["sources"][0]["expected_origin"] = "weather".into();
     fs::write(&other, document.to_string()).expect("ours");
     let beside = words(folder.path(), "beside.html");
     let output = run(&["report", "--compare", &one, &other, "--output", &beside, "--format", "json"]);
@@ -252,13 +254,13 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
     assert_eq!(compared["differing"], 1, "{compared:#}");
     let differing = compared["results"].as_array().expect("rows").iter().find(|row| row["verdict"] == "differs");
     assert!(
-        differing.is_some_and(|row| row["what"].as_str().is_some_and(|what| what.starts_with(&name))),
+        differing.is_some_and(|row| row["quantity"].as_str().is_some_and(|what| what.starts_with(&name))),
         "{compared:#}"
     );
-    let rate = format!("{watched}, rate beside monotonic-raw");
-    let row = compared["results"].as_array().expect("rows").iter().find(|row| row["what"] == rate.as_str());
+    let rate = format!("{watched}, frequency error against monotonic-raw");
+    let row = compared["results"].as_array().expect("rows").iter().find(|row| row["quantity"] == rate.as_str());
     assert_eq!(row.map(|row| &row["verdict"]), Some(&"held against other rates".into()), "{compared:#}");
-    for noted in ["`hpt sleep --count 999999`", "MHz by weather"] {
+    for noted in ["`hpt sleep --count 999999`", "MHz (weather)"] {
         assert!(compared["notes"].to_string().contains(noted), "{noted}: {compared:#}");
     }
     let page = text(Path::new(&beside));
@@ -277,8 +279,8 @@ fn two_reports_stand_side_by_side_and_what_differs_is_marked() {
 fn an_interrupted_report_is_written_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");
-    // Several parts, each of which listens for itself: one signal ends the part and the whole, and no second one is made of it. Most of a minute is still to be measured when
-    // the first has begun.
+    // Several parts, each with its own signal handler: one signal ends the part and the report, and
+    // is not duplicated. When the first part has begun, most of a minute is still left.
     let mut running = AtATerminal::start(hpt().args(["report", "--output", &page, "--format", "json"]));
     running.wait_until_shown("a part has begun", |shown| shown.contains("1 of "));
     running.interrupt();
@@ -288,13 +290,13 @@ fn an_interrupted_report_is_written_and_says_so() {
     assert_eq!(document["interrupted"], true, "{}", stderr(&output));
     let states: Vec<&str> =
         document["parts"].as_array().expect("parts").iter().filter_map(|part| part["state"].as_str()).collect();
-    assert!(states.contains(&"not-begun"), "{states:?}");
+    assert!(states.contains(&"not-started"), "{states:?}");
     assert!(text(Path::new(&page)).contains("ended early"));
     assert!(text(&folder.path().join("a.json")).contains("\"interrupted\": true"));
 }
 
 #[test]
-fn a_part_that_fails_is_told_and_the_others_are_there() {
+fn a_failed_part_is_reported_and_the_others_are_included() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = words(folder.path(), "a.html");
     let output =
@@ -303,7 +305,10 @@ fn a_part_that_fails_is_told_and_the_others_are_there() {
     let document = json(&output);
     validate(&document);
     assert_eq!(document["parts"][1]["state"], "failed");
-    assert!(document["parts"][1]["why"].as_str().is_some_and(|why| why.contains("no such CPU: 99999")), "{document:#}");
+    assert!(
+        document["parts"][1]["reason"].as_str().is_some_and(|why| why.contains("no such CPU: 99999")),
+        "{document:#}"
+    );
     assert!(text(Path::new(&page)).contains("no such CPU: 99999"));
 }
 
@@ -327,7 +332,7 @@ fn single_results_are_drawn_on_request() {
             assert!(drawing.contains(there), "{name} lacks {there}");
         }
     }
-    // No stall may come in the time that a test has: then there is no picture, and the result is there all the same.
+    // The short test may observe no stall. In that case there is no chart, but there is a result.
     let path = words(folder.path(), "stall");
     let output = run(&["latency", "stall", "--above", "50s", "--duration", "50ms", "--svg", &path]);
     assert_eq!(code(&output), 3);
@@ -346,7 +351,7 @@ fn a_full_disk_leaves_no_half_of_a_report() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // In a mount namespace of its own, so that nothing is left behind.
+    // In a separate mount namespace, so that nothing is left.
     let script = r#"mount -t tmpfs -o size=64k none "$1" && "$2" report --part probe,bench,timer --short --output "$1/a.html" --svg "$1/pictures/of it"; code=$?; ls -A "$1"; exit $code"#;
     let words = crate::support::words();
     let [program] = words.as_slice() else {
@@ -369,6 +374,6 @@ fn a_full_disk_leaves_no_half_of_a_report() {
     }
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot write") && said.contains("no space left"), "{said}");
-    assert!(!said.contains(" at path "), "of files that are gone again nobody is told: {said}");
+    assert!(!said.contains(" at path "), "it names a removed file: {said}");
     assert_eq!(stdout(&output), "", "nothing is left on the disk");
 }

@@ -1,4 +1,5 @@
-//! `hpt run`: a program with real-time settings, what its signals and its end become, and the machine as before.
+//! `hpt run`: a program with real-time settings, the effects of signals and of its end, and
+//! restored system settings.
 
 use std::{
     fs,
@@ -17,12 +18,13 @@ use crate::{
     },
 };
 
-/// hpt runs this for a shell.
+/// The shell script that hpt runs.
 fn run_shell(options: &[&str], script: &str) -> Output {
     run(&[&["run"], options, &["--", "sh", "-c", script]].concat())
 }
 
-/// A run that has said its first line, which is not in what it says later; it is over when the test is.
+/// A run that has printed its first line, which is not part of the later output. It ends with the
+/// test.
 struct Running {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -48,7 +50,7 @@ impl Running {
         send(self.child.id(), signal);
     }
 
-    /// What it said besides, and its exit code.
+    /// Returns the rest of its output, and its exit code.
     fn end(mut self) -> (String, Option<i32>) {
         let mut said = String::new();
         self.out.read_to_string(&mut said).expect("it says UTF-8");
@@ -63,13 +65,13 @@ impl Drop for Running {
     }
 }
 
-/// The letter that /proc has for what a process does; none where it is gone.
+/// Returns the state letter of a process from /proc; `None` if it does not exist.
 fn state(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Why signals to hpt do not reach hpt.
+/// Returns the reason why signals do not reach hpt.
 fn emulated() -> bool {
     if runner().is_empty() {
         return false;
@@ -90,7 +92,7 @@ fn the_programs_end_is_the_answer() {
 }
 
 #[test]
-fn what_is_no_program_is_told_as_shells_do() {
+fn a_file_that_is_not_a_program_is_reported_as_in_shells() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let not_executable = folder.path().join("data");
     fs::write(&not_executable, "exit 3\n").expect("ours");
@@ -114,11 +116,12 @@ fn what_is_no_program_is_told_as_shells_do() {
         assert_eq!(code(&output), expected, "{program:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(hint) && stdout(&output).is_empty(), "{program:?}: {}", stderr(&output));
     }
-    // As env and nice do: the C library has a shell read what has no #!, but no damaged program.
+    // Like env and nice: the C library runs a file without #! with a shell, but not a corrupt
+    // program.
     let bare = program("bare", "exit 3\n");
     let expected = if cfg!(target_env = "gnu") { 3 } else { 126 };
     assert_eq!(code(&run(&["run", "--", &bare])), expected);
-    assert!([126, 127, 2].contains(&code(&run(&["run", "--", &noise]))), "no program, whoever says so");
+    assert!([126, 127, 2].contains(&code(&run(&["run", "--", &noise]))), "it is not a program");
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn what_hpt_itself_cannot_do_is_125_and_starts_nothing() {
     assert_eq!(code(&run(&["run"])), 125);
     assert_eq!(code(&run(&["--format", "json", "run"])), 125);
     assert_eq!(code(&run(&["run", "--help"])), 0);
-    // By best effort it is started all the same, and told what is missing.
+    // With --best-effort it starts nevertheless, and the missing settings are reported.
     let output = run(&["run", "--cpu", "99999", "--best-effort", "--", "echo", "started"]);
     assert_eq!((code(&output), stdout(&output).as_str()), (0, "started\n"));
     assert!(stderr(&output).contains("without cpu: "), "{}", stderr(&output));
@@ -154,7 +157,8 @@ fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
     for (class, expected) in
         [(&["--fifo", "3"][..], "3 1"), (&["--rr", "4"], "4 2"), (&["--deadline", "2ms/100ms"], "0 6")]
     {
-        // Where a class passes to children, cut has it as the shell; where it does not, the shell is looked at.
+        // If children inherit the scheduling policy, cut has the same as the shell; otherwise the
+        // shell is examined.
         let script = if class[0] == "--deadline" {
             "cut -d ' ' -f 40,41 /proc/$$/stat; echo; cut -d ' ' -f 40,41 /proc/$PPID/stat"
         } else {
@@ -165,8 +169,8 @@ fn the_program_has_its_class_and_its_cpu_and_hpt_has_them_no_more() {
         let output = run_shell(&options, script);
         if code(&output) == 125 {
             let text = stderr(&output);
-            // Who tests may be pinned himself, and who is started by him is.
-            let reasons = ["CAP_SYS_NICE", "ask for less", "do not pin it"];
+            // The test process may be pinned, and its children inherit that.
+            let reasons = ["CAP_SYS_NICE", "use a shorter runtime", "do not pin it"];
             assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
             skipped!("{text}");
             continue;
@@ -214,18 +218,18 @@ fn no_signal_is_held_back_from_the_program_and_what_was_ignored_still_is() {
     if emulated() {
         return;
     }
-    // Of the standard signals: the C library ignores two of its own in what it starts.
+    // Only standard signals: the C library ignores two of its own in the programs it starts.
     let masks = |output: &Output| -> Vec<u64> {
         let mask = |line: &str| u64::from_str_radix(line.split_whitespace().last()?, 16).ok();
         stdout(output).lines().map(|line| mask(line).expect("a mask") & 0x7fff_ffff).collect()
     };
     let status = ["grep", "-hE", "^Sig(Blk|Ign)", "/proc/self/status"];
     assert_eq!(masks(&run(&[&["run"], &status[..]].concat())), [0, 0]);
-    // As under nohup.
+    // Like under nohup.
     let script = format!("trap '' HUP; exec {} run grep -hE '^Sig(Blk|Ign)' /proc/self/status", words().join(" "));
     let output = Command::new("sh").args(["-c", &script]).output().expect("every machine has a shell");
     assert_eq!(masks(&output), [0, 1]);
-    // SIGCHLD as well, though hpt itself has to be told how the program ends.
+    // SIGCHLD as well, although hpt itself must learn of the end of the program.
     let ignoring = |line: &[&str]| Command::new("env").arg("--ignore-signal=CHLD").args(line).output();
     if !ignoring(&["true"]).is_ok_and(|output| output.status.success()) {
         return skipped!("this env(1) cannot have SIGCHLD ignored");
@@ -241,7 +245,7 @@ fn a_signal_that_a_process_sends_reaches_the_program_once() {
     if emulated() {
         return;
     }
-    // Each is counted, until the one that ends it.
+    // The script reports each signal, until the one that ends it.
     let script = "n=0; for s in HUP INT QUIT USR2 WINCH ALRM CONT; do trap \"echo $s\" $s; done; trap 'echo TERM; exit 9' TERM; echo ready; \
                   while :; do sleep 0.05; done";
     let mut running = Running::of(&[], script);
@@ -256,7 +260,8 @@ fn a_signal_that_a_process_sends_reaches_the_program_once() {
         (libc::SIGCONT, "CONT"),
         (libc::SIGTERM, "TERM"),
     ];
-    // One after the other has come: of several that wait, the shell takes the lowest first. One that came twice would stand where the next is expected.
+    // Waits for each signal before sending the next: if several are pending, the shell handles the
+    // lowest first. A duplicate would appear instead of the next one.
     for (signal, name) in signals {
         running.signal(signal);
         let mut came = String::new();
@@ -264,7 +269,7 @@ fn a_signal_that_a_process_sends_reaches_the_program_once() {
         assert_eq!(came.trim(), name);
     }
     assert_eq!(running.end(), (String::new(), Some(9)));
-    // One that does not mind is ended by it.
+    // A program without a handler is ended by the signal.
     let running = Running::of(&[], "echo ready; exec sleep 3600");
     running.signal(libc::SIGUSR1);
     assert_eq!(running.end().1, Some(128 + libc::SIGUSR1));
@@ -275,7 +280,8 @@ fn what_the_program_sends_to_its_parent_does_not_come_back() {
     if emulated() {
         return;
     }
-    // hpt passes on what a process sends, in order: when the second signal is there, the first would have been.
+    // hpt forwards signals of processes in order: when the second one arrives, the first would have
+    // arrived.
     let script = "trap 'echo came back' USR1; trap 'echo over; exit 0' USR2; kill -USR1 $PPID; echo sent; while :; do sleep 0.05; done";
     let running = Running::of(&[], script);
     assert_eq!(running.first, "sent");
@@ -288,9 +294,9 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
     if emulated() {
         return;
     }
-    // A second one would come before a later signal, which hpt passes on as well.
+    // A duplicate would arrive before a later signal, which hpt forwards as well.
     let script = r#"n=0; trap "n=\$((n+1)); echo came" INT; trap "echo count=\$n; exit 5" USR2; echo ready $PPID; while :; do sleep 0.05; done"#;
-    // In the place of the shell that script(1) starts, which would end by the key itself.
+    // Replaces the shell that script(1) starts, which the key would end itself.
     let line = format!("exec {} run sh -c '{script}'", words().join(" "));
     let spawned = Command::new("script")
         .args(["-qec", &line, "/dev/null"])
@@ -315,7 +321,8 @@ fn a_key_of_the_terminal_reaches_the_program_once() {
     assert_eq!(child.wait().expect("started").code(), Some(5), "{said:?}");
 }
 
-/// A terminal of its own, of which a shell with this script is the first process; script(1) copies what it says, without the carriage returns, to a pipe.
+/// Starts a terminal whose first process is a shell with this script. script(1) copies the output,
+/// without carriage returns, to a pipe.
 fn in_a_terminal(script: &str) -> Option<(Child, BufReader<std::process::ChildStdout>)> {
     let mut command = Command::new("script");
     command.args(["-qec", script, "/dev/null"]).env("SHELL", "/bin/sh");
@@ -332,7 +339,7 @@ fn a_program_ends_with_the_terminal_of_a_session_that_hpt_leads() {
     if emulated() {
         return;
     }
-    // As by ssh -t: no shell is there that would be told.
+    // Like ssh -t: there is no shell that could receive the signal.
     let script = format!("exec {} run sh -c 'echo $$ $PPID; exec sleep 3600'", words().join(" "));
     let Some((mut terminal, mut out)) = in_a_terminal(&script) else { return };
     let mut first = String::new();
@@ -345,11 +352,12 @@ fn a_program_ends_with_the_terminal_of_a_session_that_hpt_leads() {
     terminal.kill().expect("it is ours");
     terminal.wait().expect("started");
     let gone = |process| state(process).is_none_or(|state| state == 'Z');
-    wait_until("the program is told and ends", || gone(program));
+    wait_until("the program receives the signal and ends", || gone(program));
     wait_until("hpt ends with it", || gone(hpt));
 }
 
-/// What a shell in a terminal says that runs this, is told that it stopped, and lets it go on.
+/// Returns the output of a shell in a terminal that runs this line, and continues it after it has
+/// stopped.
 fn stopped_and_let_go_on(line: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let jobs = folder.path().join("jobs");
@@ -357,7 +365,7 @@ fn stopped_and_let_go_on(line: &str) -> Option<String> {
     fs::write(&jobs, lines).expect("ours");
     let (mut terminal, mut out) = in_a_terminal(&format!("exec sh -m {}", jobs.display()))?;
     let process = terminal.id();
-    // Where it is not given back, nothing ever comes.
+    // If the terminal is not returned, nothing ever arrives.
     let over = std::sync::atomic::AtomicBool::new(false);
     let mut said = String::new();
     thread::scope(|scope| {
@@ -383,13 +391,13 @@ fn a_program_that_stops_itself_gives_the_terminal_back_to_the_shell() {
     if emulated() {
         return;
     }
-    // 128 and SIGTSTP's number.
+    // 128 and the number of SIGTSTP.
     let expected = format!("shell: {} | goes on | end: 4", 128 + libc::SIGTSTP);
     let words = words().join(" ");
     let line = format!("{words} run sh -c 'kill -STOP $$; echo goes on; exit 4'");
     let Some(said) = stopped_and_let_go_on(&line) else { return };
     assert_eq!(said, expected);
-    // A shell is of a process group of its own, which has the terminal then.
+    // An interactive shell has its own process group, which has the terminal at that time.
     if !Command::new("bash").arg("--version").output().is_ok_and(|version| version.status.success()) {
         return skipped!("a shell of a process group of its own: there is no bash");
     }
@@ -402,7 +410,8 @@ fn a_program_that_stops_as_a_job_stops_hpt_and_goes_on_with_it() {
     if emulated() {
         return;
     }
-    // In a group of its own, whose parent is in another one of the same session: as a shell starts a job.
+    // In a process group whose parent is in another group of the same session, like a job of a
+    // shell.
     let mut command = hpt();
     command.args(["run", "--", "sh", "-c", "echo ready; kill -TSTP $$; echo goes on; exit 4"]).process_group(0);
     let running = Running::started(&mut command);
@@ -410,7 +419,7 @@ fn a_program_that_stops_as_a_job_stops_hpt_and_goes_on_with_it() {
     wait_until("hpt stops", || state(process) == Some('T'));
     running.signal(libc::SIGCONT);
     assert_eq!(running.end(), ("goes on\n".to_owned(), Some(4)));
-    // SIGSTOP is for the program alone, where they have no terminal that a shell waits for.
+    // SIGSTOP stops the program only, if no shell waits for the terminal.
     let mut command = hpt();
     command.args(["run", "--", "sh", "-c", "echo $$; kill -STOP $$; echo goes on; exit 4"]).process_group(0);
     let running = Running::started(&mut command);
@@ -457,7 +466,8 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
         (during.clone(), 0),
         (format!("{during}; exit 3"), 3),
         (format!("{during}; kill -KILL $$"), 137),
-        // What it makes of the setting itself is put back as well; and of its own class it may do without.
+        // Changes by the program to the setting are reverted as well, and it may change its own
+        // scheduling policy.
         (format!("{during}; echo 940000 >{RUNTIME}; chrt -o -p 0 $$"), 0),
     ] {
         let output = run_shell(&options, &script);
@@ -466,7 +476,7 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
     }
     let not_there = run(&[&["run"], &options[..], &["--", "/proc/nonexistent/program"]].concat());
     assert_eq!((code(&not_there), value(RUNTIME)), (127, alone.before.clone()));
-    // Asked to end, by signals that the program dies of.
+    // Requests to end, with signals that end the program.
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         let running = Running::of(&options, "echo ready; exec sleep 3600");
         assert_eq!(value(RUNTIME).as_deref(), Some("-1"));
@@ -474,12 +484,12 @@ fn the_machine_is_as_before_when_the_program_ends_however_it_does() {
         assert_eq!(running.end().1, Some(128 + signal));
         assert_eq!(value(RUNTIME), alone.before);
     }
-    // Killed itself: it is left, and hpt restore puts it back.
+    // If hpt itself is killed, the setting remains, and hpt restore reverts it.
     let mut running = Running::of(&options, "echo $$; exec sleep 3600");
     let program: u32 = running.first.parse().expect("its number");
     running.child.kill().expect("it is ours");
     running.child.wait().expect("started");
-    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "nobody could put it back");
+    assert_eq!(value(RUNTIME).as_deref(), Some("-1"), "no process could restore it");
     assert_eq!(code(&run_shell(&options, "exit 0")), 125, "what a killed one left is not taken for the machine's own");
     let restored = run(&["restore", "--journal", store]);
     assert_eq!(code(&restored), 0, "{}", stderr(&restored));
@@ -493,7 +503,7 @@ fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
         return skipped!("only root can become a plain user; the other tests run as one");
     }
     let (folder, binary) = copied_for_everybody();
-    // A folder of PATH that this user may not look into.
+    // A directory in PATH that this user cannot read.
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).expect("ours");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("ours");
@@ -515,6 +525,6 @@ fn a_plain_user_is_refused_what_takes_more_and_told_what_helps() {
     for what in ["without policy: ", "without wake-latency: ", "without throttling: "] {
         assert!(stderr(&started).contains(what), "{what} in {}", stderr(&started));
     }
-    // What was not turned off reaches nothing.
-    assert!(!stderr(&started).contains("--no-throttling reaches"), "{}", stderr(&started));
+    // Throttling was not turned off, so there is no note on its effect.
+    assert!(!stderr(&started).contains("--no-throttling affects only"), "{}", stderr(&started));
 }

@@ -1,4 +1,5 @@
-//! Every JSON document is what its schema in docs/schema/ says, and is read and written again as it was by its type, and every CSV has the keys of the JSON rows for columns.
+//! Every JSON document matches its schema in docs/schema and survives a round trip through its
+//! type. The columns of every CSV are the keys of the JSON rows.
 
 use std::{
     io::{BufRead, BufReader},
@@ -19,8 +20,8 @@ pub(crate) fn validate(document: &Value) {
     let errors: Vec<String> =
         validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{kind}: {errors:?}\n{document:#}");
-    assert_eq!(document["schema"], 1);
-    // Who reads it by its type misses nothing of it.
+    assert_eq!(document["schema"], hpt_document::SCHEMA);
+    // The type loses nothing of the document.
     let read = hpt_document::Document::read(document).unwrap_or_else(|error| panic!("{kind}: {error}"));
     assert_eq!(serde_json::to_value(read).expect("numbers, names and lists"), *document);
 }
@@ -69,7 +70,7 @@ fn documents_of_captured_machines_are_valid() {
 
 #[test]
 fn a_watch_prints_a_document_a_line() {
-    // It goes on for as long as it takes to see two intervals.
+    // It runs until two intervals have been printed.
     let mut watch = hpt();
     watch.args(["watch", "--interval", "200ms", "--format", "json"]).stdout(Stdio::piped());
     let mut watch = watch.spawn().expect("the binary was built");
@@ -101,7 +102,7 @@ fn printed_examples_are_valid() {
         if path.to_string_lossy().ends_with("-json.snap") {
             let text = std::fs::read_to_string(&path).expect("readable");
             let printed = text.split_once("\n---\n").expect("a snapshot has a head").1;
-            // A stream of documents has one a line.
+            // A stream has one document per line.
             let documents = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
             for document in documents {
                 validate(&document.unwrap_or_else(|error| panic!("{}: {error}", path.display())));

@@ -1,4 +1,4 @@
-//! The shells: what is completed at a press of the key, and whether the manual's pages are well formed.
+//! Shell completion, and the format of the manual pages.
 
 use std::{
     fs,
@@ -9,14 +9,15 @@ use std::{
 
 use crate::support::{code, hpt, run, stderr, stdout, words, write_program};
 
-/// Command lines that are not complete, and what must be among the offers, and what must not.
-const LINES: [(&[&str], &[&str], &[&str]); 12] = [
+/// Incomplete command lines, with offers that must be included and offers that must not.
+const LINES: [(&[&str], &[&str], &[&str]); 13] = [
     (&["hpt", ""], &["probe", "latency"], &["timer"]),
     (&["hpt", "bench", "--source", "mono"], &["monotonic", "monotonic-raw"], &["tsc"]),
     (&["hpt", "bench", "--source", "tsc,boott"], &["tsc,boottime"], &["boottime"]),
     (&["hpt", "probe", "thread"], &["thread-cpu"], &["boottime"]),
     (&["hpt", "latency", "timer", "--format", ""], &["human", "json", "csv"], &["tsc"]),
     (&["hpt", "latency", "poll", "--cpu", ""], &["any", "all"], &["tsc"]),
+    (&["hpt", "latency", "poll", "--cpu", "1-"], &[], &["1-0", "1-1", "1-any"]),
     (&["hpt", "bench", "--cpu", ""], &["any"], &["all"]),
     (&["hpt", "doctor", "--cpu", ""], &[], &["any", "all"]),
     (&["hpt", "watch", "--reference", "boo"], &["boottime"], &["tsc"]),
@@ -25,7 +26,7 @@ const LINES: [(&[&str], &[&str], &[&str]); 12] = [
     (&["hpt", "experiment", "ste"], &["steps"], &["all"]),
 ];
 
-/// A folder with a program `hpt`, which is the built one, and the three scripts.
+/// Creates a directory with a program `hpt`, which runs the built one, and the three scripts.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let hpt = folder.path().join("hpt");
@@ -39,7 +40,8 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What `shell` says when it runs `arguments`, with that `hpt` first in its path; `None` where there is no such shell.
+/// Returns the output of `shell` with `arguments`, with that `hpt` first in its path; `None` if the
+/// shell is not installed.
 fn said(folder: &Path, shell: &str, arguments: &[&str]) -> Option<Output> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(shell);
@@ -66,7 +68,8 @@ fn bash_completes_what_there_is() {
     let folder = folder();
     let script = "source ./hpt.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
                   \"$(complete -p hpt | sed 's/.* -F \\([^ ]*\\) .*/\\1/')\" hpt \"${!#}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    // As bash splits `--source=boott`, `--source=` and `--output-line=gpiochip9:`: what it asks about is what is behind the last of its words' ends.
+    // bash splits `--source=boott`, `--source=` and `--output-line=gpiochip9:` into words at these
+    // characters, and completes the text after the last of them.
     let split: [(&[&str], &[&str], &[&str]); 3] = [
         (&["hpt", "bench", "--source", "=", "boott"], &["boottime"], &["tsc", "--source=boottime"]),
         (&["hpt", "bench", "--source", "="], &["boottime", "monotonic"], &["--source=boottime", "=boottime"]),
@@ -87,12 +90,13 @@ fn fish_completes_what_there_is() {
     for (line, wanted, unwanted) in LINES.into_iter().chain(joined) {
         let script = format!("source ./hpt.fish; complete -C'{}'", line.join(" "));
         let Some(output) = said(folder.path(), "fish", &["--no-config", "-c", &script]) else { return };
-        // Of a list fish offers the last name alone where it can tell, else the whole.
+        // For a list, fish offers only the last name if it can separate it, otherwise the whole
+        // list.
         assert_offers(&output, line, wanted, unwanted);
     }
 }
 
-/// zsh completes in its line editor alone: at a terminal of its own, where the key is pressed.
+/// zsh completes in its line editor only: in a terminal, where the key is pressed.
 #[test]
 fn zsh_completes_at_the_first_press() {
     let folder = folder();
@@ -130,7 +134,7 @@ fn the_manuals_pages_are_read_without_warnings() {
     for page in pages {
         let mut man = Command::new("man");
         man.args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8"]).arg(&page);
-        // As lintian reads them.
+        // With the options of lintian.
         man.env("LC_ALL", "C.UTF-8").env("MANROFFSEQ", "").env("MANWIDTH", "80");
         match man.output() {
             Err(error) if error.kind() == ErrorKind::NotFound => return skipped!("there is no man"),

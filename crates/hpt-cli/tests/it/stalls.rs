@@ -1,4 +1,5 @@
-//! Stalls made from outside are found, each by itself, around the time in which hpt was surely stopped.
+//! Stalls caused by stopping hpt are detected, each separately, around the time in which hpt was
+//! certainly stopped.
 
 use std::{fs, process::Output, thread, time::Duration};
 
@@ -16,23 +17,24 @@ use crate::{
 };
 
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
-/// The clock of the other process may be a little beside.
+/// The maximum difference between the clocks of the two processes.
 const CLOCKS_NS: u64 = 1_000;
 
-/// All threads of a process, by what /proc says of each in this file.
+/// Returns this file in /proc of each thread of a process.
 fn of_threads(process: u32, file: &str) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| fs::read_to_string(entry.path().join(file)).ok()).collect()
 }
 
 fn is_stopped(process: u32) -> bool {
-    // The state follows the name, which stands in parentheses.
+    // The state follows the name, which is in parentheses.
     let states = of_threads(process, "stat");
     let state = |stat: &String| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'));
     !states.is_empty() && states.iter().all(|stat| state(stat) == Some(true))
 }
 
-/// How long the threads ran so far, in nanoseconds; `None` where the kernel does not count it.
+/// Returns the run time of the threads so far, in nanoseconds; `None` if the kernel does not count
+/// it.
 fn ran_ns(process: u32) -> Option<u64> {
     let numbers = of_threads(process, "schedstat");
     let first = numbers.iter().map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
@@ -40,13 +42,13 @@ fn ran_ns(process: u32) -> Option<u64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum())
 }
 
-/// What surely was, by CLOCK_MONOTONIC.
+/// A stop, with certain bounds on CLOCK_MONOTONIC.
 struct Stop {
-    /// It had been running since it was let go on before, or since the beginning.
+    /// The thread ran at some time after this, since the previous stop or the start.
     ran_after: u64,
     stopped: u64,
     still: u64,
-    /// And it has run again.
+    /// The thread has run again before this.
     ran_before: u64,
 }
 
@@ -90,7 +92,8 @@ fn every_stop_from_outside_is_found_by_itself() {
         ran_for(5_000_000);
         let ran_before = now();
         stops.push(Stop { ran_after, stopped, still, ran_before });
-        // On a busy machine hpt waits for a CPU before and after. The next stop is longer than that, so that it is most of the stall.
+        // On a busy machine, hpt waits for a CPU before and after a stop. The next stop is longer
+        // than that, so that it is most of the stall.
         hold = hold.max(4 * Duration::from_nanos(ran_before - still)).min(LONGEST_HOLD);
         ran_after = still;
     }
@@ -118,7 +121,8 @@ fn every_stop_from_outside_is_found_by_itself() {
         let slack = stall.uncertain + CLOCKS_NS;
         assert!(stall.start + slack >= ran_after, "it ran after {ran_after}: {stall:?}");
         assert!(stall.end <= ran_before + slack, "it ran before {ran_before}: {stall:?}");
-        // Waiting for a busy CPU before and after may have been most of it; and among others it is not said whose the evidence was.
+        // Waiting for a busy CPU before and after may have been most of the stall. In a window with
+        // other stalls, the evidence cannot be assigned.
         let beside = (stall.end - stall.start).saturating_sub(still - stopped);
         if !stall.is_shared && (beside + CLOCKS_NS) * 2 < (stall.end - stall.start).saturating_sub(stall.uncertain) {
             assert_eq!(stall.cause, "stopped", "{stall:?}");
@@ -137,12 +141,13 @@ fn every_stop_from_outside_is_found_by_itself() {
     assert_eq!(causes.sum::<u64>(), found.len() as u64);
 }
 
-/// A run of half an hour that is stopped and let go on, again and again, until it ends by what it found.
+/// Stops and continues a run of half an hour repeatedly, until it ends because of its results.
 fn stopped_until_it_ends(arguments: &[&str]) -> Output {
     let mut command = hpt();
     command.args(["latency", "stall", "--duration", "30min", "--format", "json"]).args(arguments);
     let mut running = AtATerminal::start(&mut command);
-    // What is stopped before it measures may find its source too slow for the limit, and refuse it.
+    // If hpt is stopped before the measurement, it may find its source too slow for the limit and
+    // reject it.
     wait_until("it measures", || running.has_ended() || running.has_something_to_say());
     wait_until("it ends", || {
         if !running.has_ended() {
@@ -161,7 +166,7 @@ fn a_stall_that_is_too_long_ends_it_and_a_source_that_shows_none_is_refused() {
     let above = "1ms";
     let output = stopped_until_it_ends(&["--above", above, "--stop-above", "1us"]);
     let document: Value = json(&output);
-    assert_eq!((code(&output), document["broke_at_ns"].is_u64()), (1, true), "{document}");
+    assert_eq!((code(&output), document["stopped_at_ns"].is_u64()), (1, true), "{document}");
     let output = stopped_until_it_ends(&["--count", "3", "--above", above]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(json(&output)["results"][0]["stalls"].as_u64() >= Some(3));

@@ -1,4 +1,5 @@
-//! hpt when something is wrong: a reason, a remedy, the documented exit code; never a signal, never a panic.
+//! hpt under errors: it gives a reason, a fix and the documented exit code, and never ends with a
+//! signal or a panic.
 
 use std::{
     ffi::OsStr,
@@ -22,10 +23,10 @@ use crate::support::{
     words, written,
 };
 
-/// A subcommand each, short enough to run often.
+/// Short runs of all subcommands.
 const QUICK: [&[&str]; 10] = [
     &["probe"],
-    // Of all sources a busy machine may fail to calibrate one, and says so.
+    // On a busy machine, the calibration of one of all sources may fail, which is reported.
     &["calibrate", "--duration", "100ms", "--source", "monotonic,realtime"],
     &["bench", "--count", "1000"],
     &["sleep", "--count", "2"],
@@ -44,10 +45,12 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["bench", "--count", "many"], "expected a whole number from 1 to 1e12"),
         (&["calibrate", "--duration", "0s"], "must be between 1ms and 1day"),
         (&["calibrate", "--duration", "soon"], "100ms"),
-        (&["calibrate", "--duration", "1"], "100ms"),
+        (&["calibrate", "--duration", "1"], "time unit missing: write 1ms or 1s"),
         (&["bench", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["sleep", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
-        (&["sleep", "--count", "0"], "0 is not in"),
+        (&["sleep", "--count", "0"], "must be 1 or more"),
+        (&["latency", "pairs", "--count", "0"], "must be 1 or more"),
+        (&["latency", "stall", "--count", "0"], "must be 1 or more"),
         (&["sleep", "--length", "0s"], "must be between 1us and 10s"),
         (&["sleep", "--strategy", "snooze"], "[possible values: std, nanosleep, fixed, busy, hpt]"),
         (&["sleep", "--fifo", "100"], "100 is not in 1..=99"),
@@ -55,25 +58,40 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["sleep", "--fifo", "1", "--rr", "1"], "cannot be used with"),
         (&["sleep", "--deadline", "2s/1s"], "no longer than the period"),
         (&["sleep", "--accept-throttling", "--no-throttling"], "cannot be used with"),
-        (&["sleep", "--quantile", "2"], "a part, from 0 to 1"),
+        (&["sleep", "--quantile", "2"], "expected a fraction from 0 to 1"),
         (&["sleep", "--quantile", "0.5", "--cpu-budget", "0.5"], "cannot be used with"),
-        (&["latency", "pairs", "--interval", "1"], "write it like 100ms or 1s/5s"),
+        (&["latency", "pairs", "--interval", "1"], "time unit missing: write 1us, 1ms or 1s"),
         (&["latency", "pairs", "--interval", "1s/2h"], "must be at most 1h"),
         (&["latency", "pairs", "--source", "tcs"], "did you mean tsc"),
         (&["latency", "timer", "--interval", "1us"], "must be between 10us and 1h"),
+        (&["latency", "timer", "--interval", "1000"], "time unit missing: write 1000us, 1000ms or 1000s"),
+        (&["latency", "timer", "-P", "d:2/10"], "time unit missing: write d:2ms/10ms"),
+        (&["latency", "timer", "-P", "80"], "did you mean f:80?"),
+        (&["latency", "timer", "--dma-latency", "deep"], "for example 0, 10us or 1ms"),
+        (&["latency", "timer", "--fifo"], "--fifo needs a priority from 1 to 99, for example --fifo 80"),
         (&["restore", "--list", "--format", "openmetrics"], "which has no metrics"),
         (&["latency", "pairs", "--count", "1", "--textfile", "/tmp/hpt.prom"], "which has no metrics"),
         (&["probe", "--textfile", "/tmp/metrics.txt"], "the name must end in .prom"),
         (&["probe", "--textfile", "/proc/nonexistent/hpt.prom"], "cannot write /proc/nonexistent/hpt.prom"),
-        (&["latency", "timer", "--at", "noon"], "a time like 12:30:15"),
+        (&["latency", "timer", "--at", "noon"], "a time such as 12:30:15"),
         (&["latency", "timer", "--at", "2001-01-01T00:00:00Z"], "--at 2001-01-01T00:00:00Z is in the past"),
         (&["latency", "timer", "--at", "12:00", "--source", "tsc"], "cannot be used with"),
         (&["latency", "timer", "--source", "tcs"], "did you mean tsc"),
-        (&["latency", "timer", "--cpu", "0-3"], "expected CPU numbers separated by commas"),
+        (&["latency", "timer", "--cpu", "3-0"], "the range 3-0 is reversed: write 0-3"),
+        (&["latency", "timer", "--cpu", "0-4294967295"], "Linux supports at most 8192 CPUs"),
+        (&["latency", "timer", "--cpu", "8000-8010"], "no such CPU: 8000 (usable: "),
+        (
+            &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--cpu", "0-3"],
+            "expected one CPU: a number, or any",
+        ),
+        (
+            &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--cpu", "99999"],
+            "no such CPU: 99999 (usable: ",
+        ),
         (&["latency", "timer", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
-        (&["latency", "poll", "--count", "0"], "0 is not in"),
+        (&["latency", "poll", "--count", "0"], "must be 1 or more"),
         (&["latency", "poll", "--count", "1", "--duration", "1s"], "cannot be used with"),
-        (&["latency", "poll", "--write", "excel=a"], "there are cyclictest, cyclictest-json, hdr, line"),
+        (&["latency", "poll", "--write", "excel=a"], "available: cyclictest, cyclictest-json, hdr, line"),
         (
             &["latency", "timer", "--count", "1", "--write", "hdr=/proc/nonexistent/a"],
             "cannot write /proc/nonexistent/a",
@@ -84,26 +102,32 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["experiment", "pairs", "--short", "--count", "5"], "cannot be used with"),
         (&["experiment", "--resume"], "<NAME>"),
         (&["experiment", "pairs", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
-        (&["latency", "stall", "--above", "10"], "write it like 250ns or 10us"),
+        (&["latency", "stall", "--above", "10"], "time unit missing: write 10us, 10ms or 10s"),
         (&["latency", "stall", "--source", "tcs"], "did you mean tsc"),
         (&["latency", "stall", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["latency", "stall", "--raw", "/proc/nonexistent/a"], "cannot write /proc/nonexistent/a"),
         (&["latency", "stall", "--cpu", "all", "--fifo", "1", "--no-throttling"], "would stop the machine"),
-        (&["latency"], "Usage"),
+        (&["latency"], "hpt: error: command missing: timer, poll, stall, pairs or gpio\n"),
+        (&["timer"], "hpt: hint: did you mean 'hpt latency timer'?"),
+        (&["latency", "timer", "-b", "100"], "hpt: hint: use --stop-above"),
+        (&["latency", "timer", "--nonsense"], "For more information, try 'hpt latency timer -h'."),
         (&["latency", "gpio"], "--output-line <LINE>"),
         (&["latency", "gpio", "--output-line", "17"], "--input-line <LINE>"),
-        (&["latency", "gpio", "--output-line", "", "--input-line", "1"], "a line by its name, its number"),
-        (&["latency", "gpio", "--output-line", "gpiochip0:", "--input-line", "1"], "a line by its name, its number"),
-        (&["latency", "gpio", "--output-line", "99999999999", "--input-line", "1"], "more than any chip has lines"),
+        (&["latency", "gpio", "--output-line", "", "--input-line", "1"], "expected a line name or number"),
+        (&["latency", "gpio", "--output-line", "gpiochip0:", "--input-line", "1"], "expected a line name or number"),
+        (
+            &["latency", "gpio", "--output-line", "99999999999", "--input-line", "1"],
+            "line number 99999999999 is too large",
+        ),
         (
             &["latency", "gpio", "--output-line", "/dev/null:0", "--input-line", "/dev/null:1"],
-            "/dev/null is no GPIO chip",
+            "/dev/null is not a GPIO chip",
         ),
         (
             &["latency", "gpio", "--output-line", "/proc/nonexistent:0", "--input-line", "1"],
             "cannot use /proc/nonexistent",
         ),
-        (&["latency", "gpio", "--output-line", "0", "--input-line", "1", "--chip", "/"], "/ is no GPIO chip"),
+        (&["latency", "gpio", "--output-line", "0", "--input-line", "1", "--chip", "/"], "/ is not a GPIO chip"),
         (
             &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--timeout", "1us"],
             "must be between 100us and 1h",
@@ -115,15 +139,15 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["latency", "gpio", "--output-line", "0", "--input-line", "1", "--listen", "hard"], "poll, spin"),
         (
             &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--figure", "half"],
-            "set-to-edge, edge-to-program, whole",
+            "output-to-irq, irq-to-user, end-to-end",
         ),
         (&["latency", "gpio", "--output-line", "0", "--input-line", "1", "--list"], "cannot be used with"),
         (
             &["latency", "gpio", "--output-line", "0", "--input-line", "1", "--count", "1", "--duration", "1s"],
             "cannot be used with",
         ),
-        (&["latency", "timer", "--pulse", ""], "a line by its name, its number"),
-        (&["latency", "poll", "--count", "1", "--pulse", "/dev/null:0"], "/dev/null is no GPIO chip"),
+        (&["latency", "timer", "--pulse", ""], "expected a line name or number"),
+        (&["latency", "poll", "--count", "1", "--pulse", "/dev/null:0"], "/dev/null is not a GPIO chip"),
         (&["calibrate", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["bench", "--cpu", "-1"], "expected one CPU: a number, or any"),
         (&["probe", "tcs"], "did you mean tsc"),
@@ -134,7 +158,7 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["probe", "--format", "xml"], "human, json, csv"),
         (&["probe", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
         (&["clocksource", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
-        (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing of it can be set"),
+        (&["clocksource", "--host", "/proc/nonexistent", "compare"], "nothing can be set"),
         (&["doctor", "--cpu", "99999"], "no such CPU: 99999 (usable: "),
         (&["doctor", "--cpu", "all"], "invalid"),
         (&["doctor", "--host", "/proc/nonexistent"], "cannot read the capture /proc/nonexistent: no such file"),
@@ -144,24 +168,24 @@ fn wrong_usage_is_two_and_says_what_is_right() {
         (&["capture", "/nonexistent/x"], "no such file"),
         (&["capture", "/proc/nowhere/"], "cannot write /proc/nowhere/"),
         (&["capture", "/proc"], "is a directory"),
-        (&["capture", "/dev/null"], "- prints the capture"),
-        (&["capture", "/dev/null", "--force"], "- prints the capture"),
-        (&["capture", "-", "--format", "json"], "leave out --format"),
+        (&["capture", "/dev/null"], "use - to print the capture"),
+        (&["capture", "/dev/null", "--force"], "use - to print the capture"),
+        (&["capture", "-", "--format", "json"], "omit --format"),
         (&["capture", "--format", "openmetrics", "x"], "has no metrics"),
         (&["watch", "--threshold-ppm", "0"], "must be positive"),
-        (&["watch", "--threshold-step", "5"], "500ns or 5us"),
+        (&["watch", "--threshold-step", "5"], "time unit missing: write 5ns, 5us or 5ms"),
         (&["watch", "--interval", "1ms"], "must be between 100ms and 1h"),
         (&["watch", "--source", "tcs"], "did you mean tsc"),
-        (&["watch", "--source", "boottime", "--reference", "boottime"], "both are one reading"),
-        (&["watch", "--source", "tai,gettimeofday", "--reference", "realtime"], "both are one reading"),
+        (&["watch", "--source", "boottime", "--reference", "boottime"], "both return the same reading"),
+        (&["watch", "--source", "tai,gettimeofday", "--reference", "realtime"], "both return the same reading"),
         (&["watch", "--source", "thread-cpu", "--duration", "1ms"], "none of these sources"),
-        (&["watch", "--reference", "thread-cpu", "--duration", "1ms"], "counts no time of the whole machine"),
+        (&["watch", "--reference", "thread-cpu", "--duration", "1ms"], "does not count system-wide time"),
         (&["clocksource", "set"], "NAME"),
         (&["clocksource", "set", "sundial"], "clocksource \"sundial\" is not available (available: "),
         (&["clocksource", "compare", "--source", "sundial"], "clocksource \"sundial\" is not available"),
         (&["clocksource", "compare", "--count", "0"], "expected a whole number from 1 to 1e12"),
         (&["prob"], "hint: "),
-        (&["--format", "json"], "name a command"),
+        (&["--format", "json"], "specify a command"),
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 2, "{arguments:?}: {}", stderr(&output));
@@ -192,7 +216,7 @@ fn a_closed_standard_output_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let full = File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
     let output = hpt().arg("probe").stdout(full).stderr(Stdio::piped()).spawn().expect("built").wait_with_output();
     let output = output.expect("started");
@@ -202,10 +226,10 @@ fn a_full_disk_is_told() {
 
 #[test]
 fn a_watch_in_which_nothing_was_compared_tells_nothing() {
-    // Less than lies between two rounds of readings: one is taken, however fast or slow the machine.
+    // Less than the time between two rounds of readings: one is made, on any machine.
     let output = run(&["watch", "--duration", "1ms", "--no-compare-cpus"]);
     assert_eq!(code(&output), 3, "{}", stdout(&output));
-    assert!(stdout(&output).contains("Nothing can be told"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("mount /sys"), "{}", stdout(&output));
 }
 
 #[test]
@@ -240,7 +264,7 @@ fn arguments_of_any_bytes_are_told_in_files_on_one_line() {
 #[test]
 fn what_was_measured_is_printed_also_when_it_cannot_be_kept() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // A file where a folder should be stops root as well.
+    // A file instead of a directory stops root as well.
     let blocked = folder.path().join("file");
     fs::write(&blocked, "").expect("ours");
     let store = blocked.join("store");
@@ -258,7 +282,7 @@ fn what_was_measured_is_printed_also_when_it_cannot_be_kept() {
     ]);
     assert_eq!(code(&output), 3);
     assert_eq!(json(&output)["calibrations"][0]["calibrated"], true);
-    assert!(stderr(&output).contains("cannot keep the calibration"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot access the saved calibration"), "{}", stderr(&output));
 }
 
 #[test]
@@ -299,12 +323,12 @@ fn a_kept_file_that_is_not_of_this_boot_machine_or_kind_is_refused_with_the_reas
         let output = shown();
         assert_eq!(code(&output), 3, "{reason}");
         assert!(stderr(&output).contains(reason), "{reason}: {}", stderr(&output));
-        // The bench does not believe it either, and goes on.
+        // hpt bench rejects it as well, and continues.
         let bench =
             hpt().args(["bench", "--count", "100", "--source", "monotonic"]).env("XDG_STATE_HOME", store).output();
         assert_eq!(code(&bench.expect("built")), 0);
     }
-    // Saving again replaces what is not believed.
+    // Saving again replaces a rejected file.
     assert_eq!(
         code(&run(&["calibrate", "--duration", "10ms", "--source", "monotonic", "--save", "--state-dir", store])),
         0
@@ -330,7 +354,7 @@ fn a_save_that_is_killed_leaves_the_old_file() {
     ];
     assert_eq!(code(&run(&save[..])), 0);
     let length = fs::metadata(folder.path().join("calibrations")).expect("it was just saved").len();
-    // At every eighth of the file the kernel kills it, in the middle of the write that would go beyond.
+    // The kernel ends it at every eighth of the file, during the write that would exceed the limit.
     for eighth in 0..8 {
         let bytes = length * eighth / 8;
         let mut command = hpt();
@@ -383,7 +407,7 @@ fn a_plain_user_gets_the_same_answers() {
     }
     let output = plain_user(&["calibrate", "--duration", "10ms", "--source", "monotonic", "--save"]);
     assert_eq!(code(&output), 3);
-    assert!(stderr(&output).contains("choose a folder you may write to"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("choose a writable directory"), "{}", stderr(&output));
 }
 
 #[test]
@@ -401,23 +425,23 @@ fn without_proc_and_sys_hpt_goes_on() {
     }
     for arguments in QUICK {
         let output = unshared(arguments).expect("unshare is there");
-        // The kernel's settings are in /sys, and what was changed of them is bound to the boot that /proc names.
+        // The kernel's settings are in /sys, and the change log is bound to the boot ID in /proc.
         let could_not_tell = ["clocksource", "restore"].contains(&arguments[0]);
         assert_eq!(code(&output), if could_not_tell { 3 } else { 0 }, "{arguments:?}: {}", stderr(&output));
     }
     let probe = unshared(&["probe", "--format", "json"]).expect("unshare is there");
-    // Nobody vouches for the TSC, so it is not chosen.
-    assert_ne!(json(&probe)["choice"]["source"], "tsc");
+    // Nothing confirms that the TSC is reliable, so it is not recommended.
+    assert_ne!(json(&probe)["recommendation"]["source"], "tsc");
     let save =
         unshared(&["calibrate", "--duration", "5ms", "--source", "monotonic", "--save"]).expect("unshare is there");
     assert_eq!(code(&save), 3);
     assert!(stderr(&save).contains("mount /proc"), "{}", stderr(&save));
 }
 
-/// Whether hpt understands a command of ours, as somebody would type it: it is asked for its help in the end.
+/// Whether hpt accepts a command as a user would type it. Appends --help instead of running it.
 fn is_understood(command: &str) -> bool {
     let words = command.split('|').next().unwrap_or_default().split('>').next().unwrap_or_default();
-    // Behind `--` stands another program.
+    // After `--` comes another program.
     let words =
         words.split_whitespace().skip_while(|word| ["sudo", "hpt"].contains(word)).take_while(|word| *word != "--");
     let words: Vec<&str> = words.collect();
@@ -428,7 +452,7 @@ fn is_understood(command: &str) -> bool {
 fn commands_that_are_advised_are_understood() {
     assert!(is_understood("sudo hpt probe | head") && !is_understood("hpt latency poll --fiffo 1"));
     let mut advised: Vec<String> = Vec::new();
-    for page in ["under-3-us.md", "doctor.md"] {
+    for page in ["howto/under-3-us.md", "doctor.md"] {
         let text = fs::read_to_string(docs(page)).expect("the page is there");
         let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
         let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().to_owned());
@@ -437,8 +461,8 @@ fn commands_that_are_advised_are_understood() {
     for name in hosts() {
         let rules = json(&run(&["doctor", "--host", &host(&name), "--format", "json"]));
         let rules = rules["rules"].as_array().expect("rules").clone();
-        let remedies = rules.iter().flat_map(|rule| rule["remedies"].as_array().expect("remedies").clone());
-        let commands = remedies.flat_map(|remedy| remedy["commands"].as_array().expect("commands").clone());
+        let fixes = rules.iter().flat_map(|rule| rule["fixes"].as_array().expect("fixes").clone());
+        let commands = fixes.flat_map(|fix| fix["commands"].as_array().expect("commands").clone());
         advised.extend(commands.map(|command| command.as_str().expect("text").to_owned()));
     }
     advised.sort();
@@ -450,23 +474,23 @@ fn commands_that_are_advised_are_understood() {
     }
 }
 
-/// What it answers depends on the machine; that it does, and how, does not.
+/// The answer depends on the machine, but its form does not.
 #[test]
 fn a_doctor_answers_to_whom_it_may_be() {
     let first_line = format!("{} doctor | head -n 1; exit ${{PIPESTATUS[0]}}", words().join(" "));
-    let nobody_reads = format!("{} doctor >&-", words().join(" "));
-    for script in [first_line, nobody_reads] {
+    let without_stdout = format!("{} doctor >&-", words().join(" "));
+    for script in [first_line, without_stdout] {
         let output = Command::new("bash").args(["-c", &script]).output().expect("bash is there");
-        assert!((0..=2).contains(&code(&output)) && stderr(&output).is_empty(), "{script}: {}", stderr(&output));
+        assert!([0, 1, 3].contains(&code(&output)) && stderr(&output).is_empty(), "{script}: {}", stderr(&output));
     }
     let document = json(&run(&["doctor", "--format", "json"]));
-    let answer = match &document["in_the_way"] {
+    let answer = match &document["problems_found"] {
         serde_json::Value::Bool(true) => 1,
         serde_json::Value::Bool(false) => 0,
-        _ => 2,
+        _ => 3,
     };
     assert_eq!(code(&run(&["doctor"])), answer);
-    // Where nothing can be mounted, the live run above is all.
+    // If nothing can be mounted, only the live run above is tested.
     let script = r#"mount -t tmpfs none /sys && mount -t tmpfs none /proc && exec "$@""#;
     let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
     let without = |words: &[String], arguments: &[&str]| {
@@ -483,8 +507,9 @@ fn a_doctor_answers_to_whom_it_may_be() {
     }
     let output = without(&words(), &["doctor", "--format", "json"]).expect("unshare is there");
     let document = json(&output);
-    let told = document["rules"].as_array().expect("rules").iter().filter(|rule| rule["verdict"] == "untold").count();
-    assert!(told > 5 && code(&output) > 0, "{document:#}");
+    let unknown =
+        document["rules"].as_array().expect("rules").iter().filter(|rule| rule["verdict"] == "unknown").count();
+    assert!(unknown > 5 && code(&output) > 0, "{document:#}");
 }
 
 #[test]
@@ -492,8 +517,8 @@ fn with_the_counter_forbidden_hpt_says_so_and_goes_on() {
     if !runner().is_empty() {
         return skipped!("the call would forbid the counter to the emulator, not to hpt");
     }
-    // A program that was linked dynamically reads the counter in its loader, before any code of its own: for it the call is made
-    // after the loader is done.
+    // The loader of a dynamically linked program reads the counter before any code of the program.
+    // For such a program, a preloaded library makes the call after the loader has finished.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let preload = folder.path().join("forbid.so");
     let from_the_start = |arguments: &[&str]| forbid_the_counter(hpt().args(arguments)).output();
@@ -534,15 +559,15 @@ fn a_damaged_capture_is_refused_with_its_line() {
         (wrong.as_str(), "cannot read the capture"),
         (&wrong, "its facts"),
         ("", "line 1: this is not a capture"),
-        (&wrong.replace("\nend\n", "\n"), "it was cut off"),
-        (&wrong.replace("file proc/cpuinfo", "file ../cpuinfo"), "cannot be a path"),
+        (&wrong.replace("\nend\n", "\n"), "it is truncated"),
+        (&wrong.replace("file proc/cpuinfo", "file ../cpuinfo"), "is not a valid path"),
     ] {
         let (_folder, path) = written(text);
         let output = run(&["probe", "--host", &path]);
         assert_eq!(code(&output), 2);
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
-    // A folder, as captures were once.
+    // A directory, which was an earlier format of captures.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = run(&["probe", "--host", folder.path().to_str().expect("UTF-8")]);
     assert!(code(&output) == 2 && stderr(&output).contains("it is not a regular file"), "{}", stderr(&output));
@@ -568,12 +593,12 @@ fn a_capture_replaces_no_file_unasked() {
     assert_eq!(fs::read_to_string(&path).expect("ours"), "of another machine");
     assert_eq!(code(&run(&["capture", "--force", word])), 0);
     assert!(begins() && mode() == 0o600, "{:o}", mode());
-    // As `mktemp` leaves it.
+    // As created by `mktemp`.
     old("");
     assert_eq!(code(&run(&["capture", word])), 0);
     assert!(begins() && mode() == 0o600, "{:o}", mode());
     assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 1, "nothing unfinished is left");
-    // A link is replaced, and what it leads to is not.
+    // A link is replaced, and its target is not.
     let (victim, link) = (folder.path().join("victim"), folder.path().join("link"));
     fs::write(&victim, "").expect("ours");
     std::os::unix::fs::symlink("victim", &link).expect("ours");
@@ -602,7 +627,7 @@ fn a_capture_on_standard_output_is_what_a_file_holds() {
         let has_content = matches!(parsed.get(place), Some(Entry::File(_)));
         assert!(parsed.get(place).is_some() && has_content == file["captured"], "{file}");
     }
-    // Whoever reads it may stop.
+    // The reader may close the pipe.
     let first = format!("{} capture - 2>/dev/null | head -n 1; exit ${{PIPESTATUS[0]}}", words().join(" "));
     let output = Command::new("bash").args(["-c", &first]).output().expect("bash is there");
     assert_eq!((code(&output), stdout(&output).as_str()), (0, "hpt-capture 1\n"));
@@ -610,7 +635,7 @@ fn a_capture_on_standard_output_is_what_a_file_holds() {
 
 #[test]
 fn colour_is_for_terminals_only() {
-    // Standard output is a pipe here; a terminal is given by script(1).
+    // Standard output is a pipe here; script(1) provides a terminal.
     assert!(!stdout(&run(&["probe"])).contains('\u{1b}'));
     let on_a_terminal = |environment: &str| {
         let command = format!("{environment} {} probe", words().join(" "));
@@ -625,7 +650,7 @@ fn colour_is_for_terminals_only() {
     }
 }
 
-/// Compiles C into a shared library; whether there is a compiler.
+/// Compiles C into a shared library. Returns whether there is a compiler.
 fn compile(source: &str, library: &std::path::Path) -> bool {
     let file = library.with_extension("c");
     fs::write(&file, source).expect("the folder is ours");
@@ -709,7 +734,7 @@ fn a_capture_from_elsewhere_cannot_command_the_terminal() {
 fn a_reference_that_is_no_clock_is_refused_for_what_it_is() {
     let output = run(&["calibrate", "--duration", "5ms", "--source", "monotonic", "--reference", "thread-cpu"]);
     assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
-    assert!(stderr(&output).contains("--reference thread-cpu counts no time"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--reference thread-cpu does not count system-wide time"), "{}", stderr(&output));
 }
 
 #[test]
@@ -720,7 +745,7 @@ fn a_name_is_checked_also_where_nothing_is_measured() {
 }
 
 #[test]
-fn the_clock_source_is_not_changed_where_nobody_can_be_asked() {
+fn the_clocksource_is_not_changed_without_confirmation() {
     let current = || fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok();
     let before = current();
     let sources = json(&run(&["clocksource", "--format", "json"]))["sources"].clone();
@@ -736,7 +761,7 @@ fn the_clock_source_is_not_changed_where_nobody_can_be_asked() {
     {
         let output = hpt().args(arguments).stdin(Stdio::null()).output().expect("built");
         assert_eq!(code(&output), 2);
-        let hint = if is_root() { "--yes confirms" } else { "run as root" };
+        let hint = if is_root() { "--yes to confirm" } else { "run as root" };
         // Root may still be in a container that keeps /sys read-only.
         let refused = stderr(&output).contains(hint) || stderr(&output).contains("run as root");
         assert!(refused, "{}", stderr(&output));
@@ -746,7 +771,7 @@ fn the_clock_source_is_not_changed_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn a_damaged_journal_is_told_and_left_alone() {
+fn a_damaged_journal_is_reported_and_left_unchanged() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     fs::write(folder.path().join("journal"), "nonsense").expect("ours");
@@ -759,7 +784,7 @@ fn a_damaged_journal_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_journal_that_is_not_where_it_was_said_to_be_is_told() {
+fn a_missing_journal_directory_is_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mistyped = folder.path().join("mistyped");
     let store = folder.path().to_str().expect("UTF-8");
@@ -767,12 +792,12 @@ fn a_journal_that_is_not_where_it_was_said_to_be_is_told() {
         let restore = |store: &str| run(&[&["restore", "--journal", store], list].concat());
         let output = restore(mistyped.to_str().expect("UTF-8"));
         assert_eq!(code(&output), 2);
-        assert!(stderr(&output).contains("there is no folder"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("there is no directory"), "{}", stderr(&output));
         assert_eq!(code(&restore(store)), 0, "a folder without a journal has nothing to restore");
         std::os::unix::fs::symlink("/proc/nonexistent/journal", folder.path().join("journal")).expect("ours");
         let output = restore(store);
         assert_eq!(code(&output), 3);
-        assert!(stderr(&output).contains("a symbolic link to what is not there"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("a dangling symbolic link"), "{}", stderr(&output));
         fs::remove_file(folder.path().join("journal")).expect("ours");
     }
     assert!(!mistyped.exists(), "nothing is made");
@@ -782,12 +807,12 @@ fn a_journal_that_is_not_where_it_was_said_to_be_is_told() {
 fn a_journal_of_another_boot_is_void_and_one_of_another_processor_counts() {
     let boot = match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         Ok(boot) => boot,
-        Err(error) => return skipped!("nobody tells the boot: {error}"),
+        Err(error) => return skipped!("this machine has no boot ID: {error}"),
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = folder.path().to_str().expect("UTF-8");
     let journal = |boot: &str| {
-        // FNV-1a of nothing.
+        // The FNV-1a of an empty text.
         let head = "hpt-state 1\npurpose journal\nboot ";
         fs::write(
             folder.path().join("journal"),
@@ -797,9 +822,9 @@ fn a_journal_of_another_boot_is_void_and_one_of_another_processor_counts() {
         stdout(&run(&["restore", "--list", "--journal", store])).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let said = journal("00000000-3b44-4a4f-8a43-0c3a7f4c2a10");
-    assert!(said.contains("of another boot") && !said.contains("processor a/b/c"), "{said}");
+    assert!(said.contains("an earlier boot") && !said.contains("processor a/b/c"), "{said}");
     let said = journal(&boot);
-    assert!(said.contains("was written on processor a/b/c") && !said.contains("another boot"), "{said}");
+    assert!(said.contains("was written on processor a/b/c") && !said.contains("earlier boot"), "{said}");
 }
 
 #[test]
@@ -829,10 +854,11 @@ fn files_of_a_captured_machine_that_are_no_text_are_met_with_reasons() {
     machine.remove("dev/kmsg").expect("it was there");
     let output = explained(&machine);
     let words = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("there is no /dev/kmsg"), "{words}");
+    assert!(words.contains("/dev/kmsg does not exist"), "{words}");
 }
 
-/// Lines that no machine has, in any order with any other option: hpt says something, and drives nothing.
+/// GPIO lines that do not exist, with any other options in any order: hpt reports an error and
+/// drives no line.
 #[test]
 fn no_options_of_gpio_end_in_a_panic_or_a_signal() {
     const SEED: u64 = 0x6770_696f;
@@ -851,7 +877,7 @@ fn no_options_of_gpio_end_in_a_panic_or_a_signal() {
         "a=b",
         "hdr=/dev/null",
         "spin",
-        "whole",
+        "end-to-end",
         "99",
     ];
     const OPTIONS: [&str; 13] = [

@@ -21,10 +21,10 @@ pub struct Fit {
 #[non_exhaustive]
 pub enum FitError {
     /// No two pairs are far enough apart to limit the rate from both sides.
-    #[error("the window is too short: no two readings are further apart than their own uncertainty")]
+    #[error("the window is too short: no two readings are further apart than their uncertainty")]
     TooShort,
     /// No constant rate fits all brackets.
-    #[error("no constant rate explains the readings: the source or the reference was stepped, or changed its rate")]
+    #[error("no constant rate fits the readings: the source or the reference was stepped, or changed its rate")]
     NotConstant,
     /// The rate is outside of the range of a frequency (1 µHz to 18 THz).
     #[error("the rate is out of range")]
@@ -34,9 +34,9 @@ pub enum FitError {
 /// The largest lag of a reading behind the counter it reads (the counter's quantum).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granules {
-    /// Of the source, in ticks.
+    /// The quantum of the source, in ticks.
     pub source_ticks: u64,
-    /// Of the reference, in nanoseconds.
+    /// The quantum of the reference, in nanoseconds.
     pub reference_ns: u64,
 }
 

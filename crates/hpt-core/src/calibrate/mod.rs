@@ -104,7 +104,7 @@ impl Calibration {
 #[non_exhaustive]
 pub enum CalibrateError {
     /// It counts CPU time or core cycles, not time.
-    #[error("it counts per {}, not time: it has no rate against a clock", .0.name())]
+    #[error("it counts per {}, not time: it has no rate relative to a clock", .0.name())]
     NotATimeCounter(Scope),
     /// The reference counts CPU time or core cycles, not time.
     #[error("the reference {id} counts per {}, not time; choose one of the kernel's clocks", scope.name())]
@@ -115,7 +115,7 @@ pub enum CalibrateError {
         scope: Scope,
     },
     /// The reference does not advance.
-    #[error("the reference {0} stands still")]
+    #[error("the reference {0} does not advance")]
     ReferenceStandsStill(SourceId),
     /// The reference has no nominal frequency, so its ticks cannot be converted to time.
     #[error("the reference {0} has no stated frequency; choose one of the kernel's clocks")]
@@ -132,7 +132,8 @@ pub enum CalibrateError {
 ///
 /// # Errors
 ///
-/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, or if it does not count time.
+/// Returns [`CalibrateError`] if the window is too short for the source's granularity, if the source was stepped, or if
+/// it does not count time.
 ///
 /// # Examples
 ///
@@ -255,8 +256,8 @@ fn conclude(
     })
 }
 
-/// Like [`fit`], for a source or a reference that advances with the kernel's tick. If no rate fits the readings, a tick
-/// was later than assumed.
+/// Computes a fit like [`fit`], for a source or a reference that advances with the kernel's tick. If no rate fits the
+/// readings, a tick was later than assumed.
 fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, bool)) -> Result<Fit, FitError> {
     let first = fit(pairs, granules);
     let mut granules = granules;
@@ -336,7 +337,7 @@ mod tests {
         // has half the rate.
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let source = ManualSource::nanoseconds("source").stepping_by(100);
-        let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a steady source");
+        let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a constant-rate source");
         let (slowest, fastest) = calibration.limits.expect("measured");
         assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{calibration:?}");
         assert!(calibration.error_ppm().is_some_and(|error_ppm| (error_ppm + 500_000.0).abs() < 1_000.0));
@@ -372,7 +373,7 @@ mod tests {
         info.claimed_resolution_ns = Some(1_000);
         let reference = ManualSource::nanoseconds("reference").stepping_by(100);
         let coarse = ManualSource::with_info(info).stepping_by(100);
-        let calibration = calibrate(&coarse, &reference, Duration::from_millis(10)).expect("both move");
+        let calibration = calibrate(&coarse, &reference, Duration::from_millis(10)).expect("both advance");
         assert_eq!(calibration.bound_ppm(), None);
     }
 
@@ -427,7 +428,7 @@ mod tests {
             rounds < 10_000
         });
         assert_eq!(rounds, 10_000);
-        let (slowest, fastest) = results[0].as_ref().expect("ten thousand rounds").limits.expect("it was measured");
+        let (slowest, fastest) = results[0].as_ref().expect("ten thousand rounds").limits.expect("measured limits");
         assert!(slowest.hertz() <= 500_000_000 && fastest.hertz() >= 500_000_000, "{slowest} {fastest}");
     }
 }

@@ -10,16 +10,16 @@ const BILLION: u64 = 1_000_000_000;
 /// withdrawn (half a second at the smallest time constant). Linux, kernel/time/ntp.c.
 const UNEXPLAINED_NS: u64 = LONGEST_NS / 4;
 
-/// What is known of the clock when the bound is computed.
+/// The known properties of the clock when the bound is computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     /// The rate, and the width of the last bracket, once both are known.
     pub(super) rate_and_width_ns: Option<(Rate, u64)>,
-    /// How far the active segment was ahead of its point.
+    /// The lead of the active segment over its point.
     pub(super) lead_ns: u64,
-    /// How far the end of the last segment is ahead of the clock. No reading is below that end.
+    /// The lead of the end of the last segment over the clock. No reading is below that end.
     pub(super) ahead_ns: u64,
-    /// How far a reading taken just now was outside of the two clock readings around it.
+    /// The distance of a reading taken just now from the interval of the two clock readings around it.
     pub(super) outside_ns: u64,
     /// The change that an offset or a tick may make to the kernel's rate, in parts per billion.
     pub(super) slew_ppb: u64,

@@ -53,9 +53,9 @@ impl World {
         Published::new(&self.words)
     }
 
-    /// All cores run again.
+    /// Lets all cores run again.
     fn begin_again(&self) {
-        let mut turns = self.turns.lock().expect("no test fails here");
+        let mut turns = self.turns.lock().expect("a lock that is not poisoned");
         turns.round = (0..self.cores).collect();
         turns.running = (0..self.cores).collect();
     }
@@ -71,13 +71,13 @@ struct Core<'a> {
 impl Core<'_> {
     /// Takes a step of `ns`, which all cores take at the same time, and returns when it ended.
     fn step(self, ns: f64) -> f64 {
-        let mut turns = self.world.turns.lock().expect("no test fails here");
+        let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         #[expect(clippy::cast_precision_loss, reason = "64 at most")]
         let part_ns = ns / self.world.cores as f64;
         turns.true_ns += part_ns;
         self.pass_on(&mut turns);
         while turns.round.last() != Some(&self.number) {
-            turns = self.world.next[self.number].wait(turns).expect("no test fails here");
+            turns = self.world.next[self.number].wait(turns).expect("a lock that is not poisoned");
         }
         turns.true_ns
     }
@@ -100,21 +100,21 @@ impl Core<'_> {
 
     /// Waits for the first turn.
     fn begin(self) {
-        let mut turns = self.world.turns.lock().expect("no test fails here");
+        let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         while turns.round.last() != Some(&self.number) {
-            turns = self.world.next[self.number].wait(turns).expect("no test fails here");
+            turns = self.world.next[self.number].wait(turns).expect("a lock that is not poisoned");
         }
     }
 
     fn end(self) {
-        let mut turns = self.world.turns.lock().expect("no test fails here");
+        let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         turns.running.retain(|&core| core != self.number);
         self.pass_on(&mut turns);
     }
 
-    /// Nothing happens until `ns` before the end of the active segment: it serves all cores.
+    /// Skips the time until `ns` before the end of the active segment: it serves all cores.
     fn skip_to_its_end(self, ns: f64) {
-        let mut turns = self.world.turns.lock().expect("no test fails here");
+        let mut turns = self.world.turns.lock().expect("a lock that is not poisoned");
         #[expect(clippy::cast_precision_loss, reason = "two hours, in nanoseconds")]
         let end_ns = self.world.published().in_force().line.end_ns() as f64 - ns;
         turns.true_ns = turns.true_ns.max(end_ns);
@@ -125,8 +125,8 @@ impl Core<'_> {
         Following { instruments: *self, number: NATIVE, published, name: 1, others_are_dead: false }
     }
 
-    /// Like the program: first the counter and the segment, then the slow path, then the kernel's clock. Also returns
-    /// whether the segment served the reading.
+    /// Reads the time as the program does: first the counter and the segment, then the slow path, then the kernel's
+    /// clock. Also returns whether the segment served the reading.
     fn now_ns(self) -> (u64, bool) {
         let published = self.world.published();
         let ticks = self.ticks();
@@ -199,7 +199,7 @@ fn read_and_hand_over(core: Core<'_>) -> bool {
     let handed_ns = core.world.handed_ns.load(Ordering::Relaxed);
     let (now_ns, by_segment) = core.now_ns();
     if !core.world.is_dropped.load(Ordering::Relaxed) {
-        assert!(now_ns >= handed_ns, "{handed_ns} was handed over, then {now_ns} was read");
+        assert!(now_ns >= handed_ns, "{handed_ns} was passed on, then {now_ns} was read");
     }
     core.world.handed_ns.fetch_max(now_ns, Ordering::Relaxed);
     by_segment
@@ -227,8 +227,8 @@ fn a_segment_takes_fewer_than_four_attempts_however_many_cores_read() {
         let attempts = markers - markers_before - segments;
         #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
         let attempts = attempts as f64 / segments as f64;
-        println!("{cores} cores: {attempts:.2} attempts for a segment");
-        assert!(attempts < 4.0, "{cores} cores: {attempts} attempts for a segment");
+        println!("{cores} cores: {attempts:.2} attempts per segment");
+        assert!(attempts < 4.0, "{cores} cores: {attempts} attempts per segment");
     }
 }
 
@@ -241,16 +241,17 @@ fn with_many_cores_a_dropped_counter_is_left_within_a_second() {
             if read_and_hand_over(core) && core.number == 0 {
                 core.skip_to_its_end(300.0);
                 if world.published().segments() >= 10 {
-                    let true_ns = world.turns.lock().expect("no test fails here").true_ns;
-                    dropped_ns.lock().expect("no test fails here").get_or_insert(true_ns);
+                    let true_ns = world.turns.lock().expect("a lock that is not poisoned").true_ns;
+                    dropped_ns.lock().expect("a lock that is not poisoned").get_or_insert(true_ns);
                     world.is_dropped.store(true, Ordering::Relaxed);
                 }
             }
             world.is_left.load(Ordering::Relaxed)
         });
-        let true_ns = world.turns.lock().expect("no test fails here").true_ns;
-        let took_ns = true_ns - dropped_ns.lock().expect("no test fails here").expect("it was dropped");
-        println!("{cores} cores: left after {:.2} ms", took_ns / 1e6);
-        assert!(took_ns < 1e9, "{cores} cores: left after {took_ns} ns");
+        let true_ns = world.turns.lock().expect("a lock that is not poisoned").true_ns;
+        let took_ns =
+            true_ns - dropped_ns.lock().expect("a lock that is not poisoned").expect("the counter was dropped");
+        println!("{cores} cores: abandoned after {:.2} ms", took_ns / 1e6);
+        assert!(took_ns < 1e9, "{cores} cores: abandoned after {took_ns} ns");
     }
 }

@@ -52,7 +52,7 @@ pub struct Clock<S> {
 #[non_exhaustive]
 pub enum ClockError {
     /// Its readings repeat too soon.
-    #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: it must be widened to be a clock")]
+    #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it to use it as a clock")]
     TooNarrow {
         /// The source.
         source_id: SourceId,
@@ -109,7 +109,7 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// None, as for [`TimeSource::ticks`].
+    /// Not ordered, like [`TimeSource::ticks`].
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Reading {
@@ -120,7 +120,7 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_start`].
+    /// Not read before all preceding instructions have completed, like [`TimeSource::ticks_start`].
     #[inline(always)]
     #[must_use]
     pub fn now_start(&self) -> Reading {
@@ -131,7 +131,8 @@ impl<S: TimeSource> Clock<S> {
     ///
     /// # Ordering
     ///
-    /// As for [`TimeSource::ticks_end`].
+    /// Not read before the work has completed, and read before any following instruction begins, like
+    /// [`TimeSource::ticks_end`].
     #[inline(always)]
     #[must_use]
     pub fn now_end(&self) -> Reading {

@@ -16,11 +16,11 @@ pub(crate) struct Follower {
     oldest: Point,
     middle: Point,
     rate: Option<Rate>,
-    /// How often a point determined a rate.
+    /// The number of points that determined a rate.
     pub followed: u64,
-    /// How often a point gave another rate than the points before it.
+    /// The number of points that gave another rate than the points before them.
     pub rate_changes: u64,
-    /// How often one of the two clocks stepped, so that everything was learned again.
+    /// The number of times that one of the two clocks stepped, so that everything was learned again.
     pub jumps: u64,
 }
 
@@ -76,18 +76,18 @@ impl Follower {
         self.rate
     }
 
-    /// The counter was replaced or reset: nothing that was learned of it holds.
+    /// Discards everything learned about the counter, which was replaced or reset.
     pub(crate) fn disrupted(&mut self) {
         self.last = None;
         self.rate = None;
     }
 
-    /// The last point that was accepted.
+    /// Returns the last point that was accepted.
     pub(crate) const fn last(&self) -> Option<Point> {
         self.last
     }
 
-    /// The rate, if it is known.
+    /// Returns the rate, if it is known.
     pub(crate) const fn rate(&self) -> Option<Rate> {
         self.rate
     }
@@ -95,7 +95,7 @@ impl Follower {
     /// The number of words that it takes to store it.
     pub(crate) const WORDS: usize = 15;
 
-    /// As words; zeros for one that has learned nothing.
+    /// Converts it to words; zeros for one that has learned nothing.
     pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
         let last = self.last.unwrap_or_default();
         let rate = self.rate.unwrap_or(Rate { slope: 0, uncertainty_ppb: 0 });
@@ -226,7 +226,7 @@ mod tests {
         let (mut world, mut follower) = (World::new(), Follower::default());
         worst_after(&mut world, &mut follower, 400);
         world.wait(10_000_000_000);
-        let rate = follower.take(world.point()).expect("nothing jumped");
+        let rate = follower.take(world.point()).expect("no step occurred");
         assert_eq!(rate.uncertainty_ppb, LARGEST_CHANGE_PPB);
         assert!(worst_after(&mut world, &mut follower, 400) <= 2);
     }

@@ -29,7 +29,7 @@ const ASK_AFTER_NS: usize = LEAD + 1;
 const OWNERS_WORDS: usize = ASK_AFTER_NS + 1;
 
 /// Brackets this wide cast doubt on the counter: a kernel that has dropped it reads another one, with a system call.
-/// They do so if there were this many in a row, or two this far apart.
+/// They do so if there were this many consecutive ones, or two this far apart.
 const WIDE: u64 = 4;
 const WIDE_BY_NS: u64 = 200;
 const MOST_WIDE: u64 = 8;
@@ -92,9 +92,9 @@ pub(crate) trait Instruments: Copy {
     fn is_trusted(self, _: Doubt) -> bool {
         true
     }
-    /// Called by the owner, after an ownerless segment: this counter is not used any more.
+    /// Stops the use of this counter. Called by the owner, after an ownerless segment.
     fn leave(self, _: &Ownership<'_>) {}
-    /// Spins for a moment.
+    /// Spins briefly.
     fn pause(self) {
         std::hint::spin_loop();
     }
@@ -170,7 +170,7 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// The right to make the next segment, unless another thread has it.
+    /// Acquires the right to make the next segment, unless another thread has it.
     pub(crate) fn become_owner<'a>(self) -> Option<Ownership<'a>>
     where
         Self: 'a,
@@ -191,7 +191,7 @@ impl<I: Instruments> Following<'_, I> {
         })
     }
 
-    /// Called by the owner: whether there is a reason to doubt the counter at `now_ns`.
+    /// Returns the reason to doubt the counter at `now_ns`, if there is one. Called by the owner.
     fn doubt(self, now_ns: u64) -> Option<Doubt> {
         let rare = |index| self.published.rare(index).load(Ordering::Relaxed);
         let rests_ns = self.published.of_owner(ASK_AFTER_NS).load(Ordering::Relaxed).saturating_sub(now_ns);
@@ -209,8 +209,8 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// Called by the owner: checks a counter in doubt again, and abandons one that is no longer trusted. Returns
-    /// whether it was abandoned.
+    /// Checks a counter in doubt again, and abandons it if it is no longer trusted. Returns whether it was abandoned.
+    /// Called by the owner.
     fn leaves(self, now_ns: u64, ownership: &Ownership<'_>) -> bool {
         if !WATCHES {
             return false;
@@ -228,13 +228,13 @@ impl<I: Instruments> Following<'_, I> {
         false
     }
 
-    /// Called by the owner: from here on the kernel's clock is read, but not below the values returned before.
+    /// Switches to the kernel's clock, but not below the values returned before. Called by the owner.
     pub(crate) fn leave(self, ownership: &Ownership<'_>) {
         begin_anew(self.published, ownership);
         self.instruments.leave(ownership);
     }
 
-    /// Called by the owner: records the width of a bracket relative to the usual one.
+    /// Records the width of a bracket relative to the usual one. Called by the owner.
     fn note_width(self, width_ns: u64, usual_ns: u64, now_ns: u64) {
         if !WATCHES {
             return;
@@ -253,7 +253,7 @@ impl<I: Instruments> Following<'_, I> {
         wide.store(before + 1, Ordering::Relaxed);
     }
 
-    /// Called by the owner: records a jump.
+    /// Records a jump. Called by the owner.
     fn note_jump(self, now_ns: u64) {
         if !WATCHES {
             return;
@@ -274,7 +274,7 @@ impl<I: Instruments> Following<'_, I> {
         WATCHES && self.published.rare(REFUSED_IN_A_ROW).load(Ordering::Relaxed) > PATIENT_REFUSALS
     }
 
-    /// Called by the owner: records a rejected point.
+    /// Records a rejected point. Called by the owner.
     fn refuse(self, now_ns: u64) {
         self.published.of_owner(REFUSED).fetch_add(1, Ordering::Relaxed);
         if !WATCHES {
@@ -288,7 +288,7 @@ impl<I: Instruments> Following<'_, I> {
         }
     }
 
-    /// Called by the owner: takes one more point, and activates a segment if the rate is then known.
+    /// Takes one more point, and activates a segment if the rate is then known. Called by the owner.
     fn next_segment(self, ownership: &Ownership<'_>) -> bool {
         // Read again: another owner may have been at work since this thread failed to get a reading.
         let last = self.published.in_force();
@@ -347,7 +347,7 @@ impl<I: Instruments> Following<'_, I> {
         done
     }
 
-    /// The narrowest of a few brackets, or the first that is as narrow as usual.
+    /// Returns the narrowest of a few brackets, or the first that is as narrow as usual.
     fn point(self) -> Option<Point> {
         let usual = self.published.of_owner(NARROWEST);
         let usual_ns = usual.load(Ordering::Relaxed);
@@ -373,7 +373,7 @@ impl<I: Instruments> Following<'_, I> {
         Some(best)
     }
 
-    /// Called by the owner: starts again at the clock, which went back. The counts stay.
+    /// Starts again at the clock, which went back. The counts stay. Called by the owner.
     fn restart(self, ownership: &Ownership<'_>) {
         restart(self.published, ownership);
         let mut follower = self.remembered();
@@ -387,18 +387,18 @@ impl<I: Instruments> Following<'_, I> {
         Follower::from_words(std::array::from_fn(|word| self.published.of_owner(word).load(Ordering::Relaxed)))
     }
 
-    /// The number of points rejected because of their width.
+    /// Returns the number of points rejected because of their width.
     pub(crate) fn refused(self) -> u64 {
         self.published.of_owner(REFUSED).load(Ordering::Relaxed)
     }
 
-    /// The number of reported disruptions of the counter.
+    /// Returns the number of reported disruptions of the counter.
     pub(crate) fn disruptions(self) -> u64 {
         self.published.of_owner(DISRUPTIONS).load(Ordering::Relaxed)
     }
 
-    /// How far the active segment was ahead of its point, because a reading above that had been returned, or because an
-    /// earlier segment had been ahead.
+    /// Returns the lead of the active segment over its point, because a reading above that had been returned, or
+    /// because an earlier segment had been ahead.
     pub(crate) fn lead_ns(self) -> u64 {
         self.published.of_owner(LEAD).load(Ordering::Relaxed)
     }
@@ -410,25 +410,25 @@ impl<I: Instruments> Following<'_, I> {
     }
 }
 
-/// How far a clock must be behind a returned value before it counts as having gone back.
+/// Returns whether a clock is so far behind a returned value that it counts as having gone back.
 pub(crate) const fn went_back(shown_ns: u64, clock_ns: u64) -> bool {
     shown_ns.saturating_sub(clock_ns) > WENT_BACK_NS
 }
 
-/// How often the clock went back.
+/// Returns how often the clock went back.
 pub(crate) fn restarts(published: Published<'_>) -> u64 {
     published.rare(RESTARTS).load(Ordering::Relaxed)
 }
 
-/// Called by the owner: ends the active segment, and lets readings start at the clock again, which went back. This is
-/// the only step back that time takes.
+/// Ends the active segment, and lets readings start at the clock again, which went back. This is the only step back
+/// that time takes. Called by the owner.
 pub(crate) fn restart(published: Published<'_>, ownership: &Ownership<'_>) {
     published.put_in_force(NOBODY, |_| Some(Segment::default()));
     published.forget_answers(ownership);
     published.rare(RESTARTS).fetch_add(1, Ordering::Relaxed);
 }
 
-/// Called by the owner: ends the active segment, which the caller has let expire, and discards all that was learned.
+/// Ends the active segment, which the caller has let expire, and discards all that was learned. Called by the owner.
 pub(crate) fn begin_anew(published: Published<'_>, _: &Ownership<'_>) {
     let last = published.in_force().line;
     // An ownerless segment without ticks: all readings are served by the clock, not below the end of the last segment.
@@ -638,7 +638,7 @@ mod tests {
         }
     }
 
-    /// What may happen to a machine.
+    /// An event that may happen to a machine.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         Wait(f64),
@@ -649,8 +649,9 @@ mod tests {
         Suspend(f64),
         /// Suspended: the clock stops, and the counter restarts at an earlier value.
         SuspendAndReset,
-        /// By more than the longest segment. A segment has a length in ticks, so it lasts up to four times as long on a
-        /// counter slowed down by as much. Nothing can observe what a counter does within one segment.
+        /// The counter is set back by more than the longest segment. A segment has a length in ticks, so it lasts up to
+        /// four times as long on a counter slowed down by as much. Nothing can observe what a counter does within one
+        /// segment.
         CounterBack(f64),
     }
 
@@ -735,7 +736,7 @@ mod tests {
             // The segment has ended, and a reading was served by the clock while another thread was making the next
             // one.
             machine.wait(1.1e6);
-            let ownership = machine.following().become_owner().expect("nobody else has it");
+            let ownership = machine.following().become_owner().expect("no other owner");
             last_ns = last_ns.max(machine.now_ns());
             drop(ownership);
             Event::CounterBack(f64::from(back_ns)).happen(&machine);
@@ -786,7 +787,7 @@ mod tests {
             machine.core_is_ahead_by.set(-BEHIND_NS * machine.hertz.get() / 1e9);
             worst_ns = worst_ns.max(machine.look().1);
         }
-        assert!(worst_ns <= 900, "{worst_ns} ns, by a core that is 800 ns behind");
+        assert!(worst_ns <= 900, "{worst_ns} ns, on a core that is 800 ns behind");
     }
 
     #[test]
@@ -862,12 +863,12 @@ mod tests {
         machine.wait(2e6);
         for _ in 0..100 {
             machine.wait(10_000.0);
-            assert_eq!(machine.look().1, 0, "while it is moved, the clock answers itself");
+            assert_eq!(machine.look().1, 0, "during the move, the clock serves readings");
         }
-        assert!(machine.following().remembered().rate().is_some(), "nothing is known to be wrong as yet");
+        assert!(machine.following().remembered().rate().is_some(), "no error has been detected yet");
         machine.marker.set(2);
         assert_eq!(machine.look().1, 0);
-        assert_eq!(machine.following().remembered().rate(), None, "all that was learned is forgotten");
+        assert_eq!(machine.following().remembered().rate(), None, "everything learned is discarded");
         assert_eq!(machine.following().disruptions(), 1);
         learn();
         assert!(machine.look().1 <= 2);
@@ -1054,8 +1055,8 @@ mod tests {
             follow(ANSWERS);
             #[expect(clippy::cast_precision_loss, reason = "a million")]
             let reads = (machine.clock_reads.get() - reads) as f64 / f64::from(ANSWERS);
-            println!("a reading of the clock takes {cost_ns} ns: {reads:.2} of them for an answer");
-            assert!(reads <= most_reads, "{reads} readings for an answer, of {cost_ns} ns each");
+            println!("a clock read takes {cost_ns} ns: {reads:.2} of them per reading");
+            assert!(reads <= most_reads, "{reads} clock reads per reading, of {cost_ns} ns each");
         }
     }
 
@@ -1080,7 +1081,7 @@ mod tests {
         machine.now_ns();
         machine.wait(100.0);
         machine.now_ns();
-        assert!(machine.clock_reads.get() <= reads + 12, "a segment answers");
+        assert!(machine.clock_reads.get() <= reads + 12, "a segment serves readings");
     }
 
     #[test]
@@ -1180,7 +1181,7 @@ mod tests {
     fn after_a_reading_that_never_returned_the_clock_itself_answers() {
         let machine = settled();
         machine.wait(2e6);
-        std::mem::forget(machine.following().become_owner().expect("nobody else has it"));
+        std::mem::forget(machine.following().become_owner().expect("no other owner"));
         let mut last_ns = 0;
         for _ in 0..10_000 {
             machine.wait(10_000.0);
@@ -1188,7 +1189,7 @@ mod tests {
             assert!(off_ns == 0 && now_ns >= last_ns, "{off_ns} ns off; {last_ns}, then {now_ns}");
             last_ns = now_ns;
         }
-        assert!(machine.following().become_owner().is_none(), "no source can be changed any more");
+        assert!(machine.following().become_owner().is_none(), "the source cannot be changed any more");
     }
 
     /// Two processes follow the same clock, each with its own segments, while its frequency correction changes from one
@@ -1209,7 +1210,7 @@ mod tests {
             back_ns = back_ns.max(u64::saturating_sub(last_ns, now_ns));
             last_ns = now_ns;
         }
-        println!("from process to process up to {back_ns} ns back");
+        println!("up to {back_ns} ns back between processes");
         assert!((1..2_000).contains(&back_ns), "{back_ns} ns back");
     }
 
@@ -1225,10 +1226,10 @@ mod tests {
             let point = Point { ticks: 1_000_000, ns: 5_000_000, width_ns: 30 };
             let answer_ns = point.ns + 15 + age_ns * 11 / 10;
             let segment = Segment::following(point.seen_after(answer_ns, rate), rate, 0);
-            let read_ns = segment.at(point.ticks + age_ns).expect("it is young");
+            let read_ns = segment.at(point.ticks + age_ns).expect("a point that is recent enough");
             worst_ns = worst_ns.max(u64::saturating_sub(answer_ns, read_ns));
         }
-        println!("up to {worst_ns} ns below the answer before it");
+        println!("up to {worst_ns} ns below the preceding reading");
         assert!((1_500..=2_200).contains(&worst_ns), "{worst_ns} ns");
     }
 }

@@ -34,14 +34,14 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// Now.
+    /// Returns the time now.
     ///
     /// # Ordering
     ///
-    /// Returns the time now, ordered after all preceding instructions. Monotonic across threads: never lower than any
+    /// Ordered after all preceding instructions. Monotonic across threads: never lower than any
     /// reading that happened before it, even one that another thread passed on.
     ///
-    /// This holds as long as the counter itself runs forwards. docs/safety.md in the project describes what happens if
+    /// This holds as long as the counter itself runs forwards. docs/bounds.md in the project describes what happens if
     /// a counter is set back or stops. While a daemon changes the kernel's tick (`ADJ_TICK`), a reading may be up to
     /// 2.2 µs below one received from another thread. One exception: if `CLOCK_MONOTONIC` goes back by more than 100
     /// ms, for example after setns(2) into a time namespace, instants follow it within a millisecond, and
@@ -145,7 +145,7 @@ impl Instant {
         }
     }
 
-    /// Returns the time from `earlier` to this instant; zero if `earlier` is later. The same as
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later. Equivalent to
     /// [`duration_since`](Self::duration_since).
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
@@ -211,7 +211,7 @@ impl Instant {
     }
 }
 
-/// The result for a later instant. A jump, because a conditional move would make every interval wait for the
+/// Returns the result for a later instant. A jump, because a conditional move would make every interval wait for the
 /// comparison.
 #[cold]
 const fn nothing() -> u64 {
@@ -287,7 +287,7 @@ impl fmt::Display for Instant {
 /// assert!(is_due(&SystemClock, Instant::from_nanoseconds(5)));
 /// ```
 pub trait Now {
-    /// Now.
+    /// Returns the time now.
     fn now(&self) -> Instant;
 }
 

@@ -56,24 +56,24 @@ pub(crate) struct Published<'a> {
 pub(crate) struct State(u64);
 
 impl State {
-    /// The start of the slot to read, an empty one if the segment is closed.
+    /// Returns the start of the slot to read, an empty one if the segment is closed.
     #[inline(always)]
     const fn room(self) -> usize {
         (self.0 & (CLOSED | GENERATION)) as usize / size_of::<AtomicU64>()
     }
 
-    /// The state of the segment itself, closed or not.
+    /// Returns the state of the segment itself, closed or not.
     const fn line(self) -> Self {
         Self(self.0 & !CLOSED)
     }
 
-    /// The next active segment, open.
+    /// Returns the state of the next active segment, open.
     const fn next(self) -> Self {
         let generation = (self.0 & GENERATIONS).wrapping_add(GENERATION) & GENERATIONS;
         Self((self.0 & !(GENERATIONS | CLOSED) | generation).wrapping_add(CHANGE))
     }
 
-    /// Closed, with one more slow answer.
+    /// Returns the closed state, with one more slow answer.
     const fn answered(self) -> Self {
         Self((self.0 | CLOSED).wrapping_add(CHANGE))
     }
@@ -200,7 +200,7 @@ impl<'a> Published<'a> {
         (is_free && exchange().is_ok()).then(|| Ownership { words: self.words })
     }
 
-    /// The word of the thread that changes the counter.
+    /// Returns the word of the thread that changes the counter.
     #[cfg(not(loom))]
     pub(crate) fn changer(self) -> &'a AtomicU64 {
         &self.words[CHANGER]
@@ -222,19 +222,19 @@ impl<'a> Published<'a> {
         self.words[SLOWEST].load(Ordering::Relaxed)
     }
 
-    /// Called by the owner: discards the largest slow answer, after an ownerless segment that starts at zero. An answer
-    /// that a thread started before that segment may return; the caller checks again.
+    /// Discards the largest slow answer, after an ownerless segment that starts at zero. Called by the owner. An answer
+    /// that a thread started before that segment may reappear; the caller checks again.
     pub(crate) fn forget_answers(self, _: &Ownership<'_>) {
         self.words[SLOWEST].store(0, Ordering::Relaxed);
     }
 
-    /// A word that the owner writes rarely; there are seven.
+    /// Returns a word that the owner writes rarely; there are seven.
     pub(crate) fn rare(self, index: usize) -> &'a AtomicU64 {
         debug_assert!(index < SLOWEST - FIRST_RARE, "the next line of memory");
         &self.words[FIRST_RARE + index]
     }
 
-    /// A word of the owner.
+    /// Returns a word of the owner.
     pub(crate) fn of_owner(self, index: usize) -> &'a AtomicU64 {
         &self.words[FIRST_OF_OWNER + index]
     }

@@ -39,7 +39,7 @@ pub(crate) const SHORTEST_NS: u64 = 100_000;
 /// The longest segment. In that time the reference's rate may change by up to 500 ppm (Linux, kernel/time/ntp.c
 /// `MAXFREQ`), which is half a microsecond.
 pub(crate) const LONGEST_NS: u64 = 1_000_000;
-/// How long a point can be used for a segment after it was taken.
+/// The age up to which a point can be used for a segment.
 pub(crate) const OLDEST_NS: u64 = 20_000;
 /// The largest error that the uncertainty of the rate may cause within a segment.
 const BUDGET_NS: u64 = 10;
@@ -58,12 +58,12 @@ impl Segment {
         self.at_split(ticks, ticks as u32)
     }
 
-    /// Like `at`, from the low half of `ticks`. It is available sooner than the whole, and is the only dependency
-    /// between the counter and the result.
+    /// Returns the same as `at`, from the low half of `ticks`. That half is available sooner than the whole, and is the
+    /// only dependency between the counter and the result.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "below `ticks`, which is below 2^32: the low halves tell the difference"
+        reason = "below `ticks`, which is below 2^32: the low halves determine the difference"
     )]
     pub(crate) const fn at_split(&self, ticks: u64, low: u32) -> Option<u64> {
         if ticks.wrapping_sub(self.base_ticks) >= self.ticks {
@@ -73,8 +73,8 @@ impl Segment {
         Some(self.base_ns + ((past * self.slope) >> 32))
     }
 
-    /// Like `at`; for ticks shortly before the segment, returns its start. These come from a core whose counter is
-    /// behind the one that made the segment.
+    /// Returns the same as `at`, but the start of the segment for ticks shortly before it. These come from a core whose
+    /// counter is behind the one that made the segment.
     pub(crate) const fn at_or_just_before(&self, ticks: u64) -> Option<u64> {
         let behind = self.base_ticks.wrapping_sub(ticks);
         let is_just_before = behind < 1 << 20 && (behind * self.slope) >> 32 <= CORES_APART_NS;
@@ -237,7 +237,7 @@ mod tests {
             let slope = (1 << 32) - u64::try_from((1_u128 << 32) * u128::from(uncertainty_ppb) / 1_000_000_000).expect("below 2^32");
             let rate = Rate { slope, uncertainty_ppb };
             let segment = Segment::following(point.seen_after(answer_ns, rate), rate, 0);
-            let read_ns = segment.at(point.ticks + answered_after_ns + read_after_ns).expect("it is young");
+            let read_ns = segment.at(point.ticks + answered_after_ns + read_after_ns).expect("a point that is recent enough");
             prop_assert!(read_ns >= answer_ns, "{answer_ns}, then {read_ns}");
         }
     }
@@ -263,10 +263,10 @@ mod tests {
             (slope(3_000_000_000), 62_000),
             "two brackets of 30 ns and two ticks, over a millisecond"
         );
-        assert_eq!(Rate::between(point(0, 0), point(300, 99_999)), None, "too near");
+        assert_eq!(Rate::between(point(0, 0), point(300, 99_999)), None, "too close");
         assert_eq!(Rate::between(point(300, 0), point(0, 1_000_000)), None, "backwards");
         assert_eq!(Rate::between(point(0, 0), point(0, 1_000_000)), None, "stands still");
         assert_eq!(Rate::between(point(0, 0), point(100, 1_000_000)), None, "slower than 1 MHz");
-        assert_eq!(Rate::between(point(0, 0), point(1 << 40, 1_000_000)), None, "faster than any");
+        assert_eq!(Rate::between(point(0, 0), point(1 << 40, 1_000_000)), None, "faster than any counter");
     }
 }

@@ -41,7 +41,7 @@ const UNDECIDED: usize = NOBODY;
 const KERNEL: usize = 1;
 const FIRST_SOURCE: usize = NATIVE + 1;
 
-/// The reason for `MODE`: a `Why`. For display only, so it may lag behind `MODE` for a moment.
+/// The reason for `MODE`: a `Why`. For display only, so it may briefly lag behind `MODE`.
 static WHY: AtomicUsize = AtomicUsize::new(Why::Measuring as usize);
 
 /// Why this source provides the time.
@@ -79,22 +79,22 @@ impl Why {
     const fn text(self) -> &'static str {
         match self {
             Self::Measuring => {
-                "the kernel is still measuring the processor's counter, as for the first seconds after its start"
+                "the kernel is still calibrating the processor's counter, as in the first seconds after boot"
             }
             Self::NotAsked => {
-                "the kernel's list of clock sources could not be read (no descriptor or memory was free, or /sys is not mounted); a later call asks again"
+                "the kernel's list of clocksources could not be read (no descriptor or memory was free, or /sys is not mounted); a later call tries again"
             }
             Self::NotTried => {
                 "no child process could be started to try the processor's counter; a later call tries again"
             }
-            Self::Offered => "the processor's own counter, steady, and offered by the kernel as a clock source",
+            Self::Offered => "the processor's own counter is constant-rate, and the kernel offers it as a clocksource",
             Self::NotOffered => {
-                "no counter of this processor is steady, permitted and offered by the kernel as a clock source"
+                "no counter of this processor is constant-rate, permitted and offered by the kernel as a clocksource"
             }
             Self::Dropped => {
-                "the kernel no longer offers the processor's counter as a clock source: it found it unstable"
+                "the kernel found the processor's counter unstable and no longer offers it as a clocksource"
             }
-            Self::Wanted => "the program asked for it",
+            Self::Wanted => "the program selected it",
         }
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn now_ns() -> u64 {
     slow_now_ns()
 }
 
-/// Like `now_ns`, but the processor may take the reading earlier than its place in the program.
+/// Returns the same as `now_ns`, but the processor may take the reading earlier than its place in the program.
 #[inline(always)]
 pub(super) fn now_unordered_ns() -> u64 {
     if let Some((ticks, words)) = native::read()
@@ -226,8 +226,8 @@ impl Instruments for InUse {
         MODE.load(Ordering::Acquire) == self.number
     }
 
-    /// If the clock is slow to read for another reason, for example because a core runs at a tenth of its speed, no
-    /// file is opened: a sandbox may forbid that.
+    /// Checks the kernel's list of clocksources. If the clock is slow to read for another reason, for example because a
+    /// core runs at a tenth of its speed, no file is opened: a sandbox may forbid that.
     fn is_trusted(self, doubt: Doubt) -> bool {
         !self.was_offered() || (doubt == Doubt::SlowClock && self.vdso_serves()) || trust::is_offered() != Some(false)
     }
@@ -276,7 +276,7 @@ fn reconsider() {
     }
 }
 
-/// The counter in use; `None` if the kernel's clock is read.
+/// Returns the counter in use; `None` if the kernel's clock is read.
 fn in_use() -> Option<InUse> {
     let mut number = MODE.load(Ordering::Acquire);
     if number == UNDECIDED {
@@ -303,7 +303,8 @@ fn following() -> Option<Following<'static, InUse>> {
     })
 }
 
-/// The name of an owner. If a fork clears the words, no owner is left behind, and the process number is not needed.
+/// Returns the name of an owner. If a fork clears the words, no owner is left behind, and the process number is not
+/// needed.
 fn owners_name(wiped_on_fork: bool) -> u64 {
     if wiped_on_fork { 1 } else { std::process::id().into() }
 }
@@ -324,17 +325,17 @@ enum Patience {
     AsksAtOnce,
 }
 
-/// The first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is constant,
-/// otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided and the
-/// kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the pause
-/// doubles each time, up to ten times: a program that has entered a sandbox since then must not die of the query.
+/// Makes the first decision: the processor's own counter if the kernel offers it as a clocksource and its rate is
+/// constant, otherwise the kernel's clock. While the kernel has not decided or cannot be queried, nothing is decided
+/// and the kernel's clock is read. Readings query again after a tenth of a second. If the kernel cannot be queried, the
+/// pause doubles each time, up to ten times: a program that has entered a sandbox since then must not die of the query.
 /// Allocates nothing and takes a few microseconds (on 32-bit ARM a child process that tries the instruction), so the
 /// first call may be in a signal handler.
 #[cold]
 fn decide(patience: Patience) -> usize {
-    /// When a kernel that gave no answer is queried again.
+    /// The time at which a kernel that gave no answer is queried again.
     static ASK_AGAIN_NS: AtomicU64 = AtomicU64::new(0);
-    /// How often it could not be queried.
+    /// The number of times that it could not be queried.
     static FAILURES: AtomicU32 = AtomicU32::new(0);
     const PAUSE_NS: u64 = 100_000_000;
     const MOST_FAILURES: u32 = 10;
@@ -431,10 +432,10 @@ pub enum SourceRefused {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// It can be read only by the thread that opened it.
-    #[error("{0} belongs to one thread")]
+    #[error("only the thread that opened {0} can read it")]
     ThreadBound(SourceId),
     /// It can be stepped, or its rate changes.
-    #[error("{0} is not steady")]
+    #[error("{0} is not constant-rate, or can be stepped")]
     NotSteady(SourceId),
     /// It counts CPU time or events, or each core has its own.
     #[error("{source_id} counts per {}, not for the whole system", scope.name())]
@@ -445,13 +446,13 @@ pub enum SourceRefused {
         scope: Scope,
     },
     /// Read access to it can be revoked.
-    #[error("the right to read {0} can be taken away while it is in use")]
+    #[error("access to {0} can be revoked while it is in use")]
     Revocable(SourceId),
     /// It must tick at 1 MHz at least, and must not wrap for years.
-    #[error("{0} is too coarse or too narrow; a narrow one can be widened")]
+    #[error("{0} is too coarse or too narrow; widen a narrow counter")]
     TooCoarse(SourceId),
     /// Its nominal frequency is not known, so neither its granularity nor its time to wrap is known.
-    #[error("nobody states the rate of {0}")]
+    #[error("the nominal frequency of {0} is unknown")]
     NoRate(SourceId),
     /// It failed the self-test.
     #[error("{source_id} failed the self-test: {failure}")]
@@ -463,10 +464,10 @@ pub enum SourceRefused {
     },
     /// Another thread is changing the source, or was stopped while it made a segment, and did not finish within a
     /// second.
-    #[error("another thread is just changing the source")]
+    #[error("another thread is changing the source")]
     Busy,
     /// This process changed its source too often.
-    #[error("a process can use {MOST_SOURCES} sources one after another, not more")]
+    #[error("a process can use at most {MOST_SOURCES} sources one after another")]
     TooMany,
 }
 

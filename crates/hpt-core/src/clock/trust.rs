@@ -32,7 +32,7 @@ pub(super) enum Unsettled {
     NotTried,
 }
 
-/// What the kernel's list of clocksources says of one of them.
+/// The statement of the kernel's list of clocksources about one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
     Yes,
@@ -40,10 +40,11 @@ enum Offer {
     NotAsked,
 }
 
-/// The TSC: constant-rate according to the processor, and offered by the kernel as a clocksource.
+/// Trusts the TSC if it is constant-rate according to the processor, and offered by the kernel as a clocksource.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn in_native() -> Trust {
-    /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol. 3B, 18.17.1.
+    /// Leaf 0x80000007, EDX bit 8: the TSC runs at a constant rate in all states. AMD APM vol. 3, E.4.6; Intel SDM vol.
+    /// 3B, 18.17.1.
     const INVARIANT: u32 = 1 << 8;
     let leaf = |leaf| crate::sys::arch::cpuid(leaf, 0);
     let invariant = leaf(0x8000_0000).is_some_and(|[highest, ..]| highest >= 0x8000_0007)
@@ -61,7 +62,7 @@ pub(super) fn in_native() -> Trust {
     }
 }
 
-/// The ARM generic timer: offered by the kernel as a clocksource.
+/// Trusts the ARM generic timer if the kernel offers it as a clocksource.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn in_native() -> Trust {
     match List::read().offer("arch_sys_counter") {
@@ -71,7 +72,7 @@ pub(super) fn in_native() -> Trust {
     }
 }
 
-/// What the kernel offers, if this program may read it.
+/// Trusts the counter that the kernel offers, if this program may read it.
 fn permitted() -> Trust {
     match permitted_native() {
         Ok(native) => Trust::Yes(native),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_follows_from_who_states_the_rate_and_who_bends_it() {
+    fn the_accepted_difference_follows_from_the_origin_of_the_rate_and_from_slewing() {
         let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
         let accepted = |source, reference| {
             let expected = Expectation::of(&source, &reference, EXACT).expect("stated");
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_clock_and_the_counter_that_it_counts_by_must_agree() {
+    fn the_kernels_clock_and_its_counter_must_agree() {
         let expected = Expectation::of(&info(StatedBy::BogoMips, false), &info(StatedBy::Definition, false), EXACT);
         let expected = expected.expect("stated").counted_by_the_reference(3.0);
         assert_eq!(expected.accepted_ppm(&Limits::default()), 53.0);
     }
 
     #[test]
-    fn what_was_only_measured_is_held_to_no_more_than_that() {
+    fn a_measured_rate_is_accepted_within_its_uncertainty() {
         let expected = Expectation::of(&info(StatedBy::Program, false), &info(StatedBy::Program, false), EXACT);
         let expected = expected.expect("stated").measured_within(120.0);
         assert_eq!(expected.accepted_ppm(&Limits::default()), 170.0);
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_unknown_rate_is_not_judged_by_it() {
+    fn a_source_of_unknown_rate_has_no_expectation() {
         let mut unknown = info(StatedBy::Program, false);
         unknown.nominal = None;
         assert_eq!(Expectation::of(&unknown, &info(StatedBy::Definition, false), EXACT), None);
     }
 
     #[test]
-    fn beside_a_clock_that_is_bent_or_set_nobody_is_accused_of_that() {
+    fn a_slewed_or_set_reference_is_no_fault_of_the_source() {
         let limits = Limits { rate_ppm: 50.0, ..Limits::default() };
         let beside = |reference: SourceInfo| {
             let expected = Expectation::of(&info(StatedBy::Program, false), &reference, EXACT).expect("stated");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulated_counter_may_be_bent_by_its_host() {
+    fn an_emulated_counter_may_be_slewed_by_its_host() {
         let program = || info(StatedBy::Program, false);
         let expected = Expectation::of(&program(), &program(), EXACT).expect("stated").of_an_emulated_source();
         assert_eq!((expected.nature, expected.may_be_set, expected.bent_ppm), (Nature::Bent, false, 1_000.0));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_another_tick_bends_its_clocks_and_no_counter() {
+    fn a_kernel_with_another_tick_changes_the_rate_of_its_clocks_and_of_no_counter() {
         let of = |steered| {
             let expected = Expectation::of(&info(StatedBy::Program, steered), &info(StatedBy::Program, false), EXACT);
             expected.expect("stated").with_tick_off_by(-2_000.0)

@@ -138,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn the_tsc_is_held_against_the_rate_that_the_kernel_goes_by() {
+    fn the_tsc_is_compared_with_the_rate_that_the_kernel_uses() {
         let monotonic = reference("monotonic-raw", ReadPath::Vdso);
         let known = tsc(&monotonic, &around(Some(2_000_100_000), false));
         let wide = known.beside(None);
-        assert_eq!(known.beside(Some("arm-counter")), wide, "another counter's clock says nothing of this one");
+        assert_eq!(known.beside(Some("arm-counter")), wide, "the clock of another counter says nothing about this one");
         assert_ne!(known.beside(Some("tsc")), wide);
         assert_eq!(wide.frequency.hertz(), 2_000_100_000);
         let unknown = tsc(&monotonic, &around(None, false));
@@ -153,25 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_device_that_a_hypervisor_emulates_its_hosts_daemon_is_accused_of_nothing() {
+    fn an_emulated_reference_may_be_slewed_by_a_daemon_of_the_host() {
         let beside = |read_path, is_virtual| tsc(&reference("hpet", read_path), &around(None, is_virtual)).beside(None);
         assert_eq!(beside(ReadPath::Mmio, true), beside(ReadPath::Vdso, true).of_an_emulated_source());
         assert_eq!(beside(ReadPath::Mmio, false), beside(ReadPath::Vdso, false));
     }
 
     #[test]
-    fn what_was_measured_is_not_stated_and_may_be_off_by_as_much() {
+    fn a_measured_rate_is_not_stated_and_has_its_uncertainty() {
         let monotonic = reference("monotonic-raw", ReadPath::Vdso);
         let mut info = source("tsc", 1, StatedBy::Cpuid);
         info.nominal = None;
-        let nobody = Surroundings::default();
-        assert_eq!(Expected::by_statements(info.clone(), &monotonic, GRANULES, &nobody), None);
+        let unknown = Surroundings::default();
+        assert_eq!(Expected::by_statements(info.clone(), &monotonic, GRANULES, &unknown), None);
         let measured = (Frequency::from_hertz(2_000_000_000).expect("not zero"), 7.0);
-        let expected = Expected::by_measurement(info, measured, &monotonic, GRANULES, &nobody).expect("it has a rate");
-        assert!(!expected.is_stated() && tsc(&monotonic, &nobody).is_stated());
+        let expected = Expected::by_measurement(info, measured, &monotonic, GRANULES, &unknown).expect("it has a rate");
+        assert!(!expected.is_stated() && tsc(&monotonic, &unknown).is_stated());
         assert_eq!(expected.nominal(), Nominal { frequency: measured.0, stated_by: StatedBy::Program });
         let exact = source("tsc", 2_000_000_000, StatedBy::Program);
-        let exact = Expected::by_statements(exact, &monotonic, GRANULES, &nobody).expect("it has a rate");
+        let exact = Expected::by_statements(exact, &monotonic, GRANULES, &unknown).expect("it has a rate");
         assert_eq!(expected.beside(None), exact.beside(None).measured_within(7.0));
     }
 }

@@ -38,14 +38,14 @@ mod tests {
     }
 
     #[test]
-    fn a_suspend_shows_by_what_boottime_gained() {
+    fn a_suspend_shows_in_the_lead_of_boottime() {
         let seen = suspended_between(reading(1_000, 0, 60), reading(2_000, 6_000_000_000, 60));
         assert_eq!(seen, Some(5_999_999_940));
     }
 
     proptest! {
         #[test]
-        fn no_width_makes_a_suspend(first in 0_u64..1_000_000, passed in 0_u64..1_000_000_000, widths in (0_u64..50_000_000, 0_u64..50_000_000), slept in 0_u64..1_000) {
+        fn no_bracket_width_counts_as_a_suspend(first in 0_u64..1_000_000, passed in 0_u64..1_000_000_000, widths in (0_u64..50_000_000, 0_u64..50_000_000), slept in 0_u64..1_000) {
             prop_assert_eq!(suspended_between(reading(first, 7, widths.0), reading(first + widths.0 + passed, 7 + slept, widths.1)), None);
         }
     }

@@ -15,7 +15,7 @@ pub use self::{
     expectation::{Expectation, Limits},
     expected::{Expected, Surroundings},
     machine::{
-        Examined, Finding, Hole, Holes, MachineFacts, Remedy, Rule, Severity, THEMES, Theme, Verdict, examine, prove,
+        Examined, Finding, Fix, Gap, Gaps, MachineFacts, Rule, Severity, THEMES, Theme, Verdict, examine, prove,
     },
     marks::{Suspends, suspended_between},
     source::{Fault, Interval, SourceEvent},

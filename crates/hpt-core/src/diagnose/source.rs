@@ -84,13 +84,13 @@ impl Fault {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Stepped { .. } => "stepped",
-            Self::WentBack { .. } => "went-back",
-            Self::StoodStill { .. } => "stood-still",
-            Self::RateOff { .. } => "rate-off",
-            Self::RateChanged { .. } => "rate-changed",
-            Self::CoresApart { .. } => "cores-apart",
+            Self::WentBack { .. } => "backward",
+            Self::StoodStill { .. } => "stopped",
+            Self::RateOff { .. } => "frequency-error",
+            Self::RateChanged { .. } => "frequency-change",
+            Self::CoresApart { .. } => "core-offset",
             Self::AllStepped { .. } => "all-stepped",
-            Self::AllRatesOff { .. } => "all-rates-off",
+            Self::AllRatesOff { .. } => "all-frequency-errors",
         }
     }
 }
@@ -99,16 +99,21 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stepped { least_ns, most_ns } => write!(f, "stepped by {least_ns:.0} to {most_ns:.0} ns"),
-            Self::WentBack { times, largest_ns } => write!(f, "went back {times} times, by up to {largest_ns:.0} ns"),
-            Self::StoodStill { at_least_ns } => write!(f, "stood still for {:.3} ms or more", at_least_ns / 1e6),
+            Self::WentBack { times, largest_ns } => {
+                write!(f, "went backward {times} times, by up to {largest_ns:.0} ns")
+            }
+            Self::StoodStill { at_least_ns } => write!(f, "stopped for {:.3} ms or more", at_least_ns / 1e6),
             Self::RateOff { least_ppm, most_ppm, accepted_ppm } => {
                 write!(
                     f,
-                    "runs {least_ppm:.3} to {most_ppm:.3} ppm off the stated rate; accepted are {accepted_ppm} ppm"
+                    "has a frequency error of {least_ppm:.3} to {most_ppm:.3} ppm; the limit is {accepted_ppm} ppm"
                 )
             }
             Self::RateChanged { least_ppm, most_ppm, accepted_ppm } => {
-                write!(f, "changed its rate by {least_ppm:.3} to {most_ppm:.3} ppm; accepted are {accepted_ppm} ppm")
+                write!(
+                    f,
+                    "changed its frequency by {least_ppm:.3} to {most_ppm:.3} ppm; the limit is {accepted_ppm} ppm"
+                )
             }
             Self::CoresApart { cpus, least_ns, most_ns } => {
                 write!(f, "on CPU {} is {least_ns:.0} to {most_ns:.0} ns ahead of CPU {}", cpus.1, cpus.0)
@@ -116,12 +121,12 @@ impl fmt::Display for Fault {
             Self::AllStepped { least_ns, most_ns } => {
                 write!(
                     f,
-                    "all stepped alike, by {least_ns:.0} to {most_ns:.0} ns: the reference did, or what all count by"
+                    "all sources stepped by {least_ns:.0} to {most_ns:.0} ns: the cause is the reference or the counter that all of them use"
                 )
             }
             Self::AllRatesOff { least_ppm, most_ppm } => write!(
                 f,
-                "all run alike, {least_ppm:.3} to {most_ppm:.3} ppm off: the reference does, or what all count by"
+                "all sources have a frequency error of {least_ppm:.3} to {most_ppm:.3} ppm: the cause is the reference or the counter that all of them use"
             ),
         }
     }

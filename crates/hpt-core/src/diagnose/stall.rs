@@ -44,30 +44,30 @@ impl Cause {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Migrated => "migrated",
-            Self::KeptWaiting => "kept-waiting",
-            Self::PagedIn => "paged-in",
+            Self::KeptWaiting => "preempted",
+            Self::PagedIn => "page-fault",
             Self::Stopped => "stopped",
             Self::Firmware => "firmware",
-            Self::Stolen => "stolen",
+            Self::Stolen => "steal",
             Self::Interrupts(_) => "interrupts",
-            Self::AsUsual => "as-usual",
-            Self::Nothing => "nothing",
-            Self::Untold => "untold",
+            Self::AsUsual => "usual-activity",
+            Self::Nothing => "none",
+            Self::Untold => "unknown",
         }
     }
 
     /// All names, in output order.
     pub const NAMES: [&str; 10] = [
-        "kept-waiting",
+        "preempted",
         "stopped",
-        "paged-in",
+        "page-fault",
         "migrated",
-        "stolen",
+        "steal",
         "firmware",
         "interrupts",
-        "as-usual",
-        "nothing",
-        "untold",
+        "usual-activity",
+        "none",
+        "unknown",
     ];
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_thread_comes_before_what_is_said_of_the_cpu() {
+    fn evidence_about_the_thread_comes_before_evidence_about_the_cpu() {
         let none = Habits::default();
         let because = |change: fn(&mut Moved)| cause(change, &none);
         assert_eq!(because(|_| {}), Cause::Nothing);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_in_one_window_share_what_moved_and_the_longest_has_the_first_claim() {
+    fn stalls_in_one_window_share_the_increases_and_the_longest_comes_first() {
         let none = Habits::default();
         let tick = || Cause::Interrupts(vec![0]);
         let ticks = |moved: &mut Moved| moved.counts = Some(vec![(0, 24)]);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steal_is_half_of_the_stall_at_least_and_is_used_up_in_whole_hundredths() {
+    fn a_steal_covers_at_least_half_of_the_stall_and_is_used_up_in_hundredths() {
         let none = Habits::default();
         let stolen = |ns| move |moved: &mut Moved| moved.stolen_ns = Some(ns);
         assert_eq!(causes(&[19 * MS], stolen(10 * MS), &none), [Cause::Stolen]);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_named_when_it_moves_more_than_without_a_stall() {
+    fn an_interrupt_is_named_if_its_count_increases_more_than_without_a_stall() {
         let mut habits = Habits::default();
         // The tick arrives five times in a window, a device once in a hundred windows.
         for number in 0..1_000 {
@@ -401,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn without_windows_to_compare_with_everything_that_moved_is_named() {
+    fn without_windows_to_compare_with_every_increase_is_named() {
         let none = Habits::default();
         assert_eq!(cause(|moved| moved.counts = Some(vec![(3, 1)]), &none), Cause::Interrupts(vec![3]));
         assert_eq!(none.of(3).usual_hz, None);
     }
 
     #[test]
-    fn every_cause_has_a_name_of_its_own() {
+    fn every_cause_has_a_unique_name() {
         let mut names = Cause::NAMES.to_vec();
         names.sort_unstable();
         names.dedup();

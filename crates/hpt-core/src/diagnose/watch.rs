@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_jumps_is_caught_with_the_size_of_the_jump() {
+    fn a_counter_that_steps_is_caught_with_the_size_of_the_step() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 5_000 } else { 0 };
         let found = faults(&alone(steady(1_000_000_000), &jump, NARROW, 4));
         let [Fault::Stepped { least_ns, most_ns }] = found[..] else { panic!("{found:?}") };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_within_the_limit_is_told_and_is_no_fault() {
+    fn a_step_within_the_limit_is_reported_and_is_no_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
         let ended = alone(steady(1_000_000_000), &jump, NARROW, 4);
         assert_eq!(faults(&ended), []);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_runs_a_hundred_ppm_beside_the_clock_that_counts_by_it_is_caught_by_default() {
+    fn a_counter_100_ppm_off_the_clock_that_counts_with_it_is_caught_by_default() {
         let stated = |stated_by| {
             let mut info = steady(1_000_000_000);
             info.nominal = info.nominal.map(|nominal| Nominal { stated_by, ..nominal });
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_changes_its_rate_is_caught_and_does_not_count_as_jumping() {
+    fn a_counter_that_changes_its_rate_is_caught_and_does_not_count_as_stepped() {
         let bent = |ns: u64| ns + ns.saturating_sub(3_000_000_000) / 5_000;
         let found = faults(&alone(steady(1_000_000_000), &bent, NARROW, 5));
         assert!(found.iter().any(|fault| matches!(fault, Fault::RateChanged { .. })), "{found:?}");
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn wall_time_that_is_set_is_told_and_is_no_fault() {
+    fn wall_time_that_is_set_is_reported_and_is_no_fault() {
         let set = |ns: u64| ns + if ns >= 2_500_000_000 { 3_600_000_000_000 } else { 0 };
         let ended = alone(SourceInfo { steady: false, ..steered() }, &set, NARROW, 3);
         assert_eq!(ended.iter().map(|interval| interval.set).sum::<u64>(), 1);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspend_is_nobodys_fault_when_it_is_told() {
+    fn a_reported_suspend_is_no_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 6_000_000_000 } else { 0 };
         let mut watch = Watch::over(&expect(&[steady(1_000_000_000)]), limits());
         let mut found = Vec::new();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_jumps_is_blamed_itself_when_two_sources_say_so() {
+    fn a_reference_that_steps_is_blamed_if_two_sources_show_it() {
         // Readings of the sources compared with a reference that stepped back by 20 µs.
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 20_000 } else { 0 };
         let other = |ns: u64| jump(ns) / 100;
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_jumps_by_less_than_is_accepted_is_no_fault_of_anybody() {
+    fn a_reference_step_within_the_limit_is_no_fault() {
         let jump = |ns: u64| ns + if ns >= 2_500_000_000 { 900 } else { 0 };
         let other = |ns: u64| jump(ns) / 100 * 100;
         let (ended, all) = watch(&[steady(1_000_000_000), steady(1_000_000_000)], &[&jump, &other], NARROW, 4);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_of_wrong_rate_is_blamed_itself_when_two_sources_say_so() {
+    fn a_reference_with_a_wrong_rate_is_blamed_if_two_sources_show_it() {
         let (fast, other) = (at_rate(1_000_200_000.0), at_rate(10_002_000.0));
         let (ended, all) = watch(&[steady(1_000_000_000), steady(10_000_000)], &[&fast, &other], NARROW, 3);
         assert!(all.len() == 3 && all.iter().all(|fault| matches!(fault, Fault::AllRatesOff { .. })), "{all:?}");
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_the_tick_moves_is_not_accused_of_standing_still_between_ticks() {
+    fn a_clock_that_advances_with_the_tick_does_not_count_as_stopped_between_ticks() {
         let mut info = steady(1_000_000_000);
         info.claimed_resolution_ns = Some(4_000_000);
         let reference = steady(1_000_000_000);

@@ -53,14 +53,14 @@ pub struct Chip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// It is listened to.
+    /// Its level is read.
     Input,
     /// It is driven.
     Output,
 }
 
 impl Direction {
-    /// Returns it as a word.
+    /// Returns the direction as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,7 +108,8 @@ impl Chip {
     ///
     /// # Errors
     ///
-    /// Returns [`GpioError`] if the device does not exist, if the permission is missing, or if it is not a GPIO chip. Only character devices of the kernel's GPIO subsystem are opened.
+    /// Returns [`GpioError`] if the device does not exist, if the permission is missing, or if it is not a GPIO chip.
+    /// Only character devices of the kernel's GPIO subsystem are opened.
     pub fn open(path: &Path) -> Result<Self, GpioError> {
         let not_a_chip = || GpioError::NotAChip { path: path.to_owned() };
         let what = fs::metadata(path).map_err(|cause| error::of_open(path.to_owned(), cause))?;
@@ -171,7 +172,7 @@ impl Chip {
     ///
     /// # Errors
     ///
-    /// Fails like [`line`](Self::line).
+    /// Returns [`GpioError`] if the kernel is older than Linux 5.10.
     pub fn all_lines(&self) -> Result<Vec<LineState>, GpioError> {
         (0..self.lines).map(|offset| self.line(offset)).collect()
     }
@@ -268,7 +269,7 @@ impl LineName {
                 return Err(refusal);
             }
             let near = similar(name, all_names.iter().map(String::as_str));
-            let similar = if near.is_empty() { String::new() } else { format!(", but {}", near.join(", ")) };
+            let similar = if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
             return Err(GpioError::NoSuchName { name: name.clone(), chips: names(&chips), similar });
         };
         Ok((chips.swap_remove(index), line))
@@ -303,7 +304,7 @@ mod tests {
         let name: LineName = "gpiochip0:1".parse().expect("a name");
         let refused = |path: &str| Err(GpioError::NotAChip { path: path.into() });
         let answer = name.among(vec![refused("/a"), refused("/b")]).expect_err("none of them");
-        assert_eq!(answer.to_string(), "/a is no GPIO chip");
+        assert_eq!(answer.to_string(), "/a is not a GPIO chip");
         assert!(matches!(name.among(Vec::new()), Err(GpioError::NoSuchChip { .. })));
     }
 }

@@ -7,13 +7,13 @@ use std::{io, path::PathBuf};
 #[non_exhaustive]
 pub enum GpioError {
     /// There is no chip.
-    #[error("there is no /dev/gpiochip*: {why}")]
+    #[error("no /dev/gpiochip* exists: {why}")]
     NoChips {
         /// The reason, and how to fix it.
         why: &'static str,
     },
     /// No chip has that name.
-    #[error("no GPIO chip is called {name:?}; there are {there}")]
+    #[error("no GPIO chip is named {name:?}; available: {there}")]
     NoSuchChip {
         /// The requested name.
         name: String,
@@ -22,8 +22,8 @@ pub enum GpioError {
     },
     /// The file's mode denies access to this process.
     #[error(
-        "no right to open {path}; it takes root, or the group that the device belongs to (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
-         SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, the device has to be passed in"
+        "no permission to open {path}; run as root, or join the group that owns the device (gpio on Raspberry Pi OS: sudo usermod -aG gpio $USER, then log in again; elsewhere a udev rule: \
+         SUBSYSTEM==\"gpio\", KERNEL==\"gpiochip*\", GROUP=\"gpio\", MODE=\"0660\"); in a container, pass the device in"
     )]
     NoRight {
         /// The device.
@@ -33,7 +33,7 @@ pub enum GpioError {
         cause: io::Error,
     },
     /// The file is not a GPIO chip.
-    #[error("{path} is no GPIO chip")]
+    #[error("{path} is not a GPIO chip")]
     NotAChip {
         /// The file.
         path: PathBuf,
@@ -48,13 +48,13 @@ pub enum GpioError {
         cause: io::Error,
     },
     /// The kernel supports only the interface from before Linux 5.10.
-    #[error("this kernel does not know the calls for lines of {path} that hpt makes; it takes Linux 5.10 or newer")]
+    #[error("this kernel does not support the GPIO interface that hpt uses for {path}; use Linux 5.10 or newer")]
     TooOld {
         /// The device.
         path: PathBuf,
     },
     /// The chip has fewer lines.
-    #[error("{chip} has no line {offset}: its {lines} lines are counted from 0")]
+    #[error("{chip} has no line {offset}: its {lines} lines are numbered from 0")]
     NoSuchLine {
         /// The chip.
         chip: String,
@@ -64,7 +64,7 @@ pub enum GpioError {
         lines: u32,
     },
     /// No line has that name.
-    #[error("no line of {chips} is called {name:?}{similar}; `hpt latency gpio --list` shows their names")]
+    #[error("no line of {chips} is named {name:?}{similar}; `hpt latency gpio --list` shows all names")]
     NoSuchName {
         /// The requested name.
         name: String,
@@ -74,7 +74,7 @@ pub enum GpioError {
         similar: String,
     },
     /// Several lines have that name.
-    #[error("several lines are called {name:?}: {places}; name one of them by its chip and number, like gpiochip0:17")]
+    #[error("several lines are named {name:?}: {places}; select one by chip and number, for example gpiochip0:17")]
     Ambiguous {
         /// The requested name.
         name: String,
@@ -82,7 +82,7 @@ pub enum GpioError {
         places: String,
     },
     /// A number without a chip, on a machine with several chips.
-    #[error("line {offset} of which chip? There are {chips}; write it like gpiochip0:{offset}")]
+    #[error("line {offset} is ambiguous without a chip; the chips are {chips}; write it as in gpiochip0:{offset}")]
     WhichChip {
         /// The line's number.
         offset: u32,
@@ -90,7 +90,7 @@ pub enum GpioError {
         chips: String,
     },
     /// The line is in use.
-    #[error("{line} is in use by {consumer}, and is left alone; name another one, or end what has it")]
+    #[error("{line} is in use by {consumer}; choose another line, or end the program that uses it")]
     Busy {
         /// The line.
         line: String,
@@ -98,14 +98,14 @@ pub enum GpioError {
         consumer: String,
     },
     /// A line cannot be connected to itself.
-    #[error("{line} cannot be both: wire an output to another line")]
+    #[error("{line} cannot be both output and input; wire the output to another line")]
     SameLine {
         /// The line.
         line: String,
     },
     /// The kernel cannot report edges there.
     #[error(
-        "{line} cannot give interrupts, so nobody tells of its edges; wire another line of a chip that can (on a Raspberry Pi those of the header)"
+        "{line} does not support interrupts, so its edges cannot be detected; use a line of a chip that does (on a Raspberry Pi, the header pins)"
     )]
     NoInterrupts {
         /// The line.
@@ -126,7 +126,7 @@ pub enum GpioError {
         cause: io::Error,
     },
     /// The line could not be restored.
-    #[error("{line} was not made what it was again")]
+    #[error("could not restore {line}")]
     NotPutBack {
         /// The line.
         line: String,
@@ -136,17 +136,17 @@ pub enum GpioError {
     },
 }
 
-/// Why there is no chip, judged by how many the kernel lists in /sys; `None` if it has no such list.
+/// Returns why there is no chip, judged by how many the kernel lists in /sys; `None` if it has no such list.
 pub(super) const fn why_none(listed: Option<usize>) -> &'static str {
     match listed {
         None => {
-            "the kernel was built without the GPIO character device, as many for virtual machines are, or /sys is not mounted; it takes a kernel with CONFIG_GPIO_CDEV and a chip that it drives"
+            "the kernel was built without the GPIO character device, like many kernels for virtual machines, or /sys is not mounted; use a kernel with CONFIG_GPIO_CDEV and a supported chip"
         }
         Some(0) => {
-            "the kernel drives no GPIO chip: most PCs and virtual machines have none that it knows; it takes a board with pins, or an adapter with a driver"
+            "the kernel found no GPIO chip: most PCs and virtual machines have none; use a board with pins, or an adapter with a driver"
         }
         Some(_) => {
-            "the kernel has GPIO chips, and their devices are not here: in a container they have to be passed in (--device /dev/gpiochip0), elsewhere /dev is to be devtmpfs"
+            "the kernel has GPIO chips, but their device files are missing: in a container, pass them in (--device /dev/gpiochip0); elsewhere, mount devtmpfs on /dev"
         }
     }
 }
@@ -175,10 +175,10 @@ pub(super) fn of_edges(line: String, cause: io::Error) -> GpioError {
         // The error of irq_set_type from a controller that supports one kind of edge at a time.
         Some(libc::EINVAL) => GpioError::Refused {
             line,
-            what: "does not tell of both edges: its controller may know one kind at a time",
+            what: "cannot report both edges: its controller may support only one kind at a time",
             cause,
         },
-        _ => GpioError::Refused { line, what: "does not tell of its edges", cause },
+        _ => GpioError::Refused { line, what: "cannot report its edges", cause },
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(of_question(path(), answer(libc::ENODEV)), GpioError::Chip { .. }));
         for none in [libc::ENXIO, libc::ENODEV] {
             let none = of_edges("gpiochip0:4".to_owned(), answer(none));
-            assert!(none.to_string().contains("cannot give interrupts"), "{none}");
+            assert!(none.to_string().contains("does not support interrupts"), "{none}");
         }
         assert!(of_edges("x".to_owned(), answer(libc::EINVAL)).to_string().contains("both edges"));
         assert!(matches!(of_edges("x".to_owned(), answer(libc::EIO)), GpioError::Refused { .. }));
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn where_there_is_no_chip_it_says_why() {
         assert!(why_none(None).contains("CONFIG_GPIO_CDEV"));
-        assert!(why_none(Some(0)).contains("drives no GPIO chip"));
-        assert!(why_none(Some(2)).contains("passed in"));
+        assert!(why_none(Some(0)).contains("found no GPIO chip"));
+        assert!(why_none(Some(2)).contains("pass them in"));
     }
 }

@@ -10,9 +10,9 @@ use crate::sys::gpio::{Event, Line, Use};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edge {
-    /// When its interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time at which its interrupt handler ran, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Whether it was a rising edge, judged by the level that the kernel read a moment later.
+    /// Whether it was a rising edge, judged by the level that the kernel read shortly afterwards.
     pub rising: bool,
     /// The sequence number of the edge on its line. A gap means that the kernel's buffer was full.
     pub number: u32,
@@ -67,7 +67,7 @@ impl Taken {
                 let level = line.level();
                 Found::Output(level.map_err(|cause| GpioError::Refused {
                     line: name.clone(),
-                    what: "is an output whose level cannot be read, and so cannot be left as it is",
+                    what: "is an output whose level cannot be read, so it could not be restored",
                     cause,
                 })?)
             }
@@ -200,7 +200,7 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// Fails like [`edge`](Self::edge).
+    /// Returns the error of the kernel, for example if the chip was removed.
     #[inline]
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.taken.line.wait(at_most)

@@ -31,7 +31,7 @@ impl FromStr for LineName {
     /// Parses a name. Line names may contain colons: the part before the first colon is a chip only if it looks like a
     /// chip of the kernel, or like a path.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a line by its name, its number, or both with its chip: GPIO17, 17, gpiochip0:17".to_owned();
+        let wrong = || "expected a line name or number, optionally with a chip: GPIO17, 17, gpiochip0:17".to_owned();
         let is_chip = |text: &str| text.starts_with("gpiochip") || text.starts_with("pinctrl") || text.starts_with('/');
         if text.starts_with(':') {
             return Err(wrong());
@@ -44,7 +44,7 @@ impl FromStr for LineName {
             return Err(wrong());
         }
         let line = if is_number(line) {
-            Which::Number(line.parse().map_err(|_| format!("{line} is more than any chip has lines"))?)
+            Which::Number(line.parse().map_err(|_| format!("line number {line} is too large"))?)
         } else {
             Which::Name(line.to_owned())
         };
@@ -130,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_is_written_again(text in string_regex("(gpiochip[0-9]{1,2}:)?([0-9]{1,4}|[A-Za-z][A-Za-z0-9_ ]{0,9})").expect("an expression")) {
-            let name = read(&text).expect("it has the form");
+            let name = read(&text).expect("a valid name");
             prop_assert_eq!(read(&name.to_string()), Ok(name));
         }
 

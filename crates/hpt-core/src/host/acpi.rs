@@ -73,13 +73,13 @@ impl Host {
         self.find_pm_timer().ok()
     }
 
-    /// The same, with the reason if there is none.
+    /// Returns the timer as described by the firmware, or why there is none.
     pub(crate) fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
         let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
         // If the kernel lists the ports, they must match; otherwise the table is not the one it booted with.
         match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
             Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
-                "it has the timer at port {:#x}, and the kernel at {ports:#x}",
+                "it gives port {:#x} for the timer, but the kernel lists port {ports:#x}",
                 timer.port
             ))),
             Some(_) | None => Ok(timer),
@@ -91,13 +91,13 @@ impl Host {
     pub(crate) fn pm_timer_latch(&self) -> Latch {
         let devices = self.list(PCI_DEVICES);
         if devices.is_empty() {
-            return Latch::Doubtful("no list of PCI devices tells the chipset".to_owned());
+            return Latch::Doubtful("the chipset is unknown, because there is no list of PCI devices".to_owned());
         }
         match devices.iter().find_map(|device| self.doubtful(device)) {
             None => Latch::Sound,
-            Some((vendor, id)) => {
-                Latch::Doubtful(format!("the chipset {vendor:04x}:{id:04x} shows nonsense while the timer changes"))
-            }
+            Some((vendor, id)) => Latch::Doubtful(format!(
+                "the chipset {vendor:04x}:{id:04x} may return invalid values while the timer changes"
+            )),
         }
     }
 
@@ -130,24 +130,24 @@ impl Host {
 fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
     let malformed = |why: String| Err(NoPmTimer::Malformed(why));
     if !table.starts_with(b"FACP") {
-        return malformed("it does not begin with FACP".to_owned());
+        return malformed("it does not start with FACP".to_owned());
     }
     let stated = usize::try_from(u32_at(table, LENGTH).unwrap_or(0)).unwrap_or(usize::MAX);
     if stated != table.len() {
-        return malformed(format!("it states {stated} bytes and has {}", table.len()));
+        return malformed(format!("its header states a length of {stated} bytes, but it has {}", table.len()));
     }
     if stated < SHORTEST {
-        return malformed(format!("{stated} bytes are too few"));
+        return malformed(format!("a length of {stated} bytes is too short"));
     }
     let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
     if sum != 0 {
-        return malformed(format!("its bytes add up to {sum:#04x}, not to 0"));
+        return malformed(format!("its checksum is wrong: the bytes add up to {sum:#04x} instead of 0"));
     }
     let byte = |at: usize| table.get(at).copied().unwrap_or(0);
     let flags = u32_at(table, FLAGS).unwrap_or(0);
     let absent = |why: &str| Err(NoPmTimer::Absent(why.to_owned()));
     if flags & HARDWARE_REDUCED != 0 {
-        return absent("the firmware's ACPI is the hardware-reduced one, which has no such timer");
+        return absent("the firmware implements hardware-reduced ACPI, which has no such timer");
     }
     let revision = byte(REVISION);
     let old = u64::from(u32_at(table, PM_TIMER_BLOCK).unwrap_or(0));
@@ -160,7 +160,7 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
             } else if generic[0] == SYSTEM_IO {
                 address
             } else {
-                return absent("the firmware has the timer in memory, where no Linux on x86 reads it");
+                return absent("the firmware describes a memory-mapped timer, which Linux on x86 does not read");
             }
         }
         Some(_) | None => old,
@@ -172,7 +172,7 @@ fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
         Ok(port) if u64::from(port) + REGISTER_LENGTH <= 0x1_0000 && port.is_multiple_of(4) => {
             Ok(PmTimer { port, says_32_bits: flags & TIMER_IS_WIDE != 0, revision })
         }
-        _ => malformed(format!("it has the timer at port {address:#x}, which is none of a register")),
+        _ => malformed(format!("it gives port {address:#x} for the timer, which cannot be a register")),
     }
 }
 
@@ -180,7 +180,7 @@ fn u32_at(table: &[u8], at: usize) -> Option<u32> {
     table.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
 }
 
-/// The first port that the kernel's list assigns to the timer. Other users than root see zeros.
+/// Returns the first port that the kernel's list assigns to the timer. Unprivileged users see zeros.
 fn kernels_ports(list: &str) -> Option<u64> {
     let line = list.lines().find(|line| line.split_once(" : ").is_some_and(|(_, name)| name.trim() == PORTS_NAME))?;
     let first = line.trim_start().split(['-', ' ']).next()?;
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn each_generation_of_the_table_tells_its_port() {
-        let timer = |table| parse(table).expect("it has a timer");
+        let timer = |table| parse(table).expect("a timer");
         assert_eq!(timer(Q35), PmTimer { port: 0x608, says_32_bits: false, revision: 3 });
         assert_eq!(timer(PC), PmTimer { port: 0x608, says_32_bits: false, revision: 1 });
-        assert!(why(REDUCED).starts_with("absent: the firmware's ACPI is the hardware-reduced"));
+        assert!(why(REDUCED).starts_with("absent: the firmware implements hardware-reduced ACPI"));
     }
 
     #[test]
@@ -250,13 +250,13 @@ mod tests {
         assert_eq!(port(&changed(&moved, 8, &[1])), Some(0x608));
         assert!(
             why(&changed(Q35, 208, &[0, 32, 0, 0, 8, 0x18, 0, 0, 0, 0, 0, 0]))
-                .starts_with("absent: the firmware has the timer in memory")
+                .starts_with("absent: the firmware describes a memory-mapped timer")
         );
     }
 
     #[test]
     fn flags_and_lengths_are_heeded() {
-        let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("it has a timer");
+        let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("a timer");
         assert!(wide.says_32_bits);
         assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI describes no"));
         assert!(
@@ -264,7 +264,7 @@ mod tests {
                 .starts_with("absent: the firmware's ACPI describes no")
         );
         for port in [[0x0a, 6, 0, 0], [0xfe, 0xff, 0, 0], [8, 6, 1, 0]] {
-            assert!(why(&changed(PC, 76, &port)).contains("which is none of a register"), "{port:?}");
+            assert!(why(&changed(PC, 76, &port)).contains("which cannot be a register"), "{port:?}");
         }
     }
 
@@ -325,14 +325,14 @@ mod tests {
     }
 
     fn machine() -> (tempfile::TempDir, Host) {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         (folder, host)
     }
 
     fn write(folder: &tempfile::TempDir, path: &str, content: &[u8]) {
         let file = folder.path().join(path);
-        fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+        fs::create_dir_all(file.parent().expect("a parent directory")).expect("a new directory");
         fs::write(file, content).expect("writable");
     }
 

@@ -16,7 +16,7 @@ pub enum BootLoader {
     SystemdBoot,
     /// The firmware of a Raspberry Pi: /boot/firmware/cmdline.txt.
     RaspberryPi,
-    /// The same before Debian 12: /boot/cmdline.txt.
+    /// The firmware of a Raspberry Pi before Debian 12: /boot/cmdline.txt.
     RaspberryPiBefore12,
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use crate::host::{Facts, Host};
 
     fn seen(files: &[(&str, &[u8])]) -> Option<BootLoader> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         for (path, content) in files {
             let path = folder.path().join(path.trim_start_matches('/'));
             fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");

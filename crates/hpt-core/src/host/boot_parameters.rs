@@ -11,7 +11,7 @@ pub struct BootParameter {
     pub name: String,
     /// The part after the `=`, without quotes; `None` if there is none.
     pub value: Option<String>,
-    /// As written.
+    /// The parameter as written.
     pub text: String,
 }
 
@@ -32,7 +32,7 @@ const fn x86(text: &'static str, effect: &'static str, helps: &'static str) -> K
     KnownParameter { text, effect, helps, x86: true, advised: true }
 }
 
-/// A parameter that is explained if it is set, and not suggested.
+/// Creates a parameter that is explained if it is set, but not suggested.
 const fn understood(text: &'static str, effect: &'static str, helps: &'static str) -> KnownParameter {
     KnownParameter { text, effect, helps, x86: true, advised: false }
 }
@@ -42,80 +42,84 @@ const fn understood(text: &'static str, effect: &'static str, helps: &'static st
 const KNOWN: [KnownParameter; 19] = [
     KnownParameter {
         text: "clocksource=NAME",
-        effect: "makes this clock source the current one from the start, if the kernel has it",
-        helps: "to keep a choice over reboots",
+        effect: "selects this clocksource at boot, if the kernel offers it",
+        helps: "to keep a choice across reboots",
         x86: false,
         advised: true,
     },
     x86(
         "tsc=reliable",
-        "the TSC is taken for good: not checked at boot, not watched later",
-        "where the TSC is known to be good and the kernel drops it all the same, as on a busy host of virtual machines; a TSC that is not good makes time wrong unseen",
+        "trusts the TSC: no check at boot, no watchdog later",
+        "if the TSC is reliable but the kernel drops it anyway, for example on a busy host of virtual machines; with an unreliable TSC, time is wrong without any warning",
     ),
     x86(
         "tsc=nowatchdog",
-        "the TSC is checked at boot and not watched later",
-        "where being interrupted twice a second is too often; a TSC that goes bad later makes time wrong unseen",
+        "checks the TSC at boot, but disables the watchdog",
+        "if two watchdog interrupts per second are too many; if the TSC becomes unreliable later, time is wrong without any warning",
     ),
     x86(
         "tsc=recalibrate",
-        "a rate of the TSC that the processor or firmware states is measured against the HPET or the ACPI timer",
-        "where clocks run wrong by hundreds of ppm although nobody corrects them; in kernels from 2023 on",
+        "checks the TSC frequency stated by the processor or firmware against the HPET or the ACPI timer",
+        "if undisciplined clocks have a frequency error of hundreds of ppm; kernels since 2023",
     ),
     x86(
         "tsc=watchdog",
-        "the TSC watches the HPET and the ACPI timer, instead of being watched",
-        "where those are not to be trusted; in kernels from 2023 on",
+        "uses the TSC as the watchdog for the HPET and the ACPI timer, instead of the reverse",
+        "if those timers are unreliable; kernels since 2023",
     ),
     x86(
         "tsc=unstable",
-        "the TSC is dropped from the start",
-        "where the kernel drops it later anyway, and time jumps when it does; every reading of a clock costs a system call from then on",
+        "marks the TSC as unstable at boot",
+        "if the kernel drops the TSC later anyway and time steps when it does; every clock read then requires a system call",
     ),
-    understood("tsc=noirqtime", "the TSC is not read to account for interrupts", "where reading the TSC is slow"),
+    understood("tsc=noirqtime", "does not use the TSC for interrupt time accounting", "if reading the TSC is slow"),
     understood(
         "notsc",
-        "the TSC is dropped from the start",
-        "only where it is broken; every reading of a clock costs a system call from then on",
+        "marks the TSC as unstable at boot",
+        "only if the TSC is broken; every clock read then requires a system call",
     ),
     x86(
         "tsc_early_khz=KHZ",
-        "states the TSC's rate for the beginning of the boot",
-        "where the kernel finds a wrong rate early, as on overclocked processors",
+        "states the TSC frequency for early boot",
+        "if the kernel determines a wrong frequency early, for example on overclocked processors",
     ),
     x86(
         "hpet=disable",
-        "the HPET is not used: the ACPI timer watches the TSC instead",
-        "where the HPET stops in deep sleep or is slow, and makes the kernel drop a good TSC",
+        "disables the HPET: the ACPI timer becomes the watchdog for the TSC",
+        "if the HPET stops in deep idle states or is slow, so that the kernel drops a reliable TSC",
     ),
-    understood("nohpet", "the HPET is not used", "as hpet=disable"),
-    x86("hpet=force", "an HPET that the firmware hides is used", "on old boards without another good source"),
-    understood("hpet=verbose", "the HPET's registers are written to the log", "to look for faults"),
+    understood("nohpet", "disables the HPET", "in the same cases as hpet=disable"),
+    x86("hpet=force", "enables an HPET that the firmware hides", "on old boards without another good clocksource"),
+    understood("hpet=verbose", "logs the HPET's registers", "to debug the HPET"),
     x86(
         "idle=poll",
-        "idle CPUs never sleep",
-        "where the TSC stops in sleep states, and for the shortest wake-ups; costs power, heat and turbo clock",
+        "disables CPU idle states: idle CPUs busy-wait",
+        "if the TSC stops in idle states, and for the lowest wake-up latency; increases power and heat, and reduces turbo frequencies",
     ),
-    x86("processor.max_cstate=1", "idle CPUs sleep no deeper than C1 (acpi_idle)", "as idle=poll, at a lower price"),
+    x86(
+        "processor.max_cstate=1",
+        "limits idle CPUs to C1 (acpi_idle)",
+        "in the same cases as idle=poll, at a lower cost",
+    ),
     x86(
         "intel_idle.max_cstate=0",
-        "intel_idle is off: acpi_idle, and so processor.max_cstate, decides",
-        "with processor.max_cstate=1 on Intel processors; 1 instead of 0 is the same limit within intel_idle",
+        "disables intel_idle, so that acpi_idle and processor.max_cstate apply",
+        "with processor.max_cstate=1 on Intel processors; 1 instead of 0 sets the same limit within intel_idle",
     ),
     x86(
         "no-kvmclock",
-        "kvm-clock is not used",
-        "in a virtual machine whose TSC is good, and where kvm-clock costs a system call",
+        "disables kvm-clock",
+        "in a virtual machine with a reliable TSC, if kvm-clock requires a system call",
     ),
     x86(
         "acpi_pm_good",
-        "the ACPI timer is read once and not three times",
-        "where the log speaks of a PM-Timer bug that this chipset does not have",
+        "reads the ACPI timer once instead of three times",
+        "if the log reports a PM-Timer bug that this chipset does not have",
     ),
-    x86("pmtmr=PORT", "states the I/O port of the ACPI timer", "where the firmware states a wrong one"),
+    x86("pmtmr=PORT", "states the I/O port of the ACPI timer", "if the firmware states a wrong port"),
 ];
 
-/// The emulator of the machine, stated on the kernel's command line by the user who started the emulator.
+/// Returns the emulator of the machine, as stated on the kernel's command line by the user who started the emulator.
 pub(super) fn emulator(parameters: &[BootParameter]) -> Option<String> {
     let said = parameters.iter().find(|parameter| parameter.name == EMULATED)?;
     Some(said.value.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "an emulator".to_owned()))
@@ -197,7 +201,7 @@ const ON_LATENCY: [&str; 27] = [
     "lpj",
 ];
 
-/// The user who starts an emulator tells programs in it about that with this parameter. The kernel takes it for a
+/// The parameter with which the user who starts an emulator identifies it to programs inside. The kernel treats it as a
 /// module parameter and ignores it.
 const EMULATED: &str = "hpt.emulated";
 

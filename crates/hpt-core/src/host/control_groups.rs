@@ -44,7 +44,7 @@ const TREES: &str = "/sys/fs/cgroup";
 const DEEPEST: usize = 64;
 
 impl Host {
-    /// `None` if the groups of the current process are not known.
+    /// Reads the groups of the current process; `None` if they are not known.
     pub(super) fn look_at_control_groups(&self) -> Option<ControlGroups> {
         let groups = self.text(GROUPS)?;
         let mut told = ControlGroups::default();
@@ -74,13 +74,13 @@ impl Host {
     }
 }
 
-/// Whether the first leaves the same share of time, or less.
+/// Returns whether the first quota leaves the same share of time as the second, or less.
 fn leaves_no_more(one: CpuQuota, other: CpuQuota) -> bool {
     u128::from(one.quota_us) * u128::from(other.period_us) <= u128::from(other.quota_us) * u128::from(one.period_us)
 }
 
-/// The directories of the groups that may report a value of a controller, innermost first, up to the root of each tree.
-/// In a container the root is the container's own group, and those above it are not visible.
+/// Returns the directories of the groups that may report a value of a controller, innermost first, up to the root of
+/// each tree. In a container the root is the container's own group, and those above it are not visible.
 fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     let trees = groups.lines().filter_map(move |line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -110,19 +110,19 @@ fn folders(groups: &str, controller: &str) -> impl Iterator<Item = String> {
     folders.into_iter()
 }
 
-/// `50000 100000`, or `max 100000` without a quota.
+/// Parses version 2: `50000 100000`, or `max 100000` without a quota.
 fn of_version_2(text: &str) -> Option<(u64, u64)> {
     let (quota, period) = text.split_once(' ')?;
     pair(quota, period)
 }
 
-/// In version 1, -1 means no quota.
+/// Parses version 1, in which -1 means no quota.
 fn pair(quota: &str, period: &str) -> Option<(u64, u64)> {
     let (quota, period): (u64, u64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (period > 0).then_some((quota, period))
 }
 
-/// Both versions use this name.
+/// Parses how often the quota was used up; both versions use the same name.
 fn used_up(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }
@@ -137,7 +137,7 @@ mod tests {
     use crate::host::{Facts, Host};
 
     fn look(files: &[(&str, &str)]) -> Option<ControlGroups> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         for (path, content) in files {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("ours");

@@ -72,7 +72,7 @@ impl Host {
         Cores { online, isolated, nohz_full: list(NOHZ_FULL), each }
     }
 
-    /// The CPUs that are online now, from sysfs or, without it, from /proc/stat; `None` if neither can be read.
+    /// Returns the CPUs that are online now, from sysfs or, without it, from /proc/stat; `None` if neither can be read.
     #[must_use]
     pub fn online_cpus(&self) -> Option<CpuList> {
         self.online().is().cloned()
@@ -116,7 +116,7 @@ impl Host {
         states
     }
 
-    /// Every file that these read and that exists on this machine.
+    /// Returns every existing file that these functions read.
     pub(super) fn core_files(&self) -> Vec<String> {
         let mut files = [ONLINE, ISOLATED, NOHZ_FULL, ISOLATED_BY_GROUPS].map(str::to_owned).to_vec();
         for cpu in self.cores().each.keys() {
@@ -132,7 +132,7 @@ impl Host {
     }
 }
 
-/// The lines `cpu0 …`, `cpu1 …`. proc_stat(5).
+/// Returns the online CPUs according to the lines `cpu0 …`, `cpu1 …`. proc_stat(5).
 fn online_by_stat(stat: &str) -> Option<CpuList> {
     let cpus: CpuList = stat
         .lines()

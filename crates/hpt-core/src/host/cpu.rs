@@ -167,7 +167,7 @@ impl Cpu {
         }
     }
 
-    /// Whether the rate of the TSC is constant according to CPUID; `None` if the leaf is missing.
+    /// Returns whether the rate of the TSC is constant according to CPUID; `None` if the leaf is missing.
     #[must_use]
     pub fn invariant_tsc(&self) -> Option<bool> {
         self.leaf(POWER_MANAGEMENT).map(|[_, _, _, edx]| edx & EDX_INVARIANT_TSC != 0)
@@ -195,13 +195,13 @@ impl Cpu {
             .or_else(|| stated(self.bogomips_frequency(), TscStatement::BogoMips))
     }
 
-    /// The registers `[eax, ebx, ecx, edx]` of a queried leaf.
+    /// Returns the registers `[eax, ebx, ecx, edx]` of a queried leaf.
     #[must_use]
     pub fn leaf(&self, leaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|answer| answer.leaf == leaf && answer.subleaf == 0).map(|answer| answer.registers)
     }
 
-    /// ECX Hz · EBX / EAX, if all three are stated.
+    /// Returns ECX Hz · EBX / EAX, if all three are stated.
     fn crystal_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, crystal_hz, _] = self.leaf(CRYSTAL)?;
         let microhertz = u128::from(crystal_hz) * 1_000_000 * u128::from(numerator);
@@ -209,7 +209,7 @@ impl Cpu {
         u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
     }
 
-    /// EAX bits 15 to 0 in MHz. Valid for the TSC only if leaf 0x15 states a ratio without a crystal frequency.
+    /// Returns EAX bits 15 to 0 in MHz. Valid for the TSC only if leaf 0x15 states a ratio without a crystal frequency.
     fn base_frequency(&self) -> Option<Frequency> {
         let [denominator, numerator, _, _] = self.leaf(CRYSTAL)?;
         let [base_mhz, ..] = self.leaf(BASE_FREQUENCY)?;
@@ -219,7 +219,7 @@ impl Cpu {
         Frequency::from_hertz(u64::from(base_mhz & 0xffff) * 1_000_000)
     }
 
-    /// EAX in kHz, for hypervisors known to define the leaf this way.
+    /// Returns EAX in kHz, for hypervisors known to define the leaf this way.
     fn hypervisor_frequency(&self) -> Option<Frequency> {
         let known = ["VMwareVMware", "KVMKVMKVM", "ACRNACRNACRN"];
         let name = self.hypervisor()?;
@@ -227,19 +227,19 @@ impl Cpu {
         known.contains(&name.as_str()).then(|| Frequency::from_hertz(u64::from(khz) * 1000)).flatten()
     }
 
-    /// Half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads one.
+    /// Returns half of `BogoMIPS` in MHz: the rate of the counter that the kernel's delay loop reads, if it reads one.
     pub(super) fn delay_loop_frequency(&self) -> Option<Frequency> {
         Frequency::from_hertz(self.bogomips_hundredths?.checked_mul(5_000)?)
     }
 
-    /// The same for the TSC: with a constant TSC the kernel derives `loops_per_jiffy` from it (arch/x86/kernel/tsc.c,
-    /// `tsc_init`).
+    /// Returns the TSC frequency from `BogoMIPS`: with a constant TSC the kernel derives `loops_per_jiffy` from it
+    /// (arch/x86/kernel/tsc.c, `tsc_init`).
     pub(super) fn bogomips_frequency(&self) -> Option<Frequency> {
         self.has_flag("constant_tsc").then(|| self.delay_loop_frequency()).flatten()
     }
 }
 
-/// `4500.00` as 450000.
+/// Parses `4500.00` as 450000.
 fn hundredths(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.')?;
     if decimals.len() != 2 {

@@ -13,8 +13,8 @@ pub struct CountLine<'a> {
     pub label: &'a str,
 }
 
-/// The lines of /proc/interrupts or /proc/softirqs with their count for `cpu`, or with the sum over all CPUs. Offline
-/// CPUs have no column. Lines that are not counted per CPU are omitted, and so is a truncated last line.
+/// Returns the lines of /proc/interrupts or /proc/softirqs with their count for `cpu`, or with the sum over all CPUs.
+/// Offline CPUs have no column. Lines that are not counted per CPU are omitted, and so is a truncated last line.
 ///
 /// # References
 ///
@@ -32,7 +32,7 @@ pub fn count_lines(text: &str, cpu: Option<usize>) -> impl Iterator<Item = Count
     wanted.into_iter().flat_map(move |wanted| rest.lines().filter_map(move |line| count_line(line, width, &wanted)))
 }
 
-/// The CPUs in a header line; `None` if it is not one.
+/// Returns the CPUs in a header line; `None` if the line is not a header.
 pub(super) fn cpus_of(header: &str) -> Option<Vec<usize>> {
     header.split_whitespace().map(|column| column.strip_prefix("CPU")?.parse().ok()).collect()
 }
@@ -58,15 +58,15 @@ fn count_line<'a>(line: &'a str, columns: usize, wanted: &std::ops::Range<usize>
     (!name.is_empty() && columns > 0).then_some(CountLine { name, count, label: last_words(rest) })
 }
 
-/// For a device: the users of its interrupt, which follow the names of its controller and of its line there. For others
-/// the whole text.
+/// Returns the users of a device's interrupt, which follow the names of its controller and of its line there. For other
+/// interrupts, returns the whole text.
 fn last_words(label: &str) -> &str {
     let label = label.trim();
     label.rsplit_once("  ").map_or(label, |(_, last)| last)
 }
 
-/// How long a hypervisor ran other guests while `cpu` had work, or all CPUs together, from /proc/stat: in units of a
-/// hundredth of a second. `None` if the kernel does not report it.
+/// Returns how long a hypervisor ran other guests while `cpu` had work, in hundredths of a second, from /proc/stat.
+/// Without `cpu`, returns the sum over all CPUs. `None` if the kernel does not report it.
 ///
 /// # References
 ///
@@ -80,7 +80,8 @@ pub fn stolen_hundredths(text: &str, cpu: Option<usize>) -> Option<u64> {
     words.nth(7)?.parse().ok()
 }
 
-/// How long a thread waited for a CPU, in nanoseconds, from its schedstat file. `None` if the kernel does not count it.
+/// Returns how long a thread waited for a CPU, in nanoseconds, from its schedstat file. `None` if the kernel does not
+/// count it.
 ///
 /// # References
 ///

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn processes_are_looked_at_by_their_numbers() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let process = |number: &str, name: &str| {
             let path = folder.path().join("proc").join(number);
             fs::create_dir_all(&path).expect("ours");

@@ -28,7 +28,7 @@ pub struct DeviceNode {
 
 #[cfg(test)]
 impl DeviceNode {
-    /// A node of which only the path is known.
+    /// Creates a node of which only the path is known.
     pub(crate) fn unreachable(path: &str) -> Self {
         Self { path: path.to_owned(), registers: None, clock_frequency_hz: None }
     }
@@ -82,7 +82,7 @@ impl Host {
     }
 }
 
-/// The path of the node, and the buses from its parent up to the root.
+/// Returns the path of the node, and the buses from its parent up to the root.
 fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
     let root = bus(host, String::new())?;
     search(host, compatible, vec![root], &mut 0)
@@ -111,7 +111,7 @@ fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> 
     })
 }
 
-/// The properties of a bus; `None` if its cell counts cannot be interpreted.
+/// Returns the properties of a bus; `None` if its cell counts cannot be interpreted.
 fn bus(host: &Host, path: String) -> Option<Bus> {
     // Devicetree Specification v0.4, 2.3.5: two cells of address and one of size by default.
     let cells = |name: &str, unsaid: usize| match host.read(&format!("{ROOT}{path}/{name}")) {
@@ -123,12 +123,12 @@ fn bus(host: &Host, path: String) -> Option<Bus> {
     Some(Bus { path, cells, ranges })
 }
 
-/// Whether a `compatible` property, a list of zero-terminated names, contains `wanted`.
+/// Returns whether a `compatible` property, a list of zero-terminated names, contains `wanted`.
 fn is_compatible(names: &[u8], wanted: &str) -> bool {
     names.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes())
 }
 
-/// The first entry of `reg`, as the processor sees it. `buses` leads from the node's parent to the root.
+/// Returns the first entry of `reg`, as the processor sees it. `buses` leads from the node's parent to the root.
 fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
     let cells = buses.first()?.cells;
     let (address, rest) = number(reg, cells.address)?;
@@ -140,7 +140,7 @@ fn locate(reg: &[u8], buses: &[Bus]) -> Option<Region> {
     region.address.checked_add(region.length).map(|_| region)
 }
 
-/// The address of a region below `bus` in the address space of its parent, which uses `parent` cells.
+/// Returns the address of a region below `bus` in the address space of its parent, which uses `parent` cells.
 ///
 /// # References
 ///

@@ -82,8 +82,8 @@ impl Host {
     }
 }
 
-/// The part of /proc/interrupts that may leave the machine: counts, and common driver names. The interface of a network
-/// card is named by its owner.
+/// Returns the part of /proc/interrupts that may leave the machine: counts, and common driver names. Names of network
+/// interfaces are omitted, because their owner chose them.
 pub(super) fn without_names(path: &str, content: &str) -> Option<String> {
     if path != INTERRUPTS {
         return None;
@@ -172,7 +172,7 @@ fn common_name(name: &str) -> String {
     )
 }
 
-/// The numbered lines; `None` if it is not such a table.
+/// Returns the numbered lines; `None` if the text is not such a table.
 fn lines(text: &str) -> Option<Vec<Line>> {
     let mut all = text.lines();
     let cpus = cpus_of(all.next()?).filter(|cpus| !cpus.is_empty())?;

@@ -44,7 +44,7 @@ impl KernelRelease {
 pub struct ClockSources {
     /// The active one; `None` if sysfs does not list it.
     pub current: Option<String>,
-    /// Those the kernel offers, best first; `None` if sysfs does not list them.
+    /// The clocksources that the kernel offers, best first; `None` if sysfs does not list them.
     pub available: Option<Vec<String>>,
 }
 

@@ -43,7 +43,7 @@ pub struct KernelLog {
 pub enum LogUnreadable {
     /// There is no /dev/kmsg, as in many containers.
     Absent,
-    /// It requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
+    /// Reading it requires root, or CAP_SYSLOG if kernel.dmesg_restrict is 1.
     NotAllowed,
     /// Another error of the system.
     Failed(String),
@@ -62,7 +62,7 @@ impl LogUnreadable {
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Absent => Some("ask outside of the container, or look at `journalctl -k -b`"),
+            Self::Absent => Some("run outside the container, or check `journalctl -k -b`"),
             Self::NotAllowed => Some("run as root, or set kernel.dmesg_restrict to 0"),
             Self::Failed(_) => None,
         }
@@ -72,9 +72,9 @@ impl LogUnreadable {
 impl fmt::Display for LogUnreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent => f.write_str("there is no /dev/kmsg"),
-            Self::NotAllowed => f.write_str("/dev/kmsg may not be read by this user"),
-            Self::Failed(cause) => write!(f, "/dev/kmsg cannot be read: {cause}"),
+            Self::Absent => f.write_str("/dev/kmsg does not exist"),
+            Self::NotAllowed => f.write_str("this user is not permitted to read /dev/kmsg"),
+            Self::Failed(cause) => write!(f, "cannot read /dev/kmsg: {cause}"),
         }
     }
 }
@@ -132,7 +132,7 @@ impl LogLine {
     }
 }
 
-/// `2596.127 MHz`, and the rest.
+/// Parses `2596.127 MHz`, and returns the rest of the text.
 fn megahertz(text: &str) -> Option<Frequency> {
     let (whole, thousandths) = text.split_once(" MHz")?.0.split_once('.')?;
     let is_kilohertz = thousandths.len() == 3 && thousandths.bytes().all(|byte| byte.is_ascii_digit());
@@ -167,8 +167,8 @@ impl NewLogLines {
     }
 }
 
-/// Whether another record may follow after this result. EPIPE: the next record was overwritten in the meantime; the one
-/// after it follows.
+/// Returns whether another record may follow after this result. EPIPE: the next record was overwritten in the meantime;
+/// the one after it follows.
 fn goes_on(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
 }
@@ -184,7 +184,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The records of /dev/kmsg, or of a captured machine's file in its place.
+/// Returns the records of /dev/kmsg, or of the file that replaces it in a system snapshot.
 pub(super) fn records(mut file: File) -> io::Result<Vec<u8>> {
     let (mut content, mut record) = (Vec::new(), vec![0; LONGEST_RECORD]);
     loop {
@@ -224,8 +224,8 @@ pub(super) fn only_on_clock_sources(records: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Whether the kernel itself wrote a record: other writers to /dev/kmsg are marked by a facility (the bits above the
-/// three of the level) and cannot use the kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
+/// Returns whether the kernel itself wrote a record: other writers to /dev/kmsg are marked by a facility (the bits
+/// above the three of the level) and cannot use the kernel's. Linux, Documentation/ABI/testing/dev-kmsg.
 fn is_of_the_kernel(head: &str) -> bool {
     head.split(',').next().and_then(|prefix| prefix.parse::<u32>().ok()).is_some_and(|prefix| prefix >> 3 == 0)
 }
@@ -241,7 +241,7 @@ fn is_on_clock_sources(text: &str) -> bool {
     !text.contains("command line") && WORDS.iter().any(|word| text.contains(word))
 }
 
-/// `\x` and two hexadecimal digits stand for an unprintable byte.
+/// Decodes `\x` and two hexadecimal digits, which stand for an unprintable byte.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

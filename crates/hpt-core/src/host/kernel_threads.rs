@@ -37,20 +37,21 @@ impl Host {
 }
 
 impl KernelThread {
-    /// The CPUs it may run on; empty if the list cannot be interpreted.
+    /// Returns the CPUs it may run on; empty if the list cannot be interpreted.
     pub(crate) fn may_run_on(&self) -> CpuList {
         CpuList::parse(&self.cpus).unwrap_or_default()
     }
 
-    /// The CPU whose memory it frees if RCU callbacks are offloaded from it: `rcuop/3`, `rcuos/3`. `rcuog/0` wakes
-    /// those of its group, and frees nothing. Linux, kernel/rcu/tree_nocb.h, rcu_spawn_cpu_nocb_kthread.
+    /// Returns the CPU whose memory it frees if RCU callbacks are offloaded from that CPU: `rcuop/3`, `rcuos/3`.
+    /// `rcuog/0` wakes the threads of its group, and frees nothing. Linux, kernel/rcu/tree_nocb.h,
+    /// rcu_spawn_cpu_nocb_kthread.
     pub(crate) fn frees_for(&self) -> Option<usize> {
         let (flavour, cpu) = self.name.strip_prefix("rcuo")?.split_once('/')?;
         (flavour != "g").then(|| cpu.parse().ok()).flatten()
     }
 
-    /// The thread as it may leave the machine: with its family instead of its name, which may contain the name of a
-    /// device, a file system or a network.
+    /// Returns the thread as it may leave the machine: with its family instead of its name, which may contain the name
+    /// of a device, a file system or a network.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         self.name = family(&self.name);
@@ -59,8 +60,8 @@ impl KernelThread {
     }
 }
 
-/// Name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9, rt_priority
-/// 40, policy 41.
+/// Returns name, policy and priority, if the process is a thread of the kernel. proc_pid_stat(5): flags is field 9,
+/// rt_priority 40, policy 41.
 fn of_the_kernel(stat: &str) -> Option<(String, u32, u32)> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;

@@ -1,5 +1,5 @@
 //! The machine: its files in /proc, /sys and the device tree, and the facts that no file holds. Opens no counter. A
-//! captured host opens and executes nothing.
+//! host from a system snapshot opens and executes nothing.
 
 mod acpi;
 mod boot_loader;
@@ -92,7 +92,7 @@ enum Root {
     Capture(Arc<Capture>),
 }
 
-/// The instruction set that a program was built for, or that a captured machine had.
+/// The instruction set that a program was built for, or that the system of a snapshot had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -179,10 +179,10 @@ pub struct Facts {
     pub hwcap2: u64,
     /// The CPUID leaves that concern time; empty without CPUID.
     pub cpuid: Vec<CpuidLeaf>,
-    /// What translated the program's instructions, if no processor executed them: `qemu-user`.
+    /// The program that translated the instructions, if no processor executed them: `qemu-user`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub translator: Option<String>,
-    /// The state of a captured machine when it was captured; `None` for the live machine, which is examined on demand.
+    /// The state of the system when the snapshot was taken; `None` for the live system, which is examined on demand.
     #[cfg_attr(feature = "serde", serde(default))]
     pub situation: Option<Situation>,
 }
@@ -228,7 +228,7 @@ pub(crate) struct About {
     pub(crate) mode: u32,
 }
 
-/// The same, with the owner and the mode of the file.
+/// Reads a regular file, and also returns its owner and mode.
 pub(crate) fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, About)> {
     // Before opening it: opening a device may have side effects. A watchdog would start.
     refuse_what_is_not_regular(&path.metadata()?)?;
@@ -261,7 +261,7 @@ impl Host {
         Self { root: Root::Folder(PathBuf::from("/")), facts: Facts::live(), live: true }
     }
 
-    /// Returns a captured machine, with the facts in its capture.
+    /// Returns a host from a system snapshot, with the facts in its capture.
     #[must_use]
     pub fn captured(capture: Capture, facts: Facts) -> Self {
         Self { root: Root::Capture(Arc::new(capture)), facts, live: false }
@@ -285,12 +285,12 @@ impl Host {
         &self.facts
     }
 
-    /// Returns the content of a file of the machine, at most 64 MiB; `path` is absolute there. In a captured machine,
-    /// links are not followed.
+    /// Returns the content of a file of the machine, at most 64 MiB; `path` is absolute there. In a system
+    /// snapshot, links are not followed.
     ///
     /// # Errors
     ///
-    /// Returns any error of opening or reading it, or the error from when the machine was captured. Refuses anything
+    /// Returns any error of opening or reading it, or the error recorded in the snapshot. Refuses anything
     /// but a regular file.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         match &self.root {
@@ -303,7 +303,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns any error of opening it, and [`io::ErrorKind::Unsupported`] for a captured machine, whose files never
+    /// Returns any error of opening it, and [`io::ErrorKind::Unsupported`] for a system snapshot, whose files never
     /// change.
     pub(crate) fn open_to_read(&self, path: &str) -> io::Result<File> {
         match &self.root {
@@ -352,7 +352,7 @@ impl Host {
         self.list(&format!("/sys/class/{class}"))
     }
 
-    /// Returns the path of a file of the machine; `None` for a captured one, whose files are in memory.
+    /// Returns the path of a file of the machine; `None` for a system snapshot, whose files are in memory.
     pub(crate) fn locate(&self, path: &str) -> Option<PathBuf> {
         match &self.root {
             Root::Folder(folder) => Some(below(folder, path)),
@@ -441,7 +441,7 @@ impl Host {
         Ok(KernelLog::parse(&records))
     }
 
-    /// The records of /dev/kmsg, or of a captured machine's file in its place.
+    /// Returns the records of /dev/kmsg, or of the file that replaces it in a system snapshot.
     fn log_records(&self) -> io::Result<Vec<u8>> {
         match &self.root {
             Root::Folder(folder) => kernel_log::records(kernel_log::open(&below(folder, KERNEL_LOG))?),
@@ -453,7 +453,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Fails like [`kernel_log`](Self::kernel_log), and for a captured machine, whose kernel adds nothing.
+    /// Returns [`LogUnreadable`] in the same cases as [`kernel_log`](Self::kernel_log), and for a system snapshot,
+    /// whose log never grows.
     pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
         let opened = match &self.root {
             Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
@@ -489,11 +490,11 @@ impl Host {
     }
 }
 
-/// The path of a file of a machine whose files are below a directory.
+/// Returns the path of a file of a machine whose files are below a directory.
 fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
 }
 
 fn nothing_moves() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "this machine was captured earlier, and nothing of it moves")
+    io::Error::new(io::ErrorKind::Unsupported, "this is a system snapshot: its counts do not change")
 }

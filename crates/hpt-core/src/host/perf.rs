@@ -76,13 +76,13 @@ fn core_frequency_path(cpu: usize) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
 }
 
-/// Whether the kernel uses this name for the counters of cores. Linux, drivers/perf/arm_pmuv3.c and arm_v7_pmu.c,
-/// arch/x86/events/core.c.
+/// Returns whether the kernel uses this name for the counters of cores. Linux, drivers/perf/arm_pmuv3.c and
+/// arm_v7_pmu.c, arch/x86/events/core.c.
 fn counts_cores(name: &str) -> bool {
     name == "cpu" || ["cpu_", "armv", "apple_"].iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Kilohertz in digits. Linux, Documentation/admin-guide/pm/cpufreq.rst, `scaling_cur_freq`.
+/// Parses a number of kilohertz. Linux, Documentation/admin-guide/pm/cpufreq.rst, `scaling_cur_freq`.
 fn kilohertz(text: &str) -> Option<Frequency> {
     Frequency::from_hertz(text.trim().parse::<u64>().ok()?.checked_mul(1_000)?)
 }
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn a_machine_tells_what_it_has() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let write = |path: &str, content: &str| {
             let file = folder.path().join(path);
-            fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+            fs::create_dir_all(file.parent().expect("a parent directory")).expect("a new directory");
             fs::write(file, content).expect("writable");
         };
         let host = Host::below(folder.path(), Facts::live());

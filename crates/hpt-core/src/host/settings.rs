@@ -66,7 +66,7 @@ pub(crate) struct Stolen {
     pub(crate) all: u64,
 }
 
-/// What the firmware of a Raspberry Pi reports about its power supply and its reaction.
+/// The report of a Raspberry Pi's firmware about its power supply and its reaction to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// Everything, as `vcgencmd get_throttled` prints it.
@@ -80,39 +80,40 @@ pub(crate) enum Supply {
 pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) millidegrees: i64,
-    /// Where the kernel starts to throttle the processor.
+    /// The temperature from which the kernel throttles the processor.
     pub(crate) slowed_from: Option<i64>,
-    /// Where it switches the machine off.
+    /// The temperature from which it switches the machine off.
     pub(crate) off_from: Option<i64>,
 }
 
 impl Host {
-    /// The first word of a file as a whole number.
+    /// Returns the first word of a file as a whole number.
     pub(crate) fn number_in(&self, path: &str) -> Told<i64> {
         self.told(path).parsed(|text| text.split_whitespace().next()?.parse().ok())
     }
 
-    /// `/sys/kernel/realtime`: this is a real-time kernel. Exists in patched kernels only.
+    /// Returns whether `/sys/kernel/realtime` states that this is a real-time kernel. The file exists in patched
+    /// kernels only.
     pub(crate) fn says_realtime(&self) -> Told<bool> {
         self.number_in(REALTIME).parsed(|value| Some(value == 1))
     }
 
-    /// The active preemption model, in kernels that can change it: the word in brackets.
+    /// Returns the active preemption model, in kernels that can change it: the word in brackets.
     pub(crate) fn preemption_in_force(&self) -> Told<String> {
         self.told(PREEMPT).parsed(|text| between(&text, '(', ')'))
     }
 
-    /// When transparent huge pages are created: `always`, on `madvise` or `never`.
+    /// Returns when transparent huge pages are created: `always`, on `madvise` or `never`.
     pub(crate) fn huge_pages(&self) -> Told<String> {
         self.told(HUGE_PAGES).parsed(|text| between(&text, '[', ']'))
     }
 
-    /// Whether a kernel thread merges identical pages.
+    /// Returns whether a kernel thread merges identical pages.
     pub(crate) fn merges_pages(&self) -> Told<bool> {
         self.number_in(SAME_PAGES).parsed(|value| Some(value == 1))
     }
 
-    /// Whether pages are moved to the node that uses them, on a machine with several nodes.
+    /// Returns whether pages are moved to the node that uses them, on a machine with several nodes.
     pub(crate) fn moves_pages(&self) -> Told<bool> {
         self.number_in(NUMA_BALANCING).parsed(|value| Some(value > 0))
     }
@@ -121,18 +122,18 @@ impl Host {
         self.number_in(NMI_WATCHDOG).parsed(|value| Some(value > 0))
     }
 
-    /// The number of swap areas.
+    /// Returns the number of swap areas.
     pub(crate) fn swaps(&self) -> Told<usize> {
         self.told(SWAPS).parsed(|text| Some(text.lines().skip(1).filter(|line| !line.trim().is_empty()).count()))
     }
 
-    /// The steal time of all CPUs together. proc_stat(5).
+    /// Returns the steal time of all CPUs together. proc_stat(5).
     pub(crate) fn stolen(&self) -> Told<Stolen> {
         self.told(STAT).parsed(|text| stolen(&text))
     }
 
-    /// The hypervisor of the machine, from CPUID, the device tree or the firmware; `None` if none is identified, as on
-    /// bare hardware.
+    /// Returns the hypervisor of the machine, from CPUID, the device tree or the firmware; `None` if none is
+    /// identified, as on bare hardware.
     pub(crate) fn runs_under(&self) -> Option<String> {
         /// Manufacturer names that virtual machines report.
         const MAKERS: [&str; 7] = ["QEMU", "KVM", "VMware", "innotek", "Xen", "Parallels", "OpenStack"];
@@ -155,7 +156,7 @@ impl Host {
             .or_else(|| tree(TREE_COMPATIBLE).filter(|name| name == "linux,dummy-virt").map(|_| "QEMU".to_owned()))
     }
 
-    /// What the firmware of a Raspberry Pi reports about its power supply; `None` on other machines.
+    /// Returns what the firmware of a Raspberry Pi reports about its power supply; `None` on other machines.
     pub(crate) fn supply(&self) -> Option<Supply> {
         let flags = |path: String| u32::from_str_radix(self.text(&path)?.trim().trim_start_matches("0x"), 16).ok();
         let alarm = |path: String| Some(self.text(&path)?.trim() == "1");
@@ -178,7 +179,7 @@ impl Host {
         of_the_supply.map(|monitor| format!("{monitor}/{ALARM}")).collect()
     }
 
-    /// The temperatures that the kernel monitors.
+    /// Returns the temperatures that the kernel monitors.
     pub(crate) fn temperatures(&self) -> Vec<Zone> {
         let zones = self
             .list(ZONES)
@@ -229,7 +230,7 @@ impl Host {
     }
 }
 
-/// The part of a file that may leave the machine; `None` for files that are not listed here, or contain nothing
+/// Returns the part of a file that may leave the machine; `None` for files that are not listed here, or contain nothing
 /// private.
 pub(super) fn without_what_is_private(path: &str, content: &str) -> Option<String> {
     let only = |beginnings: &[&str]| {
@@ -255,7 +256,7 @@ fn between(text: &str, before: char, after: char) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is included in user time.
+/// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is included in user time.
 fn stolen(stat: &str) -> Option<Stolen> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();

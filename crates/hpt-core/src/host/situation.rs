@@ -62,7 +62,7 @@ impl Host {
         }
     }
 
-    /// The running time daemons, and whether irqbalance runs. If not all processes are visible (hidepid, a PID
+    /// Returns the running time daemons, and whether irqbalance runs. If not all processes are visible (hidepid, a PID
     /// namespace), programs that were not found may still run.
     fn look_at_daemons(&self, all_are_seen: bool) -> (Option<Vec<String>>, Option<bool>) {
         let daemons = self.time_daemons();
@@ -83,7 +83,7 @@ impl Host {
 }
 
 impl Situation {
-    /// The part that may leave the machine.
+    /// Returns the part that may leave the machine.
     #[must_use]
     pub fn without_what_is_private(mut self) -> Self {
         if let Some(groups) = &mut self.control_groups {
@@ -95,7 +95,7 @@ impl Situation {
     }
 }
 
-/// Linux, drivers/gpio/gpiolib-cdev.c: `gpiochip` and a number.
+/// Returns whether this is the name of a GPIO chip: `gpiochip` and a number. Linux, drivers/gpio/gpiolib-cdev.c.
 fn is_gpio_chip(name: &str) -> bool {
     name.strip_prefix("gpiochip")
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_not_found_where_processes_are_hidden_is_untold() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let process = |number: &str, name: &str| {
             let path = folder.path().join("proc").join(number);
             fs::create_dir_all(&path).expect("ours");

@@ -16,7 +16,8 @@ pub struct ArchTimer {
     pub errata: Vec<&'static str>,
 }
 
-/// The Broadcom System Timer's `compatible`, on every Raspberry Pi. Linux, Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
+/// The Broadcom System Timer's `compatible`, on every Raspberry Pi. Linux,
+/// Documentation/devicetree/bindings/timer/brcm,bcm2835-system-timer.yaml.
 pub(crate) const SYSTEM_TIMER: &str = "brcm,bcm2835-system-timer";
 
 /// Possible values of `compatible` of the node.
@@ -28,12 +29,12 @@ pub(super) const NO_TICK_IN_SUSPEND: &str = "arm,no-tick-in-suspend";
 pub(super) const ERRATA: [&str; 3] =
     ["fsl,erratum-a008585", "hisilicon,erratum-161010101", "allwinner,erratum-unknown1"];
 
-/// Whether a `compatible` property, a list of zero-terminated names, is that of the ARM generic timer.
+/// Returns whether a `compatible` property, a list of zero-terminated names, is that of the ARM generic timer.
 pub(super) fn is_arch_timer(compatible: &[u8]) -> bool {
     compatible.split(|&byte| byte == 0).any(|name| COMPATIBLE.iter().any(|wanted| name == wanted.as_bytes()))
 }
 
-/// A property of one cell: 32 bits, most significant byte first. Devicetree Specification v0.4, 2.2.4.
+/// Parses a property of one cell: 32 bits, most significant byte first. Devicetree Specification v0.4, 2.2.4.
 pub(super) fn cell(property: &[u8]) -> Option<u32> {
     property.try_into().ok().map(u32::from_be_bytes)
 }

@@ -72,15 +72,15 @@ mod tests {
 
     #[test]
     fn a_window_is_found_by_the_addresses_it_shows() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         for (device, map, address) in [("uio0", 0, "0xfe200000"), ("uio1", 0, "0x3f000000"), ("uio1", 1, "0x3f003000")]
         {
             let path = folder.path().join(format!("sys/class/uio/{device}/maps/map{map}"));
-            fs::create_dir_all(&path).expect("it can be made");
-            fs::write(path.join("addr"), format!("{address}\n")).expect("it can be written");
-            fs::write(path.join("size"), "0x1000\n").expect("it can be written");
+            fs::create_dir_all(&path).expect("a new directory");
+            fs::write(path.join("addr"), format!("{address}\n")).expect("a writable file");
+            fs::write(path.join("size"), "0x1000\n").expect("a writable file");
             fs::write(folder.path().join(format!("sys/class/uio/{device}/name")), "a window\n")
-                .expect("it can be written");
+                .expect("a writable file");
         }
         let host = Host::below(folder.path(), Facts::live());
         let at = |address, length| host.uio_window(Region { address, length });

@@ -92,7 +92,7 @@ impl Changing {
 /// A setting that is being changed. Dropping this restores it, even on a panic, unless it is [kept](Self::keep). If the
 /// process is killed, the journal has the original value.
 #[derive(Debug)]
-#[must_use = "the setting is put back when this is dropped"]
+#[must_use = "the setting is restored when this is dropped"]
 pub struct Change {
     knob: Knob,
     entry: Entry,
@@ -155,7 +155,7 @@ impl Change {
         self.put_back()
     }
 
-    /// Like a process that is killed: nothing is restored.
+    /// Behaves like a process that is killed: nothing is restored.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.is_over = true;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn several_settings_are_changed_at_once_and_put_back_in_any_order() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let boot = BootId::parse("0f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10").expect("a boot identity");
         let journal = Journal::bound_to(folder.path().join("state"), Binding { boot, processor: "any".to_owned() });
         let knob = |name: &str| {
@@ -206,16 +206,17 @@ mod tests {
             Knob::new(name, path.to_str().expect("UTF-8"))
         };
         let (one, other) = (knob("one"), knob("other"));
-        let right = journal.changing("a test").expect("nobody else");
-        let (mut first, mut second) = (right.begin(&one).expect("not yet"), right.begin(&other).expect("not yet"));
-        first.set("second").expect("a file takes anything");
-        second.set("second").expect("a file takes anything");
+        let right = journal.changing("a test").expect("no other change");
+        let (mut first, mut second) =
+            (right.begin(&one).expect("no change yet"), right.begin(&other).expect("no change yet"));
+        first.set("second").expect("a file accepts any value");
+        second.set("second").expect("a file accepts any value");
         assert!(matches!(right.begin(&one), Err(KnobError::BeingChanged { .. })));
         assert!(matches!(journal.contents(), Ok(Contents::Entries(entries)) if entries.len() == 2));
         drop(right);
         // The changes alone keep other processes out.
         assert!(matches!(journal.changing("another"), Err(JournalError::Busy { .. })));
-        first.restore().expect("a file takes anything");
+        first.restore().expect("a file accepts any value");
         assert!(matches!(journal.contents(), Ok(Contents::Entries(entries)) if entries[0].path == other.path));
         assert_eq!(
             (one.value().expect("a line").as_str(), other.value().expect("a line").as_str()),
@@ -223,8 +224,8 @@ mod tests {
         );
         drop(second);
         assert_eq!(other.value().expect("a line"), "first");
-        let again = journal.changing("another").expect("both are over");
-        drop(again.begin(&one).expect("it is over"));
-        drop(again.begin(&one).expect("a change that was begun and not made is over as well"));
+        let again = journal.changing("another").expect("both changes have ended");
+        drop(again.begin(&one).expect("the change has ended"));
+        drop(again.begin(&one).expect("a change that was begun but not made has ended too"));
     }
 }

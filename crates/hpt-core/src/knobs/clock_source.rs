@@ -1,5 +1,5 @@
 //! The kernel's clocksources: their read overhead and risks, and why one is not on offer, as far as the kernel log
-//! explains it. Reads files of a host only, so a captured machine is explained like a live one.
+//! explains it. Reads files of a host only, so a system snapshot is explained like a live system.
 
 use crate::host::{Architecture, Host, LogLine, LogUnreadable};
 
@@ -11,103 +11,104 @@ pub struct KnownClockSource {
     pub name: &'static str,
     /// The counter it reads.
     pub what: &'static str,
-    /// What a clock read passes through while it is active.
+    /// The cost of a clock read while this clocksource is active, and what the read passes through.
     pub cost: &'static str,
-    /// What may be wrong with it.
+    /// The risks of using it.
     pub risk: &'static str,
 }
 
-const BY_DEVICE: &str = "a system call and a read of a device: a microsecond or more";
+const BY_DEVICE: &str = "a system call and a device read: 1 µs or more";
 
-/// Linux 6.12: arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c, drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c,
-/// arch/x86/xen/time.c, kernel/time/jiffies.c.
+/// Linux 6.12: arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
+/// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804}.c, arch/x86/xen/time.c,
+/// kernel/time/jiffies.c.
 const KNOWN: [KnownClockSource; 16] = [
     KnownClockSource {
         name: "tsc",
-        what: "the processor's time stamp counter",
-        cost: "lowest: an instruction in the program's own code (vDSO)",
-        risk: "on old or badly set up machines it stops in idle, or differs between CPUs; the kernel watches it, and drops it then",
+        what: "the processor's timestamp counter",
+        cost: "lowest: an instruction in user space (vDSO)",
+        risk: "on old or misconfigured machines it stops in idle states or differs between CPUs; the kernel monitors it and drops it in that case",
     },
     KnownClockSource {
         name: "tsc-early",
-        what: "the processor's time stamp counter, while the kernel measures its rate",
-        cost: "lowest, as tsc",
-        risk: "only for the first seconds: tsc follows",
+        what: "the processor's timestamp counter, while the kernel calibrates it",
+        cost: "lowest, like tsc",
+        risk: "used only in the first seconds, then replaced by tsc",
     },
     KnownClockSource {
         name: "kvm-clock",
         what: "the TSC, corrected by a page that the host writes",
-        cost: "low: the vDSO reads the page and the TSC; a system call where the host's own TSC is not steady",
-        risk: "as right as the host's clock; needs the host for every correction",
+        cost: "low: the vDSO reads the page and the TSC; a system call if the host's own TSC is not stable",
+        risk: "as accurate as the host's clock; depends on the host for every correction",
     },
     KnownClockSource {
         name: "hyperv_clocksource_tsc_page",
         what: "the TSC, corrected by a page that Hyper-V writes",
         cost: "low: the vDSO reads the page and the TSC",
-        risk: "as right as the host's clock",
+        risk: "as accurate as the host's clock",
     },
     KnownClockSource {
         name: "hyperv_clocksource_msr",
-        what: "a counter of Hyper-V's",
+        what: "a counter provided by Hyper-V",
         cost: "high: a system call, and an exit to the hypervisor",
-        risk: "as right as the host's clock",
+        risk: "as accurate as the host's clock",
     },
     KnownClockSource {
         name: "xen",
         what: "the TSC, corrected by a page that Xen writes",
-        cost: "medium: a system call, unless Xen lets the vDSO have its page",
-        risk: "as right as the host's clock",
+        cost: "medium: a system call, unless Xen shares its page with the vDSO",
+        risk: "as accurate as the host's clock",
     },
     KnownClockSource {
         name: "hpet",
         what: "the High Precision Event Timer, a chip of the board, 10 to 25 MHz",
-        cost: "high: a system call and a read of a device, a microsecond or more; under a hypervisor an exit to it",
-        risk: "all CPUs wait for one register; some stop in deep sleep",
+        cost: "high: a system call and a device read, 1 µs or more; under a hypervisor, an exit to it",
+        risk: "all CPUs contend for one register; some stop in deep idle states",
     },
     KnownClockSource {
         name: "acpi_pm",
         what: "the ACPI power management timer, 3.579545 MHz",
-        cost: "highest: a system call and a read of an I/O port, on old chipsets three",
-        risk: "steps of 279 ns; wraps every 4.7 s, which the kernel must not miss",
+        cost: "highest: a system call and an I/O port read (three on old chipsets)",
+        risk: "granularity of 279 ns; wraps every 4.7 s, and the kernel must not miss a wrap",
     },
     KnownClockSource {
         name: "pit",
-        what: "the interval timer of the first PCs, 1.193182 MHz",
-        cost: "highest: a system call and several reads of I/O ports",
-        risk: "slow, and its readings need a lock for all CPUs",
+        what: "the programmable interval timer of the original PC, 1.193182 MHz",
+        cost: "highest: a system call and several I/O port reads",
+        risk: "slow; reads take a lock shared by all CPUs",
     },
     KnownClockSource {
         name: "arch_sys_counter",
         what: "the ARM generic timer",
-        cost: "lowest: an instruction in the program's own code (vDSO); a trap into the kernel where the processor has an erratum",
-        risk: "its rate is what firmware or device tree say",
+        cost: "lowest: an instruction in user space (vDSO); a trap into the kernel if the processor has an erratum",
+        risk: "its frequency is as stated by the firmware or the device tree",
     },
     KnownClockSource {
         name: "timer",
-        what: "a timer of the chip: on a Raspberry Pi the Broadcom System Timer, 1 MHz",
+        what: "a timer of the SoC: on a Raspberry Pi the Broadcom System Timer, 1 MHz",
         cost: BY_DEVICE,
-        risk: "steps of a microsecond",
+        risk: "granularity of 1 µs",
     },
-    KnownClockSource { name: "arm,sp804", what: "an SP804 timer of the chip", cost: BY_DEVICE, risk: "32 bits" },
+    KnownClockSource { name: "arm,sp804", what: "an SP804 timer of the SoC", cost: BY_DEVICE, risk: "only 32 bits" },
     KnownClockSource {
         name: "arm_global_timer",
         what: "the global timer of a Cortex-A9 or A5",
         cost: BY_DEVICE,
-        risk: "runs at the processor's clock, and changes with it",
+        risk: "its frequency follows that of the processor",
     },
     KnownClockSource {
         name: "jiffies",
         what: "the kernel's tick",
-        cost: "low: a system call without a device",
-        risk: "steps of 1 to 10 ms, no high-resolution timers, and time is lost where ticks are",
+        cost: "low: a system call without a device read",
+        risk: "granularity of 1 to 10 ms, no high-resolution timers, and lost ticks are lost time",
     },
     KnownClockSource {
         name: "refined-jiffies",
-        what: "the kernel's tick, its rate measured",
-        cost: "low, as jiffies",
-        risk: "as jiffies",
+        what: "the kernel's tick, with its rate measured",
+        cost: "low, like jiffies",
+        risk: "like jiffies",
     },
-    KnownClockSource { name: "dummy", what: "a counter that stands still", cost: "low", risk: "no time at all" },
+    KnownClockSource { name: "dummy", what: "a counter that does not advance", cost: "low", risk: "time stands still" },
 ];
 
 impl KnownClockSource {
@@ -126,7 +127,7 @@ pub struct ListedClockSource {
     pub name: String,
     /// Whether it is active.
     pub current: bool,
-    /// What is known of it.
+    /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
 }
 
@@ -136,11 +137,11 @@ pub struct ListedClockSource {
 pub struct AbsentClockSource {
     /// The kernel's name for it.
     pub name: String,
-    /// How hpt knows that it exists.
+    /// The evidence that the clocksource exists.
     pub had: &'static str,
     /// The lines of the log that say why it is not on offer any more; empty if there are none.
     pub said: Vec<LogLine>,
-    /// What is known of it.
+    /// The known properties of this clocksource.
     pub known: Option<&'static KnownClockSource>,
 }
 
@@ -148,9 +149,9 @@ pub struct AbsentClockSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockSourceOutline {
-    /// Those on offer, best first; empty if sysfs does not list them.
+    /// The clocksources on offer, best first; empty if sysfs does not list them.
     pub listed: Vec<ListedClockSource>,
-    /// Those missing from the list.
+    /// The clocksources missing from the list.
     pub absent: Vec<AbsentClockSource>,
     /// Whether the log was read from its first line on, or why it was not read at all.
     pub log: Result<bool, LogUnreadable>,
@@ -190,20 +191,21 @@ fn missing(name: &str, had: &'static str, lines: &[&LogLine]) -> AbsentClockSour
     AbsentClockSource { name: name.to_owned(), had, said: said.collect(), known: KnownClockSource::named(name) }
 }
 
-/// Listed only until a better one is available.
+/// Returns whether this clocksource is listed only until a better one is available.
 fn is_succeeded(name: &str) -> bool {
     ["jiffies", "refined-jiffies", "tsc-early"].contains(&name)
 }
 
-/// The name in `clocksource: NAME: mask: …`, which the kernel writes when a clocksource is registered. Linux,
+/// Returns the name in `clocksource: NAME: mask: …`, which the kernel writes when a clocksource is registered. Linux,
 /// kernel/time/clocksource.c, __clocksource_update_freq_scale.
 fn registered(text: &str) -> Option<&str> {
     let (name, rest) = text.strip_prefix("clocksource: ")?.split_once(": ")?;
     rest.starts_with("mask: ").then_some(name)
 }
 
-/// Whether a line of the log says why `name` is not a clocksource any more. Linux: kernel/time/clocksource.c,
-/// arch/x86/kernel/{tsc,tsc_sync,hpet}.c, drivers/clocksource/acpi_pm.c, with the wording of all versions since 3.x.
+/// Returns whether a line of the log explains why `name` is not a clocksource any more. Linux:
+/// kernel/time/clocksource.c, arch/x86/kernel/{tsc,tsc_sync,hpet}.c, drivers/clocksource/acpi_pm.c, with the wording of
+/// all versions since 3.x.
 fn tells_why(text: &str, name: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let unstable = lower.contains("unstable")

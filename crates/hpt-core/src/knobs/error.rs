@@ -17,7 +17,7 @@ pub enum KnobError {
         cause: io::Error,
     },
     /// The permission to change it is missing.
-    #[error("{path} may not be written by this user; run as root, outside of a container")]
+    #[error("no permission to write {path}; run as root, outside a container")]
     NotAllowed {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum KnobError {
         cause: io::Error,
     },
     /// The kernel accepted the write, but has another value.
-    #[error("{path} was set to {value:?}, and the kernel has {is:?}: it overrode the wish")]
+    #[error("set {path} to {value:?}, but the kernel changed it to {is:?}")]
     Overridden {
         /// The file.
         path: PathBuf,
@@ -47,13 +47,15 @@ pub enum KnobError {
         is: String,
     },
     /// This process is already changing it.
-    #[error("{path} is being changed by this program already")]
+    #[error("this program is already changing {path}")]
     BeingChanged {
         /// The file.
         path: PathBuf,
     },
     /// Another process set it while this program had it changed.
-    #[error("{path} was set to {is:?} by somebody else meanwhile: it is left alone, and the journal forgets it")]
+    #[error(
+        "another program set {path} to {is:?} during the run: the value is kept, and the entry is removed from the journal"
+    )]
     ChangedSince {
         /// The file.
         path: PathBuf,
@@ -61,13 +63,13 @@ pub enum KnobError {
         is: String,
     },
     /// A journal names a file that is not a setting of hpt.
-    #[error("{path} is not a setting that hpt changes: it is left alone")]
+    #[error("{path} is not a setting that hpt changes: its value is kept")]
     NotASetting {
         /// The file.
         path: PathBuf,
     },
     /// A value that is empty or has several lines.
-    #[error("{value:?} is no value of a setting: it must be one line")]
+    #[error("{value:?} is not a valid value for a setting: it must be a single line")]
     NotALine {
         /// The value.
         value: String,
@@ -82,16 +84,16 @@ pub enum KnobError {
 #[non_exhaustive]
 pub enum JournalError {
     /// The journal belongs to one boot, but the current boot cannot be identified.
-    #[error("/proc/sys/kernel/random/boot_id cannot be read, and the journal is bound to this boot; mount /proc")]
+    #[error("cannot read /proc/sys/kernel/random/boot_id, which binds the journal to this boot; mount /proc")]
     NoBootId,
     /// Another process is changing settings.
-    #[error("another hpt is changing settings of this machine (it holds {path}); wait for its end")]
+    #[error("another hpt process is changing settings of this system (it holds {path}); wait until it ends")]
     Busy {
         /// The file that it locked.
         path: PathBuf,
     },
     /// A process was killed while it had the setting changed.
-    #[error("{path} was left at {is:?} by {by:?}, which was killed; `{remedy}` puts {before:?} back")]
+    #[error("{by:?} was killed and left {path} at {is:?}; `{remedy}` restores {before:?}")]
     LeftBehind {
         /// The setting's file.
         path: Box<str>,
@@ -105,7 +107,7 @@ pub enum JournalError {
         remedy: Box<str>,
     },
     /// The file of the journal is not a journal, or is damaged.
-    #[error("the journal {path} is damaged: {what}; look at it, set by hand what it names, and remove it")]
+    #[error("the journal {path} is damaged: {what}; inspect it, restore the settings in it manually, and remove it")]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -114,7 +116,7 @@ pub enum JournalError {
     },
     /// The journal belongs to another user, who may have written anything into it.
     #[error(
-        "the journal {path} belongs to user {owner}, who could have any file written by it; look at it, and put back what it names as that user, or by hand"
+        "the journal {path} belongs to user {owner}, who could use it to write to any file; inspect it, and restore the settings in it as that user or manually"
     )]
     OfSomebodyElse {
         /// The file.
@@ -124,7 +126,7 @@ pub enum JournalError {
     },
     /// Other users can write to the journal or its directory.
     #[error(
-        "{path} has mode {mode:04o}, so other users can write to it, and a journal there could make hpt write to any setting; look at it, and remove that right (chmod go-w {path})"
+        "{path} has mode {mode:04o}: other users can write to it and could make hpt change any setting; inspect it, and remove that permission (chmod go-w {path})"
     )]
     WritableByOthers {
         /// The journal's file or directory.

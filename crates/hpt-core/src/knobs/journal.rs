@@ -116,7 +116,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NoBootId`].
+    /// Returns [`JournalError::NoBootId`] if the boot ID cannot be read.
     pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
         let journal = Binding::of(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
         Ok(journal.with_a_lock_of_the_machine_in(Self::FOLDER).only_settings())
@@ -159,7 +159,7 @@ impl Journal {
         others.into_iter().map(|journal| journal.folder.into_path_buf()).collect()
     }
 
-    /// The other journals in a note that are not empty.
+    /// Returns the other journals in a note that are not empty.
     fn others_in(&self, note: &[u8]) -> Vec<Self> {
         let own = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.to_path_buf());
         let folders = note.split(|&byte| byte == b'\n').map(|line| Path::new(OsStr::from_bytes(line)));
@@ -318,7 +318,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The same without changing the journal, which may be another one.
+    /// Refuses a setting that a killed process left changed, without changing this journal, which may be another one.
     pub(super) fn refuse_what_is_left(&self, knob: &Knob, is: &str) -> Result<(), JournalError> {
         let left = |entry: &Entry| !entry.lasting && entry.path == knob.path && entry.before != is && entry.has_set(is);
         let Some(entry) = self.entries()?.into_iter().find(left) else { return Ok(()) };
@@ -362,7 +362,7 @@ impl Journal {
         self.save(&entries)
     }
 
-    /// All but the unfinished entry of this setting, of which there is at most one.
+    /// Returns all entries but the unfinished one of this setting, of which there is at most one.
     fn without(&self, entry: &Entry) -> Result<Vec<Entry>, JournalError> {
         let mut entries = self.entries()?;
         entries.retain(|other| other.lasting || other.path != entry.path);
@@ -414,7 +414,7 @@ fn locked(folder: &Path, name: &str) -> Result<FileLock, JournalError> {
         .open(&path)
         .map_err(unusable)?;
     if !file.metadata().map_err(unusable)?.is_file() {
-        return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is no regular file; remove it")));
+        return Err(unusable(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file; remove it")));
     }
     try_lock(file).map_err(unusable)?.ok_or(JournalError::Busy { path })
 }
@@ -439,7 +439,7 @@ fn unusable(error: StateError) -> JournalError {
             JournalError::Unusable { path, cause }
         }
         StateError::Missing { path } | StateError::Stale { path } | StateError::Foreign { path, .. } => {
-            JournalError::Corrupt { path, what: "it changed while it was written" }
+            JournalError::Corrupt { path, what: "it changed during the write" }
         }
         StateError::Corrupt { path, what } => JournalError::Corrupt { path, what },
     }
@@ -497,7 +497,7 @@ fn encode(entries: &[Entry]) -> String {
 fn decode(payload: &[u8]) -> Result<Vec<Entry>, &'static str> {
     let text = std::str::from_utf8(payload).map_err(|_| "it is not text")?;
     if !text.is_empty() && !text.ends_with("\n\n") {
-        return Err("it is cut off");
+        return Err("it is truncated");
     }
     text.split_terminator("\n\n").map(decode_entry).collect()
 }
@@ -506,18 +506,18 @@ fn decode_entry(text: &str) -> Result<Entry, &'static str> {
     let mut lines = text.split('\n');
     let mut field = |name: &str| {
         let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.filter(|value| is_a_line(value)).map(str::to_owned).ok_or("a change in it lacks a field")
+        value.filter(|value| is_a_line(value)).map(str::to_owned).ok_or("a change in it has a missing field")
     };
     let (kind, path, by) = (field("change")?, field("path")?, field("by")?);
     let lasting = match field("lasting")?.as_str() {
         "yes" => true,
         "no" => false,
-        _ => return Err("a change in it is neither lasting nor not"),
+        _ => return Err("a change in it has an invalid `lasting` field"),
     };
     let before = field("before")?;
     let set_to: Option<Vec<String>> =
         lines.map(|line| line.strip_prefix("set ").filter(|value| is_a_line(value)).map(str::to_owned)).collect();
-    let set_to = set_to.filter(|values| !values.is_empty()).ok_or("a change in it lacks a value")?;
+    let set_to = set_to.filter(|values| !values.is_empty()).ok_or("a change in it has no value")?;
     Ok(Entry { kind, path, by, lasting, before, set_to })
 }
 

@@ -69,7 +69,7 @@ mod tests {
         }
         assert!(is_setting(setting));
         assert!(!is_setting(Path::new("/proc/sys/../sys/kernel/sched_rt_runtime_us")));
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(setting, &link).expect("ours");
         assert!(!is_setting(&link));

@@ -64,7 +64,7 @@ impl Knob {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
         let content = fs::read(self.path()).map_err(unreadable)?;
         let value = String::from_utf8_lossy(&content).trim().to_owned();
-        let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not one line of text"));
+        let invalid = || unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not a single line of text"));
         if is_a_line(&value) { Ok(value) } else { Err(invalid()) }
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     impl Room {
         fn new(value: &str) -> Self {
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let folder = tempfile::tempdir().expect("a temporary directory");
             let path = folder.path().join("current");
             fs::write(&path, format!("{value}\n")).expect("ours");
             Self { knob: Knob::new("clock-source", path.to_str().expect("UTF-8")), folder }
@@ -154,12 +154,12 @@ mod tests {
             self.knob.value().expect("a line")
         }
 
-        /// Like a process that is killed: nothing is restored, and its lock is released.
+        /// Behaves like a process that is killed: nothing is restored, and its lock is released.
         fn leave(&self, values: &[&str]) {
             let journal = self.journal();
-            let mut change = self.knob.begin(&journal, "a test").expect("nobody else");
+            let mut change = self.knob.begin(&journal, "a test").expect("no other change");
             for value in values {
-                change.set(value).expect("a file takes anything");
+                change.set(value).expect("a file accepts any value");
             }
             change.leave();
         }
@@ -177,14 +177,14 @@ mod tests {
     fn a_change_is_written_down_before_and_struck_out_when_it_is_put_back() {
         let room = Room::new("tsc");
         let journal = room.journal();
-        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        let mut change = room.knob.begin(&journal, "a test").expect("no other change");
         assert_eq!((change.before(), entries(&journal).len()), ("tsc", 0));
-        change.set("hpet").expect("a file takes anything");
-        change.set("acpi_pm").expect("a file takes anything");
+        change.set("hpet").expect("a file accepts any value");
+        change.set("acpi_pm").expect("a file accepts any value");
         let written = entries(&journal);
         assert_eq!((written[0].before.as_str(), room.is().as_str()), ("tsc", "acpi_pm"));
         assert_eq!(written[0].set_to, ["hpet", "acpi_pm"]);
-        change.restore().expect("a file takes anything");
+        change.restore().expect("a file accepts any value");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
     }
 
@@ -193,8 +193,8 @@ mod tests {
         let room = Room::new("tsc");
         let journal = room.journal();
         let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
-            change.set("hpet").expect("a file takes anything");
+            let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+            change.set("hpet").expect("a file accepts any value");
             panic!("in the middle");
         }));
         assert!(panicked.is_err());
@@ -206,15 +206,15 @@ mod tests {
         let room = Room::new("tsc");
         let journal = room.journal();
         for value in ["hpet", "acpi_pm"] {
-            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
-            change.set(value).expect("a file takes anything");
-            change.keep().expect("the journal can be written");
+            let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+            change.set(value).expect("a file accepts any value");
+            change.keep().expect("a writable journal");
         }
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("acpi_pm", 1));
-        let outcomes = journal.restore().expect("the journal can be read");
+        let outcomes = journal.restore().expect("a readable journal");
         assert!(matches!(&outcomes[0].came, Restored::PutBack { from } if from == "acpi_pm"), "{outcomes:?}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
-        assert!(journal.restore().expect("nothing there").is_empty());
+        assert!(journal.restore().expect("an empty journal").is_empty());
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
         let room = Room::new("tsc");
         let journal = room.journal();
         for value in ["hpet", "tsc"] {
-            let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
-            change.set(value).expect("a file takes anything");
-            change.keep().expect("the journal can be written");
+            let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+            change.set(value).expect("a file accepts any value");
+            change.keep().expect("a writable journal");
         }
         assert!(entries(&journal).is_empty());
     }
@@ -236,7 +236,7 @@ mod tests {
         let journal = room.journal();
         let refused = room.knob.begin(&journal, "a test").expect_err("left behind");
         assert!(matches!(refused, KnobError::Journal(JournalError::LeftBehind { .. })), "{refused}");
-        let outcomes = journal.restore().expect("the journal can be read");
+        let outcomes = journal.restore().expect("a readable journal");
         assert!(matches!(outcomes[0].came, Restored::PutBack { .. }) && room.is() == "tsc", "{outcomes:?}");
         drop(room.knob.begin(&journal, "a test").expect("nothing is left"));
     }
@@ -246,7 +246,7 @@ mod tests {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
-        let outcomes = room.journal().restore().expect("the journal can be read");
+        let outcomes = room.journal().restore().expect("a readable journal");
         assert!(matches!(&outcomes[0].came, Restored::ChangedSince { is } if is == "kvm-clock"), "{outcomes:?}");
         assert_eq!(room.is(), "kvm-clock");
         assert!(entries(&room.journal()).is_empty());
@@ -256,15 +256,15 @@ mod tests {
     fn what_somebody_else_sets_during_a_change_is_left_alone_and_told() {
         let room = Room::new("tsc");
         let journal = room.journal();
-        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
-        change.set("hpet").expect("a file takes anything");
+        let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+        change.set("hpet").expect("a file accepts any value");
         fs::write(room.knob.path(), "kvm-clock\n").expect("ours");
-        let told = change.restore().expect_err("it is somebody else's now");
+        let told = change.restore().expect_err("a value set by another process");
         assert!(matches!(&told, KnobError::ChangedSince { is, .. } if is == "kvm-clock"), "{told}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("kvm-clock", 0));
         // The same applies if the error cannot be returned.
         let mut change = room.knob.begin(&journal, "a test").expect("nothing is left");
-        change.set("hpet").expect("a file takes anything");
+        change.set("hpet").expect("a file accepts any value");
         fs::write(room.knob.path(), "acpi_pm\n").expect("ours");
         drop(change);
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("acpi_pm", 0));
@@ -274,10 +274,10 @@ mod tests {
     fn what_somebody_else_has_put_back_already_is_over() {
         let room = Room::new("tsc");
         let journal = room.journal();
-        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
-        change.set("hpet").expect("a file takes anything");
+        let mut change = room.knob.begin(&journal, "a test").expect("no other change");
+        change.set("hpet").expect("a file accepts any value");
         fs::write(room.knob.path(), "tsc\n").expect("ours");
-        change.restore().expect("it is as it was");
+        change.restore().expect("the value is unchanged");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("tsc", 0));
     }
 
@@ -298,7 +298,7 @@ mod tests {
         let elsewhere = room.folder.path().join("elsewhere");
         std::os::unix::fs::symlink(&elsewhere, &lock).expect("ours");
         refused();
-        assert!(!elsewhere.exists(), "nothing was made behind the link");
+        assert!(!elsewhere.exists(), "nothing was created through the link");
         drop(room.knob.begin(&room.journal(), "a test").expect("a lock of its own"));
     }
 
@@ -313,8 +313,8 @@ mod tests {
         }
         let owner_is_told =
             |refused| matches!(refused, JournalError::OfSomebodyElse { owner, .. } if owner == somebody_else);
-        assert!(owner_is_told(journal.contents().expect_err("not ours")));
-        assert!(owner_is_told(journal.restore().expect_err("not ours")));
+        assert!(owner_is_told(journal.contents().expect_err("a journal of another user")));
+        assert!(owner_is_told(journal.restore().expect_err("a journal of another user")));
         assert!(matches!(
             room.knob.begin(&journal, "a test"),
             Err(KnobError::Journal(JournalError::OfSomebodyElse { .. }))
@@ -327,7 +327,7 @@ mod tests {
         let room = Room::new("tsc");
         room.leave(&["hpet"]);
         fs::remove_file(room.knob.path()).expect("ours");
-        let outcomes = room.journal().restore().expect("the journal can be read");
+        let outcomes = room.journal().restore().expect("a readable journal");
         assert!(matches!(outcomes[0].came, Restored::Failed(_)), "{outcomes:?}");
         assert_eq!(entries(&room.journal()).len(), 1);
     }
@@ -339,7 +339,7 @@ mod tests {
         let rebooted = room.journal_of("1f9c1f39-3b44-4a4f-8a43-0c3a7f4c2a10");
         assert!(matches!(rebooted.contents(), Ok(Contents::OfAnotherBoot)));
         assert!(rebooted.restore().expect("void").is_empty());
-        assert!(matches!(rebooted.contents(), Ok(Contents::Nothing)), "it is removed");
+        assert!(matches!(rebooted.contents(), Ok(Contents::Nothing)), "the journal is removed");
         assert_eq!(room.is(), "hpet");
     }
 
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(room.journal().written_on_another_processor().expect("readable"), None);
         let refused = room.knob.begin(&moved, "a test").expect_err("left behind");
         assert!(matches!(refused, KnobError::Journal(JournalError::LeftBehind { .. })), "{refused}");
-        assert!(matches!(moved.restore().expect("it counts")[0].came, Restored::PutBack { .. }));
+        assert!(matches!(moved.restore().expect("a valid journal")[0].came, Restored::PutBack { .. }));
         assert_eq!(room.is(), "tsc");
     }
 
@@ -362,14 +362,14 @@ mod tests {
         let room = Room::new("tsc");
         let journal = |folder: &str| room.journal_in(folder);
         let (one, other) = (journal("one"), journal("other"));
-        let mut first = room.knob.begin(&one, "a test").expect("nobody else");
-        first.set("hpet").expect("a file takes anything");
+        let mut first = room.knob.begin(&one, "a test").expect("no other change");
+        first.set("hpet").expect("a file accepts any value");
         let second = room.knob.begin(&other, "a test").expect_err("the first is not over");
         assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
         drop(first);
-        drop(room.knob.begin(&other, "a test").expect("the first is over"));
+        drop(room.knob.begin(&other, "a test").expect("the first change has ended"));
         // The machine's directory may be the journal's own.
-        drop(room.knob.begin(&journal("run"), "a test").expect("two locks, not one twice"));
+        drop(room.knob.begin(&journal("run"), "a test").expect("two different locks"));
     }
 
     #[test]
@@ -377,10 +377,10 @@ mod tests {
         let room = Room::new("tsc");
         let journal = |folder: &str| room.journal_in(folder);
         let (one, other) = (journal("one"), journal("other"));
-        let mut change = room.knob.begin(&one, "a test").expect("nobody else");
-        change.set("hpet").expect("a file takes anything");
+        let mut change = room.knob.begin(&one, "a test").expect("no other change");
+        change.set("hpet").expect("a file accepts any value");
         change.leave();
-        let one_is_at = fs::canonicalize(one.folder()).expect("it is there");
+        let one_is_at = fs::canonicalize(one.folder()).expect("an existing file");
         assert_eq!((other.elsewhere(), one.elsewhere()), (vec![one_is_at.clone()], Vec::new()));
         // Also a second time, when the other one is noted as well, and with a third one.
         for journal in [&other, &other, &journal("run")] {
@@ -391,11 +391,11 @@ mod tests {
                 "{refused}"
             );
         }
-        assert!(matches!(one.restore().expect("the journal can be read")[0].came, Restored::PutBack { .. }));
+        assert!(matches!(one.restore().expect("a readable journal")[0].came, Restored::PutBack { .. }));
         assert_eq!((room.is().as_str(), other.elsewhere().len()), ("tsc", 0));
         drop(room.knob.begin(&other, "a test").expect("nothing is left"));
         let note = fs::read_to_string(room.folder.path().join("run/lock-of-the-machine")).expect("a note");
-        assert_eq!(note.lines().count(), 1, "what is over is not noted: {note}");
+        assert_eq!(note.lines().count(), 1, "a change that has ended is not noted: {note}");
     }
 
     #[test]
@@ -403,20 +403,20 @@ mod tests {
         let room = Room::new("tsc");
         // Root is refused as well, and so is every other user.
         let journal = room.journal().with_a_lock_of_the_machine_in("/sys/kernel");
-        drop(room.knob.begin(&journal, "a test").expect("its own lock does"));
+        drop(room.knob.begin(&journal, "a test").expect("its own lock is sufficient"));
     }
 
     #[test]
     fn two_at_once_are_refused() {
         let room = Room::new("tsc");
         let journal = room.journal();
-        let mut first = room.knob.begin(&journal, "a test").expect("nobody else");
-        first.set("hpet").expect("a file takes anything");
+        let mut first = room.knob.begin(&journal, "a test").expect("no other change");
+        first.set("hpet").expect("a file accepts any value");
         let second = room.knob.begin(&journal, "a test").expect_err("the first is not over");
         assert!(matches!(second, KnobError::Journal(JournalError::Busy { .. })), "{second}");
         assert!(matches!(journal.restore(), Err(JournalError::Busy { .. })));
         drop(first);
-        drop(room.knob.begin(&journal, "a test").expect("the first is over"));
+        drop(room.knob.begin(&journal, "a test").expect("the first change has ended"));
     }
 
     #[test]
@@ -433,7 +433,7 @@ mod tests {
     fn values_are_single_lines_and_settings_that_are_not_there_are_told() {
         let room = Room::new("tsc");
         let journal = room.journal();
-        let mut change = room.knob.begin(&journal, "a test").expect("nobody else");
+        let mut change = room.knob.begin(&journal, "a test").expect("no other change");
         for wrong in ["", "a\nb", " a"] {
             assert!(matches!(change.set(wrong), Err(KnobError::NotALine { .. })), "{wrong:?}");
         }
@@ -449,7 +449,7 @@ mod tests {
 
     /// The permission bits of the mode.
     fn mode_of(path: &Path) -> u32 {
-        fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+        fs::metadata(path).expect("an existing file").permissions().mode() & 0o7777
     }
 
     #[test]
@@ -506,7 +506,7 @@ mod tests {
         let room = Room::new("core");
         room.leave(&["|/tmp/any"]);
         let journal = room.journal().only_settings();
-        let outcomes = journal.restore().expect("the journal can be read");
+        let outcomes = journal.restore().expect("a readable journal");
         assert!(matches!(&outcomes[0].came, Restored::Failed(KnobError::NotASetting { .. })), "{outcomes:?}");
         assert_eq!((room.is().as_str(), entries(&journal).len()), ("|/tmp/any", 1));
     }

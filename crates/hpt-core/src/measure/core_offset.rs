@@ -89,8 +89,8 @@ pub fn core_offset<S: TimeSource + Sync + ?Sized>(
             asked
         });
         let asking = asking.inspect_err(|_| channel.over.store(true, Ordering::Release))?;
-        let asked = asking.join().expect("it only reads and hands over");
-        let stayed = answering.join().expect("it only reads and hands over")?;
+        let asked = asking.join().expect("a thread that only reads and passes on");
+        let stayed = answering.join().expect("a thread that only reads and passes on")?;
         asked.map(|handovers| if stayed { handovers } else { Vec::new() })
     })?;
     let tick_ns = frequency.tick_ns_f64();

@@ -118,10 +118,10 @@ impl Wire for LoopBack<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Crossing {
-    /// Immediately before the kernel was asked to drive the line, in nanoseconds of the wire's clock.
+    /// The time immediately before the request to drive the line, in nanoseconds of the wire's clock.
     pub set_ns: u64,
-    /// When the kernel's interrupt handler saw the edge; `None` if its timestamp lies outside of the two others, which
-    /// means that it comes from another clock.
+    /// The time at which the kernel's interrupt handler saw the edge; `None` if its timestamp lies outside of the two
+    /// others, which means that it comes from another clock.
     pub edge_ns: Option<u64>,
     /// Immediately after the edge was read.
     pub known_ns: u64,
@@ -180,7 +180,7 @@ pub struct EdgeCounts {
     pub elsewhen: u64,
 }
 
-/// What must be known of one edge for the next.
+/// The state that is kept from one edge to the next.
 #[derive(Debug)]
 struct Ear {
     counts: EdgeCounts,
@@ -352,7 +352,7 @@ mod tests {
         let mut wire = scripted(&[(9_000, 2_000, true, 1)]);
         let mut ear = Ear::new();
         let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("it came");
+            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
         assert_eq!((crossing.set_to_edge_ns(), crossing.edge_to_program_ns()), (Some(2_000), Some(7_001)));
         assert_eq!(crossing.whole_ns(), 9_001);
         assert_eq!(wire.levels, [true]);
@@ -370,7 +370,7 @@ mod tests {
         wire.pending.push_back(Edge::new(5, true, 1));
         wire.script = VecDeque::from([(1_000, Edge::new(500, true, 2)), (3_000, Edge::new(2_000, false, 3))]);
         let crossing =
-            ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").expect("go on").expect("it came");
+            ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
         assert_eq!(crossing.set_to_edge_ns(), Some(2_000));
         assert_eq!(ear.counts, EdgeCounts { came: 1, lost: 1, strange: 2, ..EdgeCounts::default() });
     }
@@ -380,7 +380,7 @@ mod tests {
         let mut wire = scripted(&[(10, 5, true, u32::MAX)]);
         let mut ear = Ear::new();
         assert!(ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").is_some());
-        assert_eq!(ear.counts.dropped, 0, "where they begin is nobody's business");
+        assert_eq!(ear.counts.dropped, 0, "edges before the start do not count");
         wire.script.push_back((10, Edge::new(5, false, 3)));
         assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
         assert_eq!((ear.counts.dropped, ear.counts.came), (3, 2));
@@ -392,7 +392,7 @@ mod tests {
         let mut wire = scripted(&[(10, far, true, 1)]);
         let mut ear = Ear::new();
         let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("it came");
+            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
         assert_eq!((crossing.edge_ns, crossing.set_to_edge_ns(), crossing.whole_ns()), (None, None, 11));
         assert_eq!((ear.counts.elsewhen, ear.counts.came), (1, 1));
         // Once timestamps have matched, one that does not belongs to another edge.
@@ -400,7 +400,7 @@ mod tests {
         assert!(ear.one(&mut wire, false, SECOND_NS, || true).expect("no error").is_some());
         wire.script = VecDeque::from([(10, Edge::new(far, true, 3)), (20, Edge::new(15, true, 4))]);
         let crossing =
-            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("it came");
+            ear.one(&mut wire, true, SECOND_NS, || true).expect("no error").expect("go on").expect("an edge");
         assert_eq!(crossing.set_to_edge_ns(), Some(15));
         assert_eq!((ear.counts.elsewhen, ear.counts.strange, ear.counts.came), (1, 1, 3));
     }
@@ -479,7 +479,7 @@ mod tests {
             || true,
             |_| panic!("nothing came"),
         );
-        assert_eq!(answer.expect_err("it is gone").raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(answer.expect_err("the chip was removed").raw_os_error(), Some(libc::ENODEV));
         assert_eq!(counts, EdgeCounts::default());
     }
 
@@ -495,7 +495,7 @@ mod tests {
             }
             fn pending(&mut self) -> io::Result<Option<Edge>> {
                 self.0 += 1;
-                Ok(Some(Edge::new(self.0, false, u32::try_from(self.0).expect("not so long"))))
+                Ok(Some(Edge::new(self.0, false, u32::try_from(self.0).expect("a small number"))))
             }
             fn edge(&mut self, _: u64, _: Duration) -> io::Result<Option<Edge>> {
                 self.pending()

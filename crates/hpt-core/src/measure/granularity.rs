@@ -21,7 +21,7 @@ const READS: usize = 64;
 pub struct Granularity {
     /// The smallest non-zero step, in ticks. At least what the counter advances by during a read.
     pub smallest_ticks: u64,
-    /// The same in nanoseconds.
+    /// The smallest step in nanoseconds.
     pub smallest_ns: f64,
     /// Every step seen is a multiple of this many ticks.
     pub multiple_ticks: u64,
@@ -77,7 +77,8 @@ mod tests {
     fn a_clock_that_steps_by_a_microsecond_shows_it() {
         let reference = ManualSource::nanoseconds("reference").stepping_by(1);
         let source = ManualSource::nanoseconds("source").stepping_by(1_000);
-        let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1)).expect("it moves");
+        let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1))
+            .expect("a source that advances");
         assert_eq!((seen.smallest_ticks, seen.multiple_ticks), (1_000, 1_000));
     }
 

@@ -41,7 +41,7 @@ pub enum CounterKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counter {
-    /// What it counts.
+    /// The kind of event that it counts.
     pub kind: CounterKind,
     /// The kernel's name for it.
     pub name: String,
@@ -69,7 +69,7 @@ pub struct Moved {
     pub involuntary: Option<u64>,
     /// Major page faults: pages read from a disk.
     pub major_faults: Option<u64>,
-    /// How long it was runnable but not running, in nanoseconds.
+    /// The time that it was runnable but not running, in nanoseconds.
     pub waited_ns: Option<u64>,
     /// Whether it was on another CPU than before.
     pub migrated: bool,
@@ -137,7 +137,7 @@ struct Standing {
     on_cpu: Option<usize>,
     stolen: Option<u64>,
     firmware: Option<u64>,
-    /// By counter.
+    /// The counts, one per counter.
     counts: Vec<Option<u64>>,
 }
 
@@ -320,7 +320,7 @@ mod tests {
 
     fn write(root: &Path, name: &str, text: &str) {
         let path = root.join("proc").join(name);
-        fs::create_dir_all(path.parent().expect("below proc")).expect("ours");
+        fs::create_dir_all(path.parent().expect("a parent directory")).expect("a new directory");
         fs::write(path, text).expect("ours");
     }
 
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_moved_is_what_is_told_of_this_cpu_since_the_look_before() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let root = folder.path();
         write(root, "interrupts", "CPU0 CPU1\n 5: 1 2 chip  dev\nLOC: 10 20 Local timer\n");
         write(root, "softirqs", "CPU0 CPU1\nTIMER: 3 4\n");
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named_and_nothing_is_claimed_of_it() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let mut counters = CpuCounters::open(&host(folder.path()), Some(0));
         assert_eq!(counters.unread().len(), 4);
         let moved = counters.moved(1);

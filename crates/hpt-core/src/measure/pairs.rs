@@ -15,8 +15,8 @@ pub struct Pairs {
     pub differences: Histogram,
 }
 
-/// Reads each of `sources` twice in a row, `count` times, and calls `wait` with each of `waits` in turn before that.
-/// Their order changes each time. If `wait` returns false, returns what was read so far.
+/// Reads each of `sources` twice back to back, `count` times, and calls `wait` with each of `waits` in turn before
+/// that. Their order changes each time. If `wait` returns false, returns what was read so far.
 pub fn read_pairs(
     sources: &[&dyn TimeSource],
     waits: &[Duration],

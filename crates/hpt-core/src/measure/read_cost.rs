@@ -28,7 +28,7 @@ const LONGEST_RUN: Duration = Duration::from_secs(2);
 const FEWEST_BATCHES: u32 = 3;
 const LONGEST_SINGLES: Duration = Duration::from_secs(1);
 
-/// What times the reads.
+/// The instruments that time the reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruments<'a> {
     /// Times the long run. Its ticks must advance at its nominal rate.
@@ -56,7 +56,7 @@ pub struct ReadCost {
     pub cycles: Option<u64>,
     /// Single reads, each timed with the stopwatch, including its overhead; `None` if there were none.
     pub singles: Option<Spread>,
-    /// The same without a read in between: the overhead of the stopwatch.
+    /// The times without a read in between: the overhead of the stopwatch.
     pub empty: Option<Spread>,
     /// Whether all requested reads were made.
     pub complete: bool,

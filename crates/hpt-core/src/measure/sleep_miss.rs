@@ -43,7 +43,7 @@ impl<'a> SleepMethod<'a> {
         Self { name, without_slack: false, sleep: Box::new(sleep) }
     }
 
-    /// The same, with a timer slack of 1 ns while it sleeps.
+    /// Returns the same way of sleeping with a timer slack of 1 ns while it sleeps.
     #[must_use]
     fn without_slack(self) -> Self {
         Self { without_slack: true, ..self }
@@ -238,7 +238,7 @@ mod tests {
             // The kernel's own sleeps end on the kernel's clock, which Instant may be behind by its bound.
             assert!(sleep.early == 0 || ["std", "nanosleep"].contains(&name), "{sleep:?}");
         }
-        assert_eq!((own, unslept[0].early), (5, 5), "one that does not sleep is early");
+        assert_eq!((own, unslept[0].early), (5, 5), "a method that does not sleep is early");
         assert_eq!(sleeper.report().in_time, 5);
     }
 

@@ -41,12 +41,12 @@ pub struct Stall {
     pub start: Instant,
     /// Time until it ran again, in nanoseconds.
     pub length_ns: u64,
-    /// By how much it may have been shorter, because the thread was not polling at the time.
+    /// The time by which it may have been shorter, because the thread was not polling at the time.
     pub uncertain_ns: u64,
 }
 
 impl Stall {
-    /// Creates one whose length is exact to the reading.
+    /// Creates a stall whose length is exact to the reading.
     #[must_use]
     pub const fn new(start: Instant, length_ns: u64) -> Self {
         Self { start, length_ns, uncertain_ns: 0 }
@@ -88,11 +88,11 @@ pub enum Told {
     End,
 }
 
-/// How the time of a run was spent.
+/// The time of a run, by how it was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watched {
-    /// From the first reading to the last.
+    /// The time from the first reading to the last.
     pub elapsed_ns: u64,
     /// The part of it spent reading counters and reporting them.
     pub asking_ns: u64,
@@ -308,7 +308,7 @@ impl<'a, S: TimeSource + ?Sized, C: Now + ?Sized> Loop<'a, S, C> {
         Some(Stall { start, length_ns, uncertain_ns })
     }
 
-    /// The complete wraps in the elapsed time, which the counter does not show.
+    /// Returns the complete wraps in the elapsed time, which the counter does not show.
     fn wraps_ns(&self, passed_ns: u64, counted_ns: u64) -> u64 {
         let hidden = u128::from(passed_ns.saturating_sub(counted_ns));
         let wraps = (hidden + self.wrap_ns / 2) / self.wrap_ns;
@@ -489,7 +489,7 @@ pub fn recurrence(starts_ns: &[u64]) -> Option<Recurrence> {
     None
 }
 
-/// The number of stalls followed by another after this time, if that is most of them and more than chance.
+/// Returns the number of stalls followed by another after this time, if that is most of them and more than chance.
 #[expect(clippy::cast_precision_loss, reason = "a probability")]
 fn followers(starts_ns: &[u64], period: u64, last: u64, span: u64) -> Option<Recurrence> {
     let loose = period / LOOSE;
@@ -597,7 +597,7 @@ mod tests {
     struct Scripted {
         now_ns: Cell<u64>,
         step_ns: u64,
-        /// Where it jumps, in ascending order, and how far.
+        /// The positions of its jumps, in ascending order, and their sizes.
         jumps: Vec<(u64, u64)>,
         /// The number of past jumps.
         jumped: Cell<usize>,

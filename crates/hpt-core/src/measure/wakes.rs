@@ -172,8 +172,8 @@ pub fn wakes(
     }
 }
 
-/// The same on the wall clock: deadlines are times of day, and `CLOCK_REALTIME` determines when they are due and the
-/// latency of each wake-up. If it is set during the run, the wake-up reports it.
+/// Measures wake-up latency on the wall clock: deadlines are times of day, and `CLOCK_REALTIME` determines when they
+/// are due and the latency of each wake-up. If it is set during the run, the wake-up reports it.
 ///
 /// The first deadline is that time of day, however the clock gets there: it comes later if the clock is set back, and
 /// at once if the clock is set beyond it. The others keep their times of day; none is repeated. A blocked thread checks
@@ -198,7 +198,7 @@ trait Day {
     fn instant(&self) -> Instant;
     /// Returns whether the clock was set since the last call.
     fn was_set(&mut self) -> bool;
-    /// Waits until the clock shows `moment`, or less long.
+    /// Waits until the clock shows `moment`; may return earlier.
     fn wait_for(&mut self, moment: SystemTime);
 }
 
@@ -287,13 +287,13 @@ fn moments_of_the_day(
     }
 }
 
-/// That time, or the last that can be represented.
+/// Returns that time, or the last that can be represented.
 fn later(moment: SystemTime, by: Duration) -> SystemTime {
     const LAST: Duration = Duration::from_secs(i64::MAX.unsigned_abs());
     moment.checked_add(by).unwrap_or(SystemTime::UNIX_EPOCH + LAST)
 }
 
-/// The first time after `now` that is a whole number of periods from `first`.
+/// Returns the first time after `now` that is a whole number of periods from `first`.
 fn on_the_grid(first: SystemTime, period: Duration, now: SystemTime) -> SystemTime {
     let period_ns = period.as_nanos().max(1);
     let part = |ns: u128| Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
@@ -446,7 +446,7 @@ pub fn cost_of_looking() -> (u64, Option<u64>) {
     cost_of(Instant::now, |earlier, later| later.nanoseconds_since(earlier))
 }
 
-/// The same for the wall clock and [`wakes_by_wall`].
+/// Returns the cost of reading the wall clock, for [`wakes_by_wall`].
 #[must_use]
 pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     cost_of(SystemTime::now, |earlier, later| {
@@ -455,7 +455,7 @@ pub fn cost_of_looking_at_the_wall() -> (u64, Option<u64>) {
     })
 }
 
-/// The same for any clock.
+/// Returns the cost of reading any clock.
 pub(super) fn cost_of<T: Copy>(mut look: impl FnMut() -> T, difference: impl Fn(T, T) -> u64) -> (u64, Option<u64>) {
     let mut readings = [look(); READINGS];
     readings.fill_with(look);
@@ -552,7 +552,7 @@ mod tests {
                 },
             );
             if clock_was_set {
-                skipped!("somebody set the wall clock meanwhile");
+                skipped!("the wall clock was set during the test");
                 continue;
             }
             let mut due = first;
@@ -609,7 +609,7 @@ mod tests {
         let rouser = Rouser::default();
         wakes(Instant::now(), Duration::from_secs(1), Waiting::Parked, &rouser, || true, |_| false);
         rouser.rouse();
-        assert!(rouser.0.lock().expect("nobody panicked").is_none());
+        assert!(rouser.0.lock().expect("no thread panicked").is_none());
     }
 
     const NOON_S: u64 = 43_200;

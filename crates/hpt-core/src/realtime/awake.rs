@@ -15,7 +15,7 @@ const FILE: &str = "/dev/cpu_dma_latency";
 
 /// Limits the exit latency of the idle states of all CPUs for as long as this lives. Increases power consumption.
 #[derive(Debug)]
-#[must_use = "the promise ends when the guard is dropped"]
+#[must_use = "the latency limit ends when the guard is dropped"]
 pub struct AwakeCpus {
     _promise: File,
 }
@@ -71,9 +71,9 @@ mod tests {
         };
         // Other processes may set and release limits at any time: the shortest applies.
         assert!(promised(&host).is_some_and(|promised| promised <= long));
-        let shorter = AwakeCpus::waking_within(short).expect("it is allowed");
+        let shorter = AwakeCpus::waking_within(short).expect("permission for /dev/cpu_dma_latency");
         assert!(promised(&host).is_some_and(|promised| promised <= short));
-        let none = AwakeCpus::hold().expect("it is allowed");
+        let none = AwakeCpus::hold().expect("permission for /dev/cpu_dma_latency");
         assert_eq!(promised(&host), Some(Duration::ZERO));
         drop((longer, shorter, none));
     }

@@ -25,7 +25,7 @@ pub enum Class {
     Deadline {
         /// The run time per period.
         runtime: Duration,
-        /// When the run time must be complete, relative to the start of a period.
+        /// The time by which the run time must be complete, relative to the start of a period.
         deadline: Duration,
         /// The length of a period.
         period: Duration,
@@ -39,10 +39,10 @@ impl fmt::Display for Class {
             Self::Fifo { priority } => write!(f, "SCHED_FIFO with priority {priority}"),
             Self::RoundRobin { priority } => write!(f, "SCHED_RR with priority {priority}"),
             Self::Deadline { runtime, deadline, period } if deadline == period => {
-                write!(f, "SCHED_DEADLINE with {runtime:?} in every {period:?}")
+                write!(f, "SCHED_DEADLINE with {runtime:?} per {period:?}")
             }
             Self::Deadline { runtime, deadline, period } => {
-                write!(f, "SCHED_DEADLINE with {runtime:?} by {deadline:?} in every {period:?}")
+                write!(f, "SCHED_DEADLINE with {runtime:?} by {deadline:?} per {period:?}")
             }
         }
     }
@@ -84,28 +84,28 @@ impl Class {
         };
         match (cause.raw_os_error(), priority) {
             (_, None) if self == Self::Other => "a sandbox may forbid the call".to_owned(),
-            (Some(libc::EINVAL), Some(_)) => "a priority is from 1 to 99".to_owned(),
+            (Some(libc::EINVAL), Some(_)) => "use a priority from 1 to 99".to_owned(),
             (Some(libc::EINVAL), None) => {
-                "it takes a runtime of 1024 ns at least, no longer than the deadline, and that no longer than the period, which is at least 100 µs \
+                "use a runtime of at least 1024 ns, a deadline no shorter than the runtime, and a period no shorter than the deadline, at least 100 µs \
                  and at most 4 s (/proc/sys/kernel/sched_deadline_period_min_us and _max_us)"
                     .to_owned()
             }
             (Some(libc::EBUSY), _) => {
-                "the CPUs have not so much time left for such threads: ask for less of each period".to_owned()
+                "the CPUs do not have enough bandwidth left for SCHED_DEADLINE: use a shorter runtime or a longer period".to_owned()
             }
             (Some(libc::EPERM), None) if limits.has(CAP_SYS_NICE) == Some(true) => {
-                "such a thread may run on all CPUs of its set: do not pin it, or give it a CPU by a cpuset partition".to_owned()
+                "a SCHED_DEADLINE thread must be allowed on all CPUs of its root domain: do not pin it, or give it a CPU with a cpuset partition".to_owned()
             }
-            (Some(libc::EPERM), None) => "it takes root, or CAP_SYS_NICE".to_owned(),
+            (Some(libc::EPERM), None) => "run as root, or with CAP_SYS_NICE".to_owned(),
             (Some(libc::EPERM), Some(_)) if limits.has(CAP_SYS_NICE) == Some(true) => {
-                "this process has CAP_SYS_NICE: its control group has no real-time time (cpu.rt_runtime_us is 0), or a sandbox forbids the call".to_owned()
+                "this process has CAP_SYS_NICE: its control group has no real-time budget (cpu.rt_runtime_us is 0), or a sandbox forbids the call".to_owned()
             }
             (Some(libc::EPERM), Some(priority)) => {
                 let limit = match limits.realtime_priority {
                     Some(u64::MAX) | None => String::new(),
-                    Some(limit) => format!(", which is {limit}"),
+                    Some(limit) => format!(", currently {limit}"),
                 };
-                format!("it takes root, CAP_SYS_NICE, or a limit of {priority} for real-time priorities (ulimit -r{limit})")
+                format!("run as root, with CAP_SYS_NICE, or with a real-time priority limit of at least {priority} (ulimit -r{limit})")
             }
             (_, _) => "a sandbox may forbid the call".to_owned(),
         }

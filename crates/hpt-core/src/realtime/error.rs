@@ -26,7 +26,7 @@ pub enum RealtimeError {
     },
     /// The kernel would throttle a thread of that policy if it never blocks.
     #[error(
-        "a thread that never waits is not left on its CPU by {class}: {kept_back}; turn that off (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
+        "the kernel throttles a thread with {class} that never blocks: {kept_back}; disable throttling (hpt: --no-throttling) or accept it (hpt: --accept-throttling)"
     )]
     Throttled {
         /// The requested policy.
@@ -36,7 +36,7 @@ pub enum RealtimeError {
     },
     /// The kernel would kill the program for a thread of that policy that never blocks.
     #[error(
-        "a thread that never waits may go on by {class} for {limit:?}, and is killed then (RLIMIT_RTTIME); lift that limit first, as prlimit --rttime=unlimited does"
+        "the kernel kills a thread with {class} that does not block for {limit:?} (RLIMIT_RTTIME); raise that limit first, for example with prlimit --rttime=unlimited"
     )]
     Timeout {
         /// The requested policy.
@@ -55,7 +55,7 @@ pub enum RealtimeError {
     },
     /// The memory would be locked, but the next allocation would fail.
     #[error(
-        "the limit for locked memory leaves no room to grow: the process has {size} bytes, and may lock {limit}; it takes root, CAP_IPC_LOCK, or a higher limit (ulimit -l)"
+        "the limit for locked memory leaves no room to grow: the process uses {size} bytes and may lock {limit}; run as root, with CAP_IPC_LOCK, or with a higher limit (ulimit -l)"
     )]
     MemoryLimit {
         /// The size of the process's mapped memory, in bytes.
@@ -65,7 +65,7 @@ pub enum RealtimeError {
     },
     /// The stack is smaller than the part of it to be touched.
     #[error(
-        "{wanted} bytes of stack are wanted and {room} are left; start the thread with a larger one (ulimit -s for the first)"
+        "{wanted} bytes of stack were requested, but only {room} are left; start the thread with a larger stack (ulimit -s for the main thread)"
     )]
     Stack {
         /// The requested number of bytes.
@@ -83,7 +83,7 @@ pub enum RealtimeError {
         cause: io::Error,
     },
     /// The machine has no such setting.
-    #[error("{what} cannot be set: there is no {path}; {why}")]
+    #[error("cannot set {what}: {path} does not exist; {why}")]
     NoSuchSetting {
         /// The setting.
         what: &'static str,
@@ -93,7 +93,7 @@ pub enum RealtimeError {
         why: &'static str,
     },
     /// The driver of the CPU has no such governor.
-    #[error("{path} takes no governor {name:?}; it takes {available}")]
+    #[error("{path} does not accept the governor {name:?}; available: {available}")]
     NoSuchGovernor {
         /// The requested governor.
         name: String,
@@ -103,7 +103,7 @@ pub enum RealtimeError {
         available: String,
     },
     /// A system-wide setting was not changed.
-    #[error("cannot change the machine's {what}")]
+    #[error("cannot change the system's {what}")]
     Knob {
         /// Which.
         what: &'static str,
@@ -112,18 +112,18 @@ pub enum RealtimeError {
         cause: KnobError,
     },
     /// System-wide settings are not changed unless they can be recorded.
-    #[error("cannot change the machine's settings")]
+    #[error("cannot change the system's settings")]
     Journal(#[from] JournalError),
     /// This is not the live machine.
-    #[error("a captured machine is looked at, and nothing of it is changed")]
+    #[error("this is a system snapshot: its settings cannot be changed")]
     Captured,
 }
-/// Linux, kernel/power/qos.c: the device exists if the kernel can put CPUs into idle states.
+/// Returns what is missing. The device exists if the kernel can put CPUs into idle states. Linux, kernel/power/qos.c.
 fn what_it_takes(cause: &std::io::Error) -> &'static str {
     match cause.kind() {
         std::io::ErrorKind::NotFound => {
-            "there is no such device: this kernel was built without CPU idle states, or /dev is not its own"
+            "the device does not exist: this kernel was built without CPU idle states, or /dev does not belong to it"
         }
-        _ => "it takes root, or a rule that lets a group write it",
+        _ => "run as root, or let a group write it with a udev rule",
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Class {
-    /// The kernel refused it to the calling thread, or to a child of it.
+    /// Returns the error for a policy that the kernel refused to the calling thread, or to a child of it.
     pub(super) fn refused(self, cause: io::Error) -> RealtimeError {
         let remedy = self.remedy(&cause, Limits::of_this_thread(&Host::live()));
         RealtimeError::Class { class: self, remedy, cause }
@@ -22,7 +22,7 @@ impl Class {
 /// A thread that never blocks keeps all threads of lower rank off its CPU, except for the time that the kernel reserves
 /// in each second.
 #[derive(Debug)]
-#[must_use = "the thread is as before when the guard is dropped"]
+#[must_use = "the previous policy is restored when the guard is dropped"]
 pub struct InClass {
     before: Scheduling,
     slack_before: Option<libc::c_ulong>,
@@ -62,7 +62,7 @@ impl Drop for InClass {
 /// A thread that never blocks keeps all others off its CPU, except for the time that the kernel reserves in each second
 /// (sched_rt_runtime_us).
 #[derive(Debug)]
-#[must_use = "the thread is as before when the guard is dropped"]
+#[must_use = "the previous policy is restored when the guard is dropped"]
 pub struct Fifo {
     _class: InClass,
 }
@@ -86,7 +86,7 @@ mod tests {
     use crate::sys::{process::Scheduling, wait};
 
     fn now() -> Scheduling {
-        Scheduling::of_this_thread().expect("every kernel answers")
+        Scheduling::of_this_thread().expect("every kernel reports the policy")
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         };
         let during = now();
         assert_eq!((during.policy, during.priority), (libc::SCHED_RR, 2));
-        drop(InClass::of(Class::Fifo { priority: 3 }).expect("the same right"));
+        drop(InClass::of(Class::Fifo { priority: 3 }).expect("the same permission"));
         assert_eq!(now(), during);
         drop(outer);
         assert_eq!(now(), before);
@@ -130,7 +130,7 @@ mod tests {
                 assert_eq!(during.policy, libc::SCHED_DEADLINE);
                 assert_eq!((during.runtime, during.deadline, during.period), (1_000_000, 20_000_000, 100_000_000));
                 // It may start others, which are ordinary threads.
-                let other = std::thread::spawn(now).join().expect("it does not panic");
+                let other = std::thread::spawn(now).join().expect("a thread that does not panic");
                 assert_eq!(other.policy, libc::SCHED_OTHER);
                 drop(guard);
                 assert_eq!(now(), before);
@@ -162,7 +162,7 @@ mod tests {
         let remedy = |class: Class, number, limits| class.remedy(&io::Error::from_raw_os_error(number), limits);
         assert!(
             remedy(fifo, libc::EPERM, Limits { realtime_priority: Some(7), ..limits })
-                .contains("ulimit -r, which is 7")
+                .contains("ulimit -r, currently 7")
         );
         assert!(
             remedy(fifo, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("cpu.rt_runtime_us")
@@ -173,7 +173,7 @@ mod tests {
         assert!(
             remedy(deadline, libc::EPERM, Limits { capabilities: Some(u64::MAX), ..limits }).contains("do not pin it")
         );
-        assert!(remedy(deadline, libc::EBUSY, limits).contains("ask for less"));
-        assert_eq!(deadline.to_string(), "SCHED_DEADLINE with 1s in every 1s");
+        assert!(remedy(deadline, libc::EBUSY, limits).contains("use a shorter runtime"));
+        assert_eq!(deadline.to_string(), "SCHED_DEADLINE with 1s per 1s");
     }
 }

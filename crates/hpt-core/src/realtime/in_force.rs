@@ -63,8 +63,8 @@ pub struct InForce {
     pub wake_latency_us: Option<u64>,
     /// The time that real-time threads may use in each period.
     pub bandwidth: Option<Bandwidth>,
-    /// Of these CPUs, the one that reserves the most time for ordinary threads. Readable by root, if debugfs is
-    /// mounted.
+    /// The fair server that reserves the most time for ordinary threads, among those of these CPUs. Readable by root,
+    /// if debugfs is mounted.
     pub fair_server: Option<FairServer>,
     /// The frequency governors of these CPUs, each listed once.
     pub governors: Vec<String>,
@@ -107,7 +107,7 @@ impl InForce {
     }
 }
 
-/// sched(7); SCHED_EXT is 7: Linux 6.12, include/uapi/linux/sched.h.
+/// Returns the name of a policy. sched(7); SCHED_EXT is 7: Linux 6.12, include/uapi/linux/sched.h.
 fn name(policy: libc::c_int) -> &'static str {
     match policy {
         libc::SCHED_OTHER => "other",

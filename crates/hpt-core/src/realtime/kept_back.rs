@@ -34,10 +34,10 @@ impl fmt::Display for KeptBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bandwidth { runtime, period } => {
-                write!(f, "real-time threads may have {runtime:?} of every {period:?} ({RT_RUNTIME})")
+                write!(f, "real-time threads may use {runtime:?} of every {period:?} ({RT_RUNTIME})")
             }
             Self::FairServer { cpu, runtime, period } => {
-                write!(f, "ordinary threads get {runtime:?} of every {period:?} of CPU {cpu} ({FAIR_SERVER})")
+                write!(f, "ordinary threads get {runtime:?} of every {period:?} on CPU {cpu} ({FAIR_SERVER})")
             }
         }
     }

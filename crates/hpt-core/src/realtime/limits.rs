@@ -19,7 +19,7 @@ pub(crate) struct Limits {
     /// `u64::MAX` means no limit.
     pub(crate) may_lock: Option<u64>,
     pub(crate) realtime_priority: Option<u64>,
-    /// How long a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.
+    /// The time that a real-time thread may run without blocking, in microseconds; `u64::MAX` means no limit.
     pub(crate) realtime_timeout_us: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ pub(super) use crate::host::{FAIR_SERVER, RT_PERIOD, RT_RUNTIME};
 /// Frequencies. Linux, Documentation/admin-guide/pm/cpufreq.rst.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// What a thread that requests a real-time policy does.
+/// The behavior of a thread that requests a real-time policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conduct {
     /// It blocks repeatedly, and other threads run in between.
@@ -32,18 +32,18 @@ fn wanted(host: &Host, kind: impl Into<String>, path: &str, value: &str) -> Want
     Wanted { knob: Knob::new(kind, place(host, path).to_string_lossy()), value: value.to_owned() }
 }
 
-/// The file of a setting; `None` for a captured machine, whose settings are never changed.
+/// Returns the file of a setting. The settings of a system snapshot are never changed.
 fn place(host: &Host, path: &str) -> PathBuf {
     host.locate(path).unwrap_or_default()
 }
 
-/// A signed number of microseconds in a file; `None` if it cannot be read.
+/// Returns a signed number of microseconds in a file; `None` if it cannot be read.
 pub(super) fn microseconds(host: &Host, path: &str) -> Option<i64> {
     host.text(path)?.trim().parse().ok()
 }
 
-/// The fair server of a CPU: its reserved time and period. `None` if they are not readable: before 6.12, or without
-/// debugfs.
+/// Returns the fair server of a CPU: its reserved time and period. `None` if they are not readable: before 6.12, or
+/// without debugfs.
 pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration)> {
     let ns = |name: &str| Some(Duration::from_nanos(host.text(&fair_server_file(cpu, name))?.trim().parse().ok()?));
     Some((ns("runtime")?, ns("period")?))
@@ -89,7 +89,7 @@ fn governor_file(cpu: usize) -> String {
     format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")
 }
 
-/// The frequency governor of a CPU; `None` if it has none.
+/// Returns the frequency governor of a CPU; `None` if it has none.
 pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
     host.text(&governor_file(cpu)).map(|governor| governor.trim().to_owned())
 }
@@ -104,7 +104,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
             return Err(RealtimeError::NoSuchSetting {
                 what: "the governor",
                 path,
-                why: "the firmware or a hypervisor decides on the frequency, or no cpufreq driver is loaded",
+                why: "the firmware or a hypervisor controls the frequency, or no cpufreq driver is loaded",
             });
         }
         let offered = host.text(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_available_governors")).unwrap_or_default();
@@ -123,7 +123,7 @@ pub(super) fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<V
     Ok(settings)
 }
 
-/// Whether frequencies above the nominal one are enabled; `None` if there is no such switch.
+/// Returns whether frequencies above the nominal one are enabled; `None` if there is no such switch.
 pub(crate) fn turbo(host: &Host) -> Option<bool> {
     let switch = |path: &str| match host.text(path)?.trim() {
         "0" => Some(false),
@@ -155,8 +155,8 @@ pub(super) fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Wanted>, 
     if settings.is_empty() {
         return Err(RealtimeError::NoSuchSetting {
             what: "turbo",
-            path: format!("{NO_TURBO} and no {BOOST}"),
-            why: "the processor has no turbo, or its firmware or a hypervisor decides on it",
+            path: format!("{NO_TURBO} or {BOOST}"),
+            why: "the processor has no turbo mode, or its firmware or a hypervisor controls it",
         });
     }
     Ok(settings)
@@ -182,7 +182,7 @@ pub(super) mod tests {
 
     impl Machine {
         pub(in crate::realtime) fn new(runtime: &str) -> Self {
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let folder = tempfile::tempdir().expect("a temporary directory");
             let host = Host::below(folder.path(), Facts::live());
             let machine = Self { folder, host };
             machine.write("proc/sys/kernel/sched_rt_runtime_us", runtime);
@@ -200,7 +200,7 @@ pub(super) mod tests {
 
         pub(in crate::realtime) fn write(&self, path: &str, value: &str) {
             let path = self.folder.path().join(path);
-            fs::create_dir_all(path.parent().expect("below the folder")).expect("ours");
+            fs::create_dir_all(path.parent().expect("a parent directory")).expect("a new directory");
             fs::write(path, format!("{value}\n")).expect("ours");
         }
 
@@ -228,7 +228,7 @@ pub(super) mod tests {
         assert_eq!(kept_back(&machine.host, &[0]), None);
         let server = KeptBack::FairServer { cpu: 1, runtime: ms(50), period: ms(1000) };
         assert_eq!(kept_back(&machine.host, &[0, 1]), Some(server));
-        let settings = without_throttling(&machine.host, &[1]).expect("there are such settings");
+        let settings = without_throttling(&machine.host, &[1]).expect("existing settings");
         let kinds: Vec<_> = settings.iter().map(|wanted| (wanted.knob.kind(), wanted.value.as_str())).collect();
         assert_eq!(kinds, [("sched-rt-runtime-us", "-1"), ("fair-server-cpu1", "0")]);
     }
@@ -236,13 +236,13 @@ pub(super) mod tests {
     #[test]
     fn cpus_that_share_a_frequency_have_one_governor() {
         let machine = Machine::new("950000");
-        let settings = with_governor(&machine.host, &[0, 1], "performance").expect("it is offered");
+        let settings = with_governor(&machine.host, &[0, 1], "performance").expect("an available governor");
         assert_eq!(settings.len(), 1);
         assert!(settings[0].knob.path().ends_with("cpufreq/policy0/scaling_governor"));
         assert_eq!(governor(&machine.host, 1).as_deref(), Some("powersave"));
-        let unknown = with_governor(&machine.host, &[0], "haste").expect_err("not offered");
-        assert!(unknown.to_string().contains("it takes performance, powersave"), "{unknown}");
-        let absent = with_governor(&machine.host, &[7], "performance").expect_err("there is no such CPU");
+        let unknown = with_governor(&machine.host, &[0], "haste").expect_err("an unavailable governor");
+        assert!(unknown.to_string().contains("available: performance, powersave"), "{unknown}");
+        let absent = with_governor(&machine.host, &[7], "performance").expect_err("a CPU that does not exist");
         assert!(matches!(absent, RealtimeError::NoSuchSetting { .. }), "{absent}");
     }
 
@@ -252,12 +252,12 @@ pub(super) mod tests {
         assert!(matches!(without_turbo(&machine.host, &[0]), Err(RealtimeError::NoSuchSetting { .. })));
         assert_eq!(turbo(&machine.host), None);
         machine.write("sys/devices/system/cpu/cpufreq/policy0/boost", "1");
-        assert_eq!(without_turbo(&machine.host, &[0, 1]).expect("by policy").len(), 1);
+        assert_eq!(without_turbo(&machine.host, &[0, 1]).expect("a setting per policy").len(), 1);
         machine.write("sys/devices/system/cpu/cpufreq/boost", "1");
-        let of_all = without_turbo(&machine.host, &[0]).expect("for all");
+        let of_all = without_turbo(&machine.host, &[0]).expect("a setting for all CPUs");
         assert_eq!((of_all[0].value.as_str(), turbo(&machine.host)), ("0", Some(true)));
         machine.write("sys/devices/system/cpu/intel_pstate/no_turbo", "1");
-        let of_intel = without_turbo(&machine.host, &[0]).expect("for all");
+        let of_intel = without_turbo(&machine.host, &[0]).expect("a setting for all CPUs");
         assert_eq!((of_intel[0].value.as_str(), turbo(&machine.host)), ("1", Some(false)));
     }
 }

@@ -43,7 +43,7 @@ fn holders() -> MutexGuard<'static, Holders> {
 /// had been locked elsewhere before, it stays locked, and all the rest with it: munlockall cannot unlock less than
 /// everything.
 #[derive(Debug)]
-#[must_use = "the memory is let go when the last guard is dropped"]
+#[must_use = "the memory is unlocked when the last guard is dropped"]
 pub struct LockedMemory {
     process: u32,
 }
@@ -104,9 +104,9 @@ fn remedy(limits: Limits) -> String {
     }
     let limit = match limits.may_lock {
         Some(u64::MAX) | None => String::new(),
-        Some(limit) => format!(", which is {} KiB", limit / 1024),
+        Some(limit) => format!(", currently {} KiB", limit / 1024),
     };
-    format!("it takes root, CAP_IPC_LOCK, or a higher limit (ulimit -l{limit})")
+    format!("run as root, with CAP_IPC_LOCK, or with a higher limit (ulimit -l{limit})")
 }
 
 /// Touches `bytes` of the calling thread's stack below its current position, so that later use causes no page fault.
@@ -157,7 +157,7 @@ mod tests {
             Ok(first) => first,
             Err(refused) => return skipped!("{refused}"),
         };
-        let second = LockedMemory::hold().expect("it is allowed");
+        let second = LockedMemory::hold().expect("permission to lock memory");
         assert!(locked() > before);
         drop(first);
         assert!(locked() > before);
@@ -173,17 +173,17 @@ mod tests {
         assert!(room_to_grow(Limits { may_lock: Some((5 << 20) + HEADROOM), ..limits }).is_ok());
         assert!(room_to_grow(Limits { may_lock: Some(u64::MAX), ..limits }).is_ok());
         assert!(room_to_grow(Limits { capabilities: Some(1 << CAP_IPC_LOCK), ..limits }).is_ok());
-        assert!(remedy(limits).contains("ulimit -l, which is 8192 KiB"));
+        assert!(remedy(limits).contains("ulimit -l, currently 8192 KiB"));
     }
 
     #[test]
     fn a_stack_is_touched_as_far_as_it_reaches_and_no_farther() {
         let touched = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
-            prefault_stack(1 << 20).expect("there is room");
-            prefault_stack(0).expect("nothing is asked for");
+            prefault_stack(1 << 20).expect("enough stack");
+            prefault_stack(0).expect("no stack requested");
             prefault_stack(8 << 20)
         });
-        let refused = touched.expect("a thread can be started").join().expect("it does not panic");
+        let refused = touched.expect("a thread can be started").join().expect("a thread that does not panic");
         assert!(matches!(refused, Err(RealtimeError::Stack { wanted, room }) if wanted == 8 << 20 && room < 2 << 20));
     }
 }

@@ -18,10 +18,10 @@ const MOST_ABSENCES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Absence {
-    /// When the thread was first seen on another CPU, or the start of the first stretch that it did not spend on its
-    /// CPU; in the caller's time.
+    /// The time at which the thread was first seen on another CPU, or the start of the first stretch that it did not
+    /// spend on its CPU; in the caller's time.
     pub from: Duration,
-    /// When it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
+    /// The time at which it was seen on its CPU again, or pinned again; `None` while it is elsewhere.
     pub to: Option<Duration>,
     /// Whether its CPU was offline. Otherwise another process changed the affinity, or the CPU was back online before
     /// this was checked.
@@ -105,12 +105,12 @@ impl<'a> PinWatch<'a> {
 
 /// The kernel's view of the thread and its CPU.
 trait Kernel {
-    /// The CPU that the thread runs on now.
+    /// Returns the CPU that the thread runs on now.
     fn current_cpu(&self) -> Option<usize>;
-    /// The online CPUs that it may run on.
+    /// Returns the online CPUs that it may run on.
     fn allowed(&self) -> io::Result<Vec<usize>>;
     fn is_offline(&self, cpu: usize) -> bool;
-    /// Whether that succeeded.
+    /// Pins the thread. Returns whether that succeeded.
     fn pin(&self, cpu: usize) -> bool;
 }
 
@@ -178,7 +178,7 @@ impl<K: Kernel> Follower<K> {
         self.look((since, at), on, &allowed, is_there && allowed == [self.cpu])
     }
 
-    /// The online CPUs that the thread may run on; its own if the kernel does not list them.
+    /// Returns the online CPUs that the thread may run on; its own if the kernel does not list them.
     fn allowed(&self) -> Vec<usize> {
         self.kernel.allowed().unwrap_or_else(|_| vec![self.cpu])
     }
@@ -213,7 +213,7 @@ impl<K: Kernel> Follower<K> {
         if self.open().is_none() && !is_full {
             self.absences.push(Absence { from, to: None, offline: false, ran_on: Vec::new(), samples: 0 });
         }
-        let absence = self.absences.last_mut().expect("one was begun, or there are as many as may be");
+        let absence = self.absences.last_mut().expect("an absence was recorded");
         absence.to = None;
         absence
     }
@@ -264,7 +264,7 @@ mod tests {
             }
         }
 
-        /// The kernel lets a thread whose only CPU is gone run anywhere, even later.
+        /// Takes a CPU offline. The kernel lets a thread whose only CPU is gone run anywhere, even later.
         fn take_offline(&self, cpu: usize) {
             self.online.borrow_mut().retain(|&other| other != cpu);
             if *self.affinity.borrow() == [cpu] {

@@ -9,7 +9,7 @@ use crate::sys::process::CpuSet;
 #[non_exhaustive]
 pub enum PinError {
     /// The CPU does not exist, is offline, or is not allowed for this process.
-    #[error("CPU {cpu} is not one of those this process may use: {}", list(.allowed))]
+    #[error("CPU {cpu} is not available to this process; available: {}", list(.allowed))]
     NotAllowed {
         /// The requested CPU.
         cpu: usize,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_named_with_those_that_are() {
-        let refused = Pinned::to(100_000).expect_err("no machine has so many");
+        let refused = Pinned::to(100_000).expect_err("a CPU that does not exist");
         assert!(matches!(&refused, PinError::NotAllowed { allowed, .. } if *allowed == allowed_cpus()), "{refused}");
     }
 }

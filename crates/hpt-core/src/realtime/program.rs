@@ -16,14 +16,14 @@ use crate::sys::{
     },
 };
 
-/// From here on, no signal that can be blocked ends or stops the calling thread. Signals sent to this process are
+/// Keeps signals that can be blocked from ending or stopping the calling thread. Signals sent to this process are
 /// forwarded to the [program](Self::start) that it starts. Signals that were ignored remain ignored in both, with two
 /// exceptions. SIGCHLD is ignored in the program only. The original disposition of SIGPIPE is no longer known, because
 /// Rust programs ignore it from the start; the program gets the default.
 ///
 /// This does not block signals in other threads: it is for single-threaded programs.
 #[derive(Debug)]
-#[must_use = "signals are as before when this is dropped"]
+#[must_use = "the previous signal handling is restored when this is dropped"]
 pub struct Signals {
     held: SignalSet,
     before: SignalSet,
@@ -33,7 +33,7 @@ pub struct Signals {
 
 /// A program that was started, and not waited for yet.
 #[derive(Debug)]
-#[must_use = "it is to be waited for"]
+#[must_use = "the program must be waited for"]
 pub struct Program<'a> {
     child: Child,
     signals: &'a Signals,
@@ -76,8 +76,8 @@ impl Signals {
         Ok(Self { held, before, ignored_children, bound_to_its_thread: PhantomData })
     }
 
-    /// Returns the signal that asked this process to end in the meantime, if any: for callers that have not started a
-    /// program yet.
+    /// Returns the signal that requested the end of this process, if any, for callers that have not started a program
+    /// yet.
     #[must_use]
     pub fn asked_to_end(&self) -> Option<i32> {
         let endings = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
@@ -117,7 +117,7 @@ impl Drop for Signals {
 }
 
 impl Class {
-    /// Checks whether the kernel allows this policy for the calling thread, by applying it for a moment.
+    /// Checks whether the kernel allows this policy for the calling thread, by applying it briefly.
     ///
     /// # Errors
     ///
@@ -178,9 +178,9 @@ impl Program<'_> {
 }
 
 impl Signals {
-    /// A shell waits for the process that it started, so that one must stop when the program did. SIGSTOP is sent on
-    /// purpose to one process, whose sender may continue that one and not this. But a process that has the terminal
-    /// must return it to the shell: an inner shell stops itself for that reason.
+    /// Stops this process as well, because a shell waits for the process that it started. SIGSTOP is sent on purpose to
+    /// one process, and its sender may continue that process and not this one. But a process that has the terminal must
+    /// return it to the shell: an inner shell stops itself for that reason.
     fn stop_as_well(&self, child: libc::pid_t, signal: libc::c_int) {
         let signal = match signal {
             // Unlike SIGSTOP, it does not stop a process that no shell could continue.

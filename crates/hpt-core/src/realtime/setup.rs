@@ -19,7 +19,7 @@ use crate::{
 /// Nothing changes until [`apply`](Self::apply). Dropping the guard restores everything. System-wide settings are
 /// changed only if they are requested here, and are recorded beforehand: [`knobs`](crate::knobs).
 #[derive(Clone, Debug)]
-#[must_use = "nothing is changed until it is applied"]
+#[must_use = "nothing is changed until the setup is applied"]
 pub struct Setup {
     conduct: Conduct,
     cpu: Option<usize>,
@@ -58,7 +58,7 @@ impl Setup {
             throttling_accepted: false,
             best_effort: false,
             journal: None,
-            by: "a program with hpt-core".to_owned(),
+            by: "a program using hpt-core".to_owned(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Setup {
     /// # Errors
     ///
     /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
-    /// [best effort](Self::best_effort), fails only on a captured machine.
+    /// [best effort](Self::best_effort), fails only for a system snapshot.
     pub fn apply(&self, host: &Host) -> Result<Held, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
@@ -313,7 +313,7 @@ impl Setup {
 
 /// One step that is undone when this is dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "guards are there to be dropped")]
+#[expect(dead_code, reason = "guards are only dropped")]
 enum Step {
     Cpu(Pinned),
     Class(InClass),
@@ -338,7 +338,7 @@ pub struct Refused {
 
 /// The settings that a [`Setup`] applied. Dropping it, even on a panic, undoes everything, the last step first.
 #[derive(Debug)]
-#[must_use = "everything is undone when the guard is dropped"]
+#[must_use = "all settings are restored when the guard is dropped"]
 pub struct Held {
     host: Host,
     cpu: Option<usize>,
@@ -368,7 +368,7 @@ impl Held {
 
     /// Undoes everything, the last step first, and returns the system-wide settings that could not be restored. The
     /// journal keeps those. Dropping does the same without a result.
-    #[must_use = "what could not be put back is to be told"]
+    #[must_use = "settings that could not be restored must be reported"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()
     }
@@ -451,7 +451,7 @@ mod tests {
         }
         let before = InForce::of_this_thread(&Host::live());
         let held =
-            everything(&machine).best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
+            everything(&machine).best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
         // The files of the machine require no permission here; the settings of this thread depend on what the kernel
         // grants.
         let refused = names(&held);
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(allowed_cpus(), cpus);
         let wanted = Setup::of_a_thread_that(Conduct::Waits).on_cpu(100_000);
         assert!(matches!(wanted.put_in_force(&machine.host), Err(RealtimeError::Cpu(_))));
-        let held = wanted.best_effort().put_in_force(&machine.host).expect("it leaves out what is refused");
+        let held = wanted.best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
         assert_eq!((names(&held), held.cpu()), (vec!["cpu"], None));
     }
 
@@ -542,7 +542,7 @@ mod tests {
     fn two_at_once_do_not_change_the_machine() {
         let machine = Machine::new("950000");
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
-        let held = setup.put_in_force(&machine.host).expect("files take anything");
+        let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         assert_eq!(entries(&machine), 1);
         // A temporary setting ends with the guard that made it.
         assert!(matches!(setup.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
@@ -551,10 +551,10 @@ mod tests {
         let second = Setup::of_a_thread_that(Conduct::Waits).without_turbo().in_journal(journal(&machine));
         assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         drop(held);
-        drop(second.put_in_force(&machine.host).expect("the first is over"));
+        drop(second.put_in_force(&machine.host).expect("the first change has ended"));
         // A setting that already has the requested value is not a change.
         machine.write(RUNTIME, "-1");
-        drop(setup.put_in_force(&machine.host).expect("nothing to do"));
+        drop(setup.put_in_force(&machine.host).expect("no change needed"));
         assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("-1", 0));
         machine.write(RUNTIME, "950000");
         assert_eq!((machine.read(RUNTIME).as_str(), machine.read(BOOST).as_str()), ("950000", "1"));
@@ -565,7 +565,7 @@ mod tests {
         let machine = Machine::new("950000");
         let panicked = std::panic::catch_unwind(|| {
             let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().in_journal(journal(&machine));
-            let _held = setup.put_in_force(&machine.host).expect("files take anything");
+            let _held = setup.put_in_force(&machine.host).expect("a file accepts any value");
             assert_eq!(machine.read(RUNTIME), "-1");
             panic!("in the middle");
         });
@@ -581,7 +581,7 @@ mod tests {
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/period"), "1000000000");
         }
         let setup = Setup::of_a_thread_that(Conduct::Spins).around_cpus([1]).without_throttling();
-        let held = setup.in_journal(journal(&machine)).put_in_force(&machine.host).expect("files take anything");
+        let held = setup.in_journal(journal(&machine)).put_in_force(&machine.host).expect("a file accepts any value");
         let runtimes =
             ["cpu0", "cpu1"].map(|cpu| machine.read(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime")));
         assert_eq!((runtimes, held.cpu()), (["50000000", "0"].map(str::to_owned), None));
@@ -595,13 +595,13 @@ mod tests {
         machine.write(BOOST, "1");
         let setup = Setup::of_a_thread_that(Conduct::Waits).without_throttling().without_turbo();
         let setup = setup.in_journal(journal(&machine));
-        let held = setup.put_in_force(&machine.host).expect("files take anything");
+        let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         std::fs::remove_file(machine.folder.path().join(RUNTIME)).expect("ours");
         let failed = held.undo();
         assert!(matches!(failed.as_slice(), [_]), "{failed:?}");
         assert_eq!((machine.read(BOOST).as_str(), entries(&machine)), ("1", 1));
         machine.write(RUNTIME, "950000");
-        assert!(setup.put_in_force(&machine.host).expect("nothing is left").undo().is_empty());
+        assert!(setup.put_in_force(&machine.host).expect("no setting is left changed").undo().is_empty());
         assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
     }
 

@@ -6,7 +6,7 @@ use crate::sys::wait;
 
 /// Keeps the timer slack of the calling thread at its minimum for as long as this lives.
 #[derive(Debug)]
-#[must_use = "the slack is as before when the guard is dropped"]
+#[must_use = "the previous slack is restored when the guard is dropped"]
 pub(crate) struct NoSlack {
     before: Option<libc::c_ulong>,
     bound_to_its_thread: PhantomData<*const ()>,

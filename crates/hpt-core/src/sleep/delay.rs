@@ -44,7 +44,7 @@ mod tests {
         let start = Instant::now();
         sleeper.delay_us(300);
         assert!(start.elapsed() >= Duration::from_micros(300));
-        assert_eq!(sleeper.report().interrupted, 0, "delays are not");
-        assert!(!sleeper.sleep(Duration::from_secs(3_600)).is_in_time(), "it was for a sleep");
+        assert_eq!(sleeper.report().interrupted, 0, "delays are not interrupted");
+        assert!(!sleeper.sleep(Duration::from_secs(3_600)).is_in_time(), "the interruption was meant for a sleep");
     }
 }

@@ -62,7 +62,7 @@ pub enum Strategy {
 pub enum Woken {
     /// It reached the deadline.
     InTime {
-        /// How long after the deadline the sleep returned; never negative.
+        /// The time from the deadline until the sleep returned; never negative.
         late: Duration,
     },
     /// An [`Interrupter`] ended it.
@@ -85,7 +85,7 @@ impl Woken {
 #[must_use = "an interrupted sleep did not reach its deadline"]
 #[non_exhaustive]
 pub struct WokenByWall {
-    /// Like any other sleep. `late` and `left` are on the wall clock.
+    /// The result, as of any other sleep. `late` and `left` are on the wall clock.
     pub woken: Woken,
     /// Whether the wall clock was set in the meantime, by 0.2 ms or more, or moved by a suspend, in which
     /// `CLOCK_MONOTONIC` stops. The sleep took that into account.
@@ -144,7 +144,7 @@ pub struct Sleeper {
     /// The last sleep, which is not yet counted: on the way out of a sleep every access to cold memory adds to the
     /// overshoot.
     last: Option<Slept>,
-    /// What was learned applies to one thread.
+    /// Binds the learned statistics to one thread.
     bound_to_its_thread: PhantomData<*const ()>,
 }
 
@@ -308,7 +308,7 @@ impl Sleeper {
         self.last_reserve_ns
     }
 
-    /// Whether most of this time is better spent in the kernel.
+    /// Returns whether most of this time is better spent in the kernel.
     fn parks(&self, length_ns: u64, reserve_ns: u64) -> bool {
         self.strategy != Strategy::SpinOnly && length_ns > reserve_ns.saturating_add(SHORTEST_PARK_NS)
     }
@@ -401,21 +401,22 @@ fn reserve(aim: Aim) -> Reserve {
     Reserve::new(aim, saturating_nanos(LONGEST_RESERVE))
 }
 
-/// Whether a wait until `until` that began at `start` is over. A time before its start means that the clock went back.
+/// Returns whether a wait until `until` that began at `start` is over. A time before its start means that the clock
+/// went back.
 #[inline(always)]
 fn is_over(now: Instant, until: Instant, start: Instant) -> bool {
     now >= until || now < start
 }
 
-/// Whether the kernel's own clock needs longer than `length_ns` to reach `until`, by more than `Instant` can be off: it
-/// went back. A clock that a sandbox has closed stays at zero and says nothing.
+/// Returns whether the kernel's own clock needs longer than `length_ns` to reach `until`, by more than `Instant` can be
+/// off: it went back. A clock that a sandbox has closed stays at zero and says nothing.
 fn clock_went_back(until: Instant, length_ns: u64) -> bool {
     let clock_ns = kernels_clock(ClockId::Monotonic).nanoseconds();
     let left_ns = until.as_nanoseconds().saturating_sub(clock_ns);
     clock_ns != 0 && left_ns > length_ns.saturating_add(saturating_nanos(WENT_BACK))
 }
 
-/// Whether a wake-up a margin before its time was late by itself, given its lateness on the wall clock and on
+/// Returns whether a wake-up a margin before its time was late by itself, given its lateness on the wall clock and on
 /// [`Instant`]: if the clock was set forward in the meantime, it is late on that clock only.
 fn is_late_by_itself(late_ns: u64, past_due_ns: u64, reserve_ns: u64) -> bool {
     late_ns.saturating_sub(past_due_ns) < reserve_ns + saturating_nanos(LEAST_STEP)
@@ -465,7 +466,7 @@ impl fmt::Debug for Interrupter {
 /// use hpt_core::sleep::WallOffset;
 ///
 /// let before = WallOffset::now();
-/// println!("somebody set the clock: {}", before.differs_from(WallOffset::now()));
+/// println!("the wall clock was set: {}", before.differs_from(WallOffset::now()));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WallOffset {
@@ -486,8 +487,8 @@ impl WallOffset {
         (0..3).map(|_| read()).min_by_key(|read| read.latest - read.earliest).unwrap_or_else(read)
     }
 
-    /// Whether the wall clock was set until `later`, by 0.2 ms or more. Slewing affects both clocks alike: their
-    /// difference changes only if one is set, or if the machine was suspended.
+    /// Returns whether the wall clock was set until `later`, by 0.2 ms or more. Slewing affects both clocks alike:
+    /// their difference changes only if one is set, or if the machine was suspended.
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

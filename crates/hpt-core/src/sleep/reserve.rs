@@ -15,7 +15,7 @@ const BALANCED_SPIN_PART: f64 = 0.002;
 /// Before anything is known: about as late as kernels are.
 const FIRST_NS: u64 = 60_000;
 
-/// What was learned.
+/// The learned statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
     classes: [Recent; CLASSES],
@@ -171,11 +171,11 @@ mod tests {
             for &error in &errors {
                 recent.put(error);
             }
-            let reserve = recent.within(spin_ns).expect("there are errors");
+            let reserve = recent.within(spin_ns).expect("at least one error");
             let spun = |reserve: u64| errors.iter().map(|&error| reserve.saturating_sub(error.into())).sum::<u64>() as f64;
             let budget = spin_ns * errors.len() as f64;
             prop_assert!(spun(reserve) <= budget, "{} > {budget}", spun(reserve));
-            let largest = u64::from(*errors.iter().max().expect("there are errors"));
+            let largest = u64::from(*errors.iter().max().expect("at least one error"));
             prop_assert!(reserve == largest || spun(reserve + 1) > budget - 1.0, "{reserve} could be longer");
         }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 const ID: SourceId = SourceId::new("acpi-pm");
-const DESCRIPTION: &str = "ACPI power management timer, by its I/O port";
+const DESCRIPTION: &str = "ACPI power management timer, read through its I/O port";
 /// The kernel's name for it as a clocksource. Linux, drivers/clocksource/acpi_pm.c.
 const CLOCK_SOURCE: &str = "acpi_pm";
 
@@ -97,8 +97,8 @@ impl AcpiPm {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another kind of machine, if the firmware describes no such timer, if the permission is missing, if the port does not count like the timer, and on
-    /// a captured host.
+    /// Returns [`Unavailable`] on another architecture, if the firmware describes no such timer, if the permission is
+    /// missing, if the port does not count like the timer, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl TimeSource for AcpiPm {
     }
 }
 
-/// Returns what the timer would be on this host and where, or why there is none: from files and facts only.
+/// Returns the properties and the location of the timer on this host, or why there is none. Uses files and facts only.
 fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
     let have = host.facts().architecture;
     if have != Architecture::X86_64 {
@@ -167,7 +167,9 @@ fn info(width: Width) -> SourceInfo {
 fn unreadable(error: &io::Error) -> Unavailable {
     match error.kind() {
         io::ErrorKind::NotFound => Unavailable::NoDevice {
-            evidence: format!("{FADT} is not there: firmware without ACPI, acpi=off, or /sys not mounted"),
+            evidence: format!(
+                "{FADT} does not exist: the firmware has no ACPI, the kernel runs with acpi=off, or /sys is not mounted"
+            ),
         },
         io::ErrorKind::PermissionDenied => {
             Unavailable::NoRight { path: FADT.to_owned(), right: MissingRight::FileMode }
@@ -189,13 +191,14 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
     Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
 }
 
-/// The number of bits to rely on. Firmware that states 32 for a counter of 24 is detected by the bits that are never
-/// set. For one part in 256 of its time, a true 32-bit counter is taken for narrow as well, and loses only its width.
+/// Returns the number of bits to rely on. Firmware may state 32 bits for a 24-bit counter; the upper bits are then
+/// never set. A true 32-bit counter has them clear for 1/256 of the time. It is then treated as narrow, which costs
+/// only width.
 const fn width(says_32_bits: bool, shown: u32) -> Width {
     if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
 }
 
-/// The meaning of the kernel's error, and the fix that follows.
+/// Maps the kernel's error to its cause and fix.
 ///
 /// # References
 ///
@@ -207,7 +210,7 @@ fn refusal(host: &Host, port: u16, error: &io::Error) -> Unavailable {
             right: rights::behind_eperm(host).unwrap_or(MissingRight::Ports),
         },
         Some(libc::ENOSYS) => Unavailable::NotOffered {
-            evidence: "ioperm answers ENOSYS: this kernel, or sandbox, lets no program at I/O ports".to_owned(),
+            evidence: "ioperm returns ENOSYS: this kernel or sandbox does not let programs access I/O ports".to_owned(),
             remedy: Some("use a kernel with CONFIG_X86_IOPL_IOPERM=y"),
         },
         _ => Unavailable::Refused { reason: format!("ioperm of port {port:#x}: {error}") },
@@ -223,10 +226,12 @@ fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
         if timer.says_32_bits { 32 } else { 24 }
     )];
     lines.push(match host.pm_timer_latch() {
-        Latch::Sound => "chipset: none whose timer is known to show nonsense; one read".to_owned(),
-        Latch::Doubtful(why) => format!("chipset: {why}; the middle one of three reads that stand in order"),
+        Latch::Sound => "chipset: not known to return invalid timer values; a single read".to_owned(),
+        Latch::Doubtful(why) => format!("chipset: {why}; the middle of three reads that are in order"),
     });
-    lines.extend(opened.map(|opened| format!("ioperm let this thread in; {} bits are counted on", opened.info.width)));
+    lines.extend(
+        opened.map(|opened| format!("ioperm granted access to this thread; {} bits are used", opened.info.width)),
+    );
     lines
 }
 
@@ -234,7 +239,7 @@ fn verdict(host: &Host) -> KernelVerdict {
     if host.facts().architecture == Architecture::X86_64 {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
-        KernelVerdict::Unknown("not a counter of this machine".to_owned())
+        KernelVerdict::Unknown("not a counter of this architecture".to_owned())
     }
 }
 
@@ -263,7 +268,7 @@ impl Backend for AcpiPmBackend {
         }]
     }
 
-    /// It wraps too soon to be a clock: no port is opened to find that out.
+    /// Opens no port: the timer wraps too soon to be a clock.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         vec![ProbeReport {
             id: ID,

@@ -49,7 +49,7 @@ impl ArmCounter {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on other processors, if prctl or the kernel forbids reading, and on a captured host.
+    /// Returns [`Unavailable`] on other processors, if prctl or the kernel forbids reading, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -98,7 +98,8 @@ impl TimeSource for ArmCounter {
     }
 }
 
-/// The number of bits that a counter of this rate is guaranteed to have: 56, or as many as forty years take.
+/// Returns the number of bits that a counter of this rate is guaranteed to have: at least 56, and enough for forty
+/// years.
 fn width(frequency: Frequency) -> Width {
     let ticks = u128::from(SHORTEST_ROLLOVER_S) * u128::from(frequency.hertz());
     let bits = u128::BITS - (ticks - 1).leading_zeros();
@@ -110,7 +111,9 @@ fn width(frequency: Frequency) -> Width {
 /// ARMv7-A (DDI 0406C.d), chapter B8.
 fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
     if is_armv6(platform) {
-        return Err(Unavailable::NoCounter { evidence: "it is an ARMv6, and the generic timer came with ARMv7" });
+        return Err(Unavailable::NoCounter {
+            evidence: "this is an ARMv6 processor; the generic timer was introduced with ARMv7",
+        });
     }
     Ok(())
 }
@@ -119,7 +122,7 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Whether AT_HWCAP2 of aarch64 reports self-synchronized reads.
+/// Returns whether AT_HWCAP2 of aarch64 reports self-synchronized reads.
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for ARM's own clock"))]
 pub(crate) const fn has_self_synchronised_reads(hwcap2: u64) -> bool {
     hwcap2 & HWCAP2_ECV != 0
@@ -129,7 +132,7 @@ const fn is_arm(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::Aarch64 | Architecture::Arm)
 }
 
-/// Returns what the counter would be on this host, or why there is none: from files and facts only.
+/// Returns the properties of the counter on this host, or why there is none. Uses files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if !is_arm(have) {
@@ -139,7 +142,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
         return Err(Unavailable::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
-    // On a live machine it is tried. Every 64-bit processor has the timer, a 32-bit one may lack it.
+    // On a live system the read is tried instead. Every 64-bit processor has the timer; a 32-bit one may lack it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
         return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
     }
@@ -164,7 +167,7 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     let mut lines = vec![match permission(host) {
         CounterPermission::Enabled => "PR_GET_TSC: PR_TSC_ENABLE".to_owned(),
         CounterPermission::Forbidden => "PR_GET_TSC: PR_TSC_SIGSEGV".to_owned(),
-        CounterPermission::Unknown => "PR_GET_TSC: not known to this kernel".to_owned(),
+        CounterPermission::Unknown => "PR_GET_TSC: not supported by this kernel".to_owned(),
     }];
     lines.push(match host.arch_timer() {
         None => "device tree: no ARM generic timer below the root (or no device tree)".to_owned(),
@@ -186,17 +189,17 @@ fn evidence(host: &Host, opened: Option<&ArmCounter>) -> Vec<String> {
     let ecv = host.facts().architecture == Architecture::Aarch64 && has_self_synchronised_reads(host.facts().hwcap2);
     lines.push(
         if ecv {
-            "HWCAP2: self-synchronised reads (ECV)"
+            "HWCAP2: self-synchronized reads (ECV)"
         } else {
-            "HWCAP2: no self-synchronised reads, ISB orders them"
+            "HWCAP2: no self-synchronized reads; ISB orders them"
         }
         .to_owned(),
     );
     lines
 }
 
-/// Returns the time of a few reads and of as many system calls, in nanoseconds: the fastest of a few rounds each.
-/// `None` if no clock works.
+/// Returns the time in nanoseconds that a few reads take, and that as many system calls take. Each is the fastest of a
+/// few rounds. `None` if no clock works.
 fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
     const READS: u32 = 64;
     const ROUNDS: usize = 5;
@@ -222,16 +225,16 @@ fn cost_beside_a_system_call(counter: &ArmCounter) -> Option<(u64, u64)> {
 /// because of an erratum.
 fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
     match costs {
-        None => "cost of a read: not measured".to_owned(),
+        None => "read overhead: not measured".to_owned(),
         Some((reads_ns, calls_ns)) if reads_ns >= calls_ns / 2 => {
             let named = if errata.is_empty() {
-                "an erratum the device tree does not name".to_owned()
+                "an erratum that the device tree does not name".to_owned()
             } else {
                 errata.join(", ")
             };
-            format!("a read costs at least half a system call: the kernel traps and emulates it ({named})")
+            format!("a read takes at least half as long as a system call: the kernel traps and emulates it ({named})")
         }
-        Some(_) => "a read costs less than half a system call: it is not trapped".to_owned(),
+        Some(_) => "a read takes less than half as long as a system call: it is not trapped".to_owned(),
     }
 }
 
@@ -252,12 +255,12 @@ impl Backend for ArmCounterBackend {
             if here { evidence(host, opened.as_ref().and_then(|opened| opened.as_ref().ok())) } else { Vec::new() };
         vec![ProbeReport {
             id: ID,
-            description: "ARM generic timer's virtual counter, CNTVCT",
+            description: "virtual counter of the ARM generic timer, CNTVCT",
             availability: opened.map_or_else(|| describe(host), |opened| opened.map(|counter| counter.info)),
             kernel: if here {
                 KernelVerdict::of_clock_source(&host.clock_sources(), "arch_sys_counter")
             } else {
-                KernelVerdict::Unknown("not a counter of this machine".to_owned())
+                KernelVerdict::Unknown("not a counter of this architecture".to_owned())
             },
             evidence,
         }]
@@ -274,7 +277,7 @@ mod tests {
 
     #[test]
     fn an_armv6_is_refused_for_having_none() {
-        let reason = has_timer(Some("v6l")).expect_err("it has none");
+        let reason = has_timer(Some("v6l")).expect_err("ARMv6 has no generic timer");
         assert_eq!((reason.kind(), reason.remedy()), ("no-counter", None), "{reason}");
         for other in [Some("v7l"), Some("v8l"), Some("aarch64"), None] {
             assert_eq!(has_timer(other), Ok(()));

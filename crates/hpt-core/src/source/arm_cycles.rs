@@ -60,7 +60,8 @@ impl ArmCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another kind of machine, if the counter is closed, stopped or counts something else, and on a captured host.
+    /// Returns [`Unavailable`] on another architecture, if the counter is closed, stopped or counts something else, and
+    /// for a system snapshot.
     ///
     /// # Examples
     ///
@@ -98,7 +99,7 @@ impl ArmCycles {
             .map_err(|why| refusal(why, host, stays.cpu()))?;
         if token.bits() == 32 && token.control_register().is_some_and(|control| control & CONTROL_D != 0) {
             return Err(Unavailable::Closed {
-                evidence: "it counts every 64th cycle only (PMCR.D)".to_owned(),
+                evidence: "the counter counts only every 64th cycle (PMCR.D)".to_owned(),
                 remedy: what_opens_it(host),
             });
         }
@@ -137,8 +138,8 @@ impl TimeSource for ArmCycles {
     }
 }
 
-/// From here on, a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL writes `words` to
-/// standard error before it ends the process.
+/// Makes a read of [`ArmCycles`] or [`PerfCycles`](super::PerfCycles) that raises SIGILL write `words` to standard
+/// error before the process ends.
 ///
 /// For programs that read a counter whose access can be [revoked](SourceInfo::revocable). This crate never calls it. It
 /// installs a handler for SIGILL, which writes the words only if the instruction that raised the signal reads the cycle
@@ -188,27 +189,27 @@ fn what_opens_it(host: &Host) -> String {
     let module = match host.opened_cycles() {
         Some(state) if state.contains("taken") => {
             return format!(
-                "hpt_cycles is loaded ({state}) and leaves the counter closed there, because not a perf event but KVM or kernel.perf_user_access \
-                 closed it; keep guests of KVM off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds, \
+                "hpt_cycles is loaded ({state}) and leaves the counter closed, because KVM or kernel.perf_user_access closed it and not a perf \
+                 event; keep KVM guests off the CPU, then write a number of seconds to /sys/module/hpt_cycles/parameters/check_seconds, \
                  which opens the counter again"
             );
         }
         Some(state) if state.contains("closed") => {
             let ends = if user_access == Some(true) { ", and sysctl kernel.perf_user_access=0 is set" } else { "" };
             return format!(
-                "hpt_cycles is loaded ({state}) and opens the counter again, within seconds, when no perf event counts on the CPU{ends}; \
-                 /sys/module/hpt_cycles/parameters/check_seconds says how often it looks"
+                "hpt_cycles is loaded ({state}) and reopens the counter within seconds after the last perf event on the CPU ends{ends}; \
+                 /sys/module/hpt_cycles/parameters/check_seconds sets how often it checks"
             );
         }
-        Some(_) => "unload the kernel module hpt_cycles and load it again",
+        Some(_) => "unload the kernel module hpt_cycles, then load it again",
         None => "load the kernel module hpt_cycles (kmod/ in hpt's repository)",
     };
-    // Only 64-bit kernels since 5.17 have that switch.
+    // Only 64-bit kernels since 5.17 have that setting.
     match user_access {
         Some(_) => format!(
-            "{module}, or use perf-cycles, which reads the same register where sysctl kernel.perf_user_access=1"
+            "{module}, or use perf-cycles, which reads the same register if sysctl kernel.perf_user_access=1 is set"
         ),
-        None => format!("{module}, or use perf-cycles, which reads the counter by system call"),
+        None => format!("{module}, or use perf-cycles, which reads the counter with a system call"),
     }
 }
 
@@ -216,13 +217,15 @@ fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> Unavailable {
     let closed = |evidence| Unavailable::Closed { evidence, remedy: what_opens_it(host) };
     match why {
         CyclesRefused::NoAccessRegister => {
-            let evidence = format!("a child that read PMUSERENR on CPU {cpu} was ended by a signal");
+            let evidence = format!("a child process that read PMUSERENR on CPU {cpu} was killed by a signal");
             Unavailable::NoPmu { evidence, have: host.facts().architecture }
         }
         CyclesRefused::Closed(access) => {
-            closed(format!("PMUSERENR of CPU {cpu} lets in no program without a perf event (it shows {access:#x})"))
+            closed(format!("PMUSERENR of CPU {cpu} allows no access without a perf event (its value is {access:#x})"))
         }
-        CyclesRefused::Killed => closed(format!("a child that read the counter on CPU {cpu} was ended by a signal")),
+        CyclesRefused::Killed => {
+            closed(format!("a child process that read the counter on CPU {cpu} was killed by a signal"))
+        }
         CyclesRefused::NotTried => Unavailable::not_tried(),
     }
 }
@@ -244,15 +247,17 @@ impl Backend for ArmCyclesBackend {
         if here {
             evidence.push(match &opened {
                 Ok((cycles, rate)) => line(host, Some(*rate), Some(cycles.cpu())),
-                Err(_) if host.is_live() => "asked and tried on the CPU that hpt was on".to_owned(),
-                Err(_) => "no file tells whether the counter is open: only trying it does".to_owned(),
+                Err(_) if host.is_live() => {
+                    "access was checked and tried on the CPU that hpt was running on".to_owned()
+                }
+                Err(_) => "no file shows whether the counter is open; only a trial read does".to_owned(),
             });
             evidence.push(match host.opened_cycles() {
-                Some(state) => format!("hpt_cycles says: {state}"),
+                Some(state) => format!("hpt_cycles reports: {state}"),
                 None => "hpt_cycles: not loaded".to_owned(),
             });
             evidence.push(
-                "cycles of one core at its changing frequency: no time; another program's perf event can close the counter, or stop it"
+                "counts the cycles of one core at its varying frequency, not time; another program's perf event can close or stop the counter"
                     .to_owned(),
             );
         }
@@ -273,7 +278,7 @@ impl Backend for ArmCyclesBackend {
 
 fn report(host: &Host, availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
     let here = is_arm(host.facts().architecture);
-    let kernel = if here { "cycles are no clock source" } else { "not a counter of this machine" };
+    let kernel = if here { "core cycles are not a clocksource" } else { "not a counter of this architecture" };
     ProbeReport {
         id: ID,
         description: "cycles of an ARM core, PMCCNTR or CCNT, without a perf event",
@@ -300,19 +305,19 @@ mod tests {
 
     #[test]
     fn who_is_not_let_in_is_told_what_helps() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
-            std::fs::write(path, text).expect("ours");
+            std::fs::create_dir_all(path.parent().expect("the path has a parent")).expect("a new directory");
+            std::fs::write(path, text).expect("a writable file");
         };
         let closed = refusal(CyclesRefused::Closed(0xc), &host, 3);
         assert!(
-            closed.to_string().contains("PMUSERENR of CPU 3 lets in no program without a perf event (it shows 0xc)"),
+            closed.to_string().contains("PMUSERENR of CPU 3 allows no access without a perf event (its value is 0xc)"),
             "{closed}"
         );
-        let remedy = || refusal(CyclesRefused::Killed, &host, 0).remedy().expect("there is one");
+        let remedy = || refusal(CyclesRefused::Killed, &host, 0).remedy().expect("a fix");
         assert!(remedy().contains("load the kernel module") && !remedy().contains("perf_user_access"), "{}", remedy());
         write("proc/sys/kernel/perf_user_access", "0\n");
         assert!(remedy().contains("load the kernel module") && remedy().contains("perf_user_access=1"), "{}", remedy());
@@ -329,7 +334,7 @@ mod tests {
         assert!(["KVM", "kernel.perf_user_access", "check_seconds"].iter().all(|part| taken.contains(part)), "{taken}");
         assert!(matches!(refusal(CyclesRefused::NoAccessRegister, &host, 0), Unavailable::NoPmu { .. }));
         let not_tried = refusal(CyclesRefused::NotTried, &host, 0);
-        assert!(not_tried.to_string().contains("no child process could be started"), "{not_tried}");
+        assert!(not_tried.to_string().contains("could not start a child process"), "{not_tried}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
     failure.map_or(Ok(source), |seen| Err(Unavailable::SelfTest(seen)))
 }
 
-/// Whether the limits of a rate are close enough that a clock with a wrong rate would have been detected.
+/// Returns whether the limits of a rate are close enough that a clock with a wrong rate would have been detected.
 fn is_decisive((slowest, fastest): (Frequency, Frequency)) -> bool {
     fastest.hertz_f64() <= slowest.hertz_f64() * 1.25
 }

@@ -19,7 +19,7 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// Returns the names of its sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
 
-    /// Returns the names on this host: with several devices of a kind, each has its own.
+    /// Returns the names of its sources on this host. Each of several devices of a kind has its own name.
     fn ids_on(&self, _host: &Host) -> Vec<SourceId> {
         self.ids()
     }
@@ -27,7 +27,8 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// Returns one report for each of its sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
-    /// Returns reports for a search for a clock: a source that can never be one need not be opened.
+    /// Returns one report for each of its sources, for a search for a clock. A source that can never be a clock need
+    /// not be opened.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         self.probe(host)
     }
@@ -77,11 +78,11 @@ impl KernelVerdict {
     pub(super) fn of_clock_source(sources: &ClockSources, name: &str) -> Self {
         let current = sources.current.as_deref().unwrap_or("unknown");
         match sources.offers(name) {
-            None => Self::Unknown("the kernel's list of clock sources cannot be read (is /sys mounted?)".to_owned()),
-            Some(true) if current == name => Self::Trusted("it is the kernel's own clock source".to_owned()),
-            Some(true) => Self::Trusted(format!("the kernel offers it as a clock source (and uses {current})")),
+            None => Self::Unknown("the kernel's list of clocksources cannot be read (is /sys mounted?)".to_owned()),
+            Some(true) if current == name => Self::Trusted("it is the kernel's current clocksource".to_owned()),
+            Some(true) => Self::Trusted(format!("the kernel offers it as a clocksource (and uses {current})")),
             Some(false) => {
-                Self::Distrusted(format!("the kernel does not offer it as a clock source (and uses {current})"))
+                Self::Distrusted(format!("the kernel does not offer it as a clocksource (and uses {current})"))
             }
         }
     }
@@ -124,20 +125,20 @@ pub struct ProbeReport {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// The counter belongs to another kind of machine.
-    #[error("{} machines have no such counter", have.name())]
+    /// The counter belongs to another architecture.
+    #[error("this counter does not exist on {}", have.name())]
     OtherArchitecture {
         /// The architecture of the machine.
         have: Architecture,
     },
     /// The processor does not list the instruction.
-    #[error("the processor has no such counter: {evidence}")]
+    #[error("the processor does not have this counter: {evidence}")]
     NoCounter {
         /// The evidence.
         evidence: &'static str,
     },
     /// The machine has no such device.
-    #[error("the machine has no such device: {evidence}")]
+    #[error("the system does not have this device: {evidence}")]
     NoDevice {
         /// The evidence.
         evidence: String,
@@ -151,7 +152,7 @@ pub enum Unavailable {
         right: MissingRight,
     },
     /// The kernel has no hardware counter for core cycles.
-    #[error("nothing counts the cycles of a core here: {evidence}")]
+    #[error("no hardware counter for core cycles: {evidence}")]
     NoPmu {
         /// The evidence.
         evidence: String,
@@ -159,7 +160,7 @@ pub enum Unavailable {
         have: Architecture,
     },
     /// The counter exists, but is not open to programs.
-    #[error("the counter is not opened to programs: {evidence}")]
+    #[error("the counter is closed to user programs: {evidence}")]
     Closed {
         /// The evidence.
         evidence: String,
@@ -167,13 +168,13 @@ pub enum Unavailable {
         remedy: String,
     },
     /// The counter is used elsewhere.
-    #[error("others use the core's counters: {evidence}")]
+    #[error("the core's counters are in use: {evidence}")]
     InUse {
         /// The evidence.
         evidence: String,
     },
     /// The kernel's build or boot options do not offer it to programs.
-    #[error("it is not offered to programs: {evidence}")]
+    #[error("the kernel does not offer it to programs: {evidence}")]
     NotOffered {
         /// The evidence.
         evidence: String,
@@ -181,7 +182,7 @@ pub enum Unavailable {
         remedy: Option<&'static str>,
     },
     /// Another process has it open, and it allows one at a time.
-    #[error("{path} is taken: {evidence}")]
+    #[error("{path} is busy: {evidence}")]
     Taken {
         /// The file of the device.
         path: String,
@@ -189,7 +190,7 @@ pub enum Unavailable {
         evidence: String,
     },
     /// The description of the counter, or the counter itself, is invalid.
-    #[error("{path} does not show what it should: {evidence}")]
+    #[error("{path} has invalid contents: {evidence}")]
     Malformed {
         /// The file.
         path: String,
@@ -197,31 +198,31 @@ pub enum Unavailable {
         evidence: String,
     },
     /// It cannot be read without writing to it first, which would disturb other users.
-    #[error("it cannot be read without a write: {evidence}")]
+    #[error("reading it requires a write: {evidence}")]
     NeedsWrite {
         /// The write.
         evidence: &'static str,
     },
     /// `prctl(PR_SET_TSC)` made reading raise SIGSEGV in this thread.
-    #[error("prctl forbids this thread to read it: PR_GET_TSC answers PR_TSC_SIGSEGV")]
+    #[error("prctl forbids this thread to read it: PR_GET_TSC returns PR_TSC_SIGSEGV")]
     ForbiddenByPrctl,
     /// A forked child executed the instruction and was killed by a signal.
-    #[error("the instruction is refused: a child that tried it was ended by a signal")]
+    #[error("the instruction is not permitted: a child process that tried it was killed by a signal")]
     IllegalInstruction,
     /// The kernel, or a sandbox, returned an error on the first read.
-    #[error("the kernel refuses to read it: {reason}")]
+    #[error("the kernel refused the read: {reason}")]
     Refused {
         /// The error, as text.
         reason: String,
     },
-    /// The host is a captured one, so there is nothing to open.
-    #[error("this is a captured machine: its counters cannot be read here")]
+    /// The host is a system snapshot, so there is nothing to open.
+    #[error("this is a system snapshot: its counters cannot be read here")]
     Captured,
     /// It was opened, but did not behave like a counter.
-    #[error("the self-test refused it: {0}")]
+    #[error("it failed the self-test: {0}")]
     SelfTest(SelfTestFailure),
     /// No source has this name.
-    #[error("there is no source called {name:?}")]
+    #[error("unknown source {name:?}")]
     Unknown {
         /// The requested name.
         name: String,
@@ -235,24 +236,24 @@ pub enum Unavailable {
 #[non_exhaustive]
 pub enum MissingRight {
     /// The mode of the file: EACCES.
-    #[error("the file's mode does not let this user open it")]
+    #[error("this user does not have permission to open the file")]
     FileMode,
     /// The capability CAP_SYS_RAWIO.
-    #[error("this process does not have the capability CAP_SYS_RAWIO")]
+    #[error("this process lacks the capability CAP_SYS_RAWIO")]
     Capability,
     /// The kernel is locked down: EPERM, even for root.
-    #[error("the kernel is locked down, which keeps it from root too")]
+    #[error("kernel lockdown denies access, even to root")]
     Lockdown,
     /// The kernel does not share this page: EPERM, even for root.
     #[error(
-        "the kernel does not give this page away: a driver claimed it, it counts as memory (STRICT_DEVMEM), or the process is root in a container only"
+        "the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"
     )]
     Page,
     /// The kernel returned EPERM from ioperm, and neither a missing capability nor a lockdown is visible.
-    #[error("the kernel lets no program in here: it is locked down, or the process is root in a container only")]
+    #[error("the kernel denies access to the port: it is locked down, or the process is root only inside a container")]
     Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
-    #[error("the kernel does not let a process without the capability CAP_PERFMON have perf events")]
+    #[error("kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON")]
     PerfEvents {
         /// The highest value that allows them.
         highest: i32,
@@ -260,32 +261,32 @@ pub enum MissingRight {
 }
 
 impl MissingRight {
-    /// Returns the fix if it is missing for `path`.
+    /// Returns the fix for this permission missing on `path`.
     fn remedy(self, path: &str) -> String {
         match self {
             Self::FileMode if path.starts_with("/dev/uio") => {
                 format!("join the group that may read {path} (`ls -l {path}`), or run as root")
             }
             Self::FileMode | Self::Capability if path == "/dev/mem" => {
-                "run as root (sudo), or give a group the right to read this one page by a UIO window (dist/ in hpt's repository)".to_owned()
+                "run as root (sudo), or let a group read this one page through a UIO device (dist/ in hpt's repository)".to_owned()
             }
             Self::FileMode if path.starts_with("/dev/") => {
                 let name = path.trim_start_matches("/dev/");
-                format!("run as root (sudo), or let a group read it by a udev rule: KERNEL==\"{name}\", GROUP=\"…\", MODE=\"0440\"")
+                format!("run as root (sudo), or let a group read it with a udev rule: KERNEL==\"{name}\", GROUP=\"…\", MODE=\"0440\"")
             }
             Self::FileMode => "run as root (sudo)".to_owned(),
             Self::Capability => "run as root (sudo), or give the program CAP_SYS_RAWIO".to_owned(),
             Self::Ports => {
-                "run it outside of the container; /sys/kernel/security/lockdown says whether the kernel is locked down (securityfs)".to_owned()
+                "run outside the container; /sys/kernel/security/lockdown (securityfs) shows whether the kernel is locked down".to_owned()
             }
             Self::Lockdown => {
-                "lockdown comes with Secure Boot or lockdown= on the kernel's command line; choose another source"
+                "choose another source; Secure Boot or lockdown= on the kernel command line enables lockdown"
                     .to_owned()
             }
             Self::PerfEvents { highest } => {
-                format!("sysctl kernel.perf_event_paranoid={highest}, or run as root, or give the program CAP_PERFMON")
+                format!("set sysctl kernel.perf_event_paranoid={highest}, run as root, or give the program CAP_PERFMON")
             }
-            Self::Page => "choose another source, or boot with iomem=relaxed if a driver claimed the page".to_owned(),
+            Self::Page => "choose another source, or boot with iomem=relaxed if a driver has claimed the page".to_owned(),
         }
     }
 }
@@ -293,9 +294,7 @@ impl MissingRight {
 impl Unavailable {
     /// The read must be tried in a child process, and none could be started.
     pub(super) fn not_tried() -> Self {
-        Self::Refused {
-            reason: "no child process could be started to try the read; a later attempt may succeed".to_owned(),
-        }
+        Self::Refused { reason: "could not start a child process to try the read; try again later".to_owned() }
     }
 
     /// Returns why the processor's own counter cannot be read.
@@ -315,29 +314,29 @@ impl Unavailable {
             | Self::NoDevice { .. }
             | Self::NeedsWrite { .. } => None,
             Self::NotOffered { remedy, .. } => remedy.map(str::to_owned),
-            Self::Taken { path, .. } => Some(format!("end the program that has it (`fuser -v {path}` names it)")),
-            Self::Malformed { .. } => Some("choose another source; newer firmware may help".to_owned()),
+            Self::Taken { path, .. } => Some(format!("end the program that has it open (`fuser -v {path}` shows it)")),
+            Self::Malformed { .. } => Some("choose another source, or update the firmware".to_owned()),
             Self::NoRight { path, right } => Some(right.remedy(path)),
             Self::NoPmu { have: Architecture::X86_64, .. } => {
-                Some("a virtual machine has such a counter where its hypervisor passes one through".to_owned())
+                Some("in a virtual machine, have the hypervisor pass a PMU through to the guest".to_owned())
             }
             Self::NoPmu { .. } => Some(
-                "on a board the device tree must have a pmu node; a virtual machine has such a counter where its hypervisor passes one through"
+                "on a board, add a pmu node to the device tree; in a virtual machine, have the hypervisor pass a PMU through to the guest"
                     .to_owned(),
             ),
             Self::Closed { remedy, .. } => Some(remedy.clone()),
             Self::InUse { .. } => Some(
-                "end the others: perf, a profiler, on x86 the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles do not go together"
+                "end other users of the counters: perf, a profiler, on x86 the NMI watchdog (sysctl kernel.nmi_watchdog=0); a perf event and arm-cycles exclude each other"
                     .to_owned(),
             ),
             Self::ForbiddenByPrctl => {
-                Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it under a program that forbids it".to_owned())
+                Some("call prctl(PR_SET_TSC, PR_TSC_ENABLE) in this thread, or do not start it from a program that forbids reading the counter".to_owned())
             }
             Self::IllegalInstruction => {
-                Some("use the source that `hpt probe` chooses; a processor without the counter, an emulator and a kernel that keeps it closed look the same".to_owned())
+                Some("use the source that `hpt probe` chooses; a missing counter, an emulator and a kernel that closes the counter cannot be distinguished".to_owned())
             }
-            Self::Refused { .. } => Some("look for a seccomp filter or a sandbox around this process".to_owned()),
-            Self::Captured => Some("run hpt on the machine itself".to_owned()),
+            Self::Refused { .. } => Some("check for a seccomp filter or a sandbox around this process".to_owned()),
+            Self::Captured => Some("run hpt on the system itself".to_owned()),
             Self::SelfTest(failure) => failure.remedy().map(str::to_owned),
             Self::Unknown { nearest, .. } => Some(match nearest.as_slice() {
                 [] => "`hpt probe` lists all names".to_owned(),
@@ -353,12 +352,12 @@ impl Unavailable {
             Self::OtherArchitecture { .. } => "other-architecture",
             Self::NoCounter { .. } => "no-counter",
             Self::NoDevice { .. } => "no-device",
-            Self::NoRight { .. } => "no-right",
+            Self::NoRight { .. } => "no-permission",
             Self::NoPmu { .. } => "no-pmu",
             Self::Closed { .. } => "closed",
             Self::InUse { .. } => "in-use",
             Self::NotOffered { .. } => "not-offered",
-            Self::Taken { .. } => "taken",
+            Self::Taken { .. } => "busy",
             Self::Malformed { .. } => "malformed",
             Self::NeedsWrite { .. } => "needs-write",
             Self::ForbiddenByPrctl => "forbidden-by-prctl",

@@ -42,7 +42,7 @@ const MEMORY: &str = "/dev/mem";
 ///
 /// # Ordering
 ///
-/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may move all of it.
+/// [`ticks`](TimeSource::ticks) reads the registers in that order, but the processor may execute them earlier or later.
 /// [`ticks_start`](TimeSource::ticks_start) first waits for all preceding instructions,
 /// [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
@@ -57,7 +57,8 @@ pub struct BcmSystimer(Counter<Window>);
 ///
 /// # Ordering
 ///
-/// Like [`BcmSystimer`].
+/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
 /// # References
 ///
@@ -132,8 +133,8 @@ impl BcmSystimer {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another kind of machine, if there is no such device, if the permission is missing, if the page does not count like the timer, and on a
-    /// captured host.
+    /// Returns [`Unavailable`] on another architecture, if there is no such device, if the permission is missing, if
+    /// the page does not count like the timer, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -152,19 +153,19 @@ impl BcmSystimer {
 }
 
 impl BcmSystimerLow {
-    /// Fails like [`BcmSystimer::open`].
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// milliseconds. Uses a UIO window over the page if one can be opened, otherwise /dev/mem.
     ///
     /// # Errors
     ///
-    /// Fails like [`BcmSystimer::open`].
+    /// Returns [`Unavailable`] in the same cases as [`BcmSystimer::open`].
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         let (counter, _) = open(host, LOW_ID)?;
         tested(Self(counter))
     }
 }
 
-/// Returns the location of the timer on this machine and its properties, or why there is none: from files and facts
-/// only.
+/// Returns the location and properties of the timer on this host, or why there is none. Uses files and facts only.
 fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
     let have = host.facts().architecture;
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
@@ -175,7 +176,7 @@ fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailab
     };
     let Some(registers) = node.registers else {
         return Err(Unavailable::NoDevice {
-            evidence: format!("the device tree does not say where the registers of {} are", node.path),
+            evidence: format!("the device tree does not give the address of the registers of {}", node.path),
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");
@@ -215,7 +216,7 @@ fn open(host: &Host, id: SourceId) -> Result<(Counter<Window>, PathBuf), Unavail
     Ok((Counter { registers, barrier, info }, path))
 }
 
-/// The registers and the file from which they are mapped: a UIO window if one can be opened, otherwise /dev/mem.
+/// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the file used.
 fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
     let page = process::page_size();
     let length = usize::try_from(region.length).expect("a few bytes");
@@ -256,7 +257,7 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
             evidence: format!(
-                "{MEMORY} is not there: a kernel without CONFIG_DEVMEM, or a container without the device"
+                "{MEMORY} does not exist: the kernel was built without CONFIG_DEVMEM, or the container does not have the device"
             ),
         },
         Some(libc::EACCES) => missing(MissingRight::FileMode),
@@ -266,19 +267,19 @@ fn diagnose(host: &Host, error: &io::Error) -> Unavailable {
 }
 
 /// The device tree rounds. The divider is from pigpio's documentation; it was not measured on a board.
-const TRUE_RATE: &str = "rate: 1 MHz by the device tree; on a Pi 1 to 3 others found 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz, which hpt has not verified";
+const TRUE_RATE: &str = "rate: 1 MHz according to the device tree; others found 19.2 MHz / (19 + 819/4096) = 1.00000254 MHz on a Pi 1 to 3, which hpt has not verified";
 
 fn evidence(host: &Host, opened: Option<&PathBuf>) -> Vec<String> {
     let Some(node) = host.device_node(SYSTEM_TIMER) else {
         return vec![format!("device tree: no {SYSTEM_TIMER} on any bus that the processor can reach")];
     };
-    let place = node.registers.map_or("its registers cannot be made out".to_owned(), |registers| {
+    let place = node.registers.map_or("the address of its registers cannot be determined".to_owned(), |registers| {
         format!("registers at {:#x}", registers.address)
     });
     let mut lines = vec![format!("device tree: {} is {SYSTEM_TIMER}; {place}", node.path)];
     let window = node.registers.and_then(|registers| host.uio_window(registers));
-    lines.push(window.map_or("UIO: no window over these registers".to_owned(), |window| {
-        format!("UIO: map {} of /dev/{} ({}) shows these registers", window.map, window.device, window.name)
+    lines.push(window.map_or("UIO: no device maps these registers".to_owned(), |window| {
+        format!("UIO: map {} of /dev/{} ({}) covers these registers", window.map, window.device, window.name)
     }));
     lines.extend(opened.map(|path| format!("mapped read-only from {}", path.display())));
     lines.push(TRUE_RATE.to_owned());
@@ -306,12 +307,12 @@ fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
 /// against the timer.
 fn verdict(host: &Host, here: bool) -> KernelVerdict {
     if !here {
-        return KernelVerdict::Unknown("not a counter of this machine".to_owned());
+        return KernelVerdict::Unknown("not a counter of this system".to_owned());
     }
     match KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE) {
-        KernelVerdict::Distrusted(_) => {
-            KernelVerdict::Unknown("the kernel does not use it as a clock source, and so says nothing of it".to_owned())
-        }
+        KernelVerdict::Distrusted(_) => KernelVerdict::Unknown(
+            "the kernel does not use it as a clocksource and makes no statement about it".to_owned(),
+        ),
         verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }
 }
@@ -328,8 +329,8 @@ impl Backend for BcmSystimerBackend {
 
     fn probe(&self, host: &Host) -> Vec<ProbeReport> {
         vec![
-            report(host, WIDE_ID, "Broadcom System Timer, both words (64 bits)"),
-            report(host, LOW_ID, "Broadcom System Timer, low word (32 bits)"),
+            report(host, WIDE_ID, "Broadcom System Timer, all 64 bits"),
+            report(host, LOW_ID, "Broadcom System Timer, low 32 bits"),
         ]
     }
 

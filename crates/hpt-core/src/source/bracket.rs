@@ -62,7 +62,7 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
         self.nanoseconds(now)
     }
 
-    /// Whether the last `pairs` pairs saw no progress.
+    /// Returns whether the last `pairs` pairs saw no progress.
     pub(crate) const fn stood_still_for(&self, pairs: u32) -> bool {
         self.unchanged >= pairs
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{PosixClock, PosixId, SelfTestFailure, TimeSource, Unavailable, info::FASTEST_CORE, self_test};
 use crate::{host::Host, units::Frequency};
 
-/// No core that runs Linux is slower. A counter set to every 64th cycle stays below it on a core of up to 3 GHz. Arm
-/// ARM (DDI 0487), D24.5, PMCR_EL0.D.
+/// The lowest plausible core frequency; no core that runs Linux is slower. A counter set to every 64th cycle stays
+/// below it on a core of up to 3 GHz. Arm ARM (DDI 0487), D24.5, PMCR_EL0.D.
 const SLOWEST_CORE: Frequency = Frequency::from_hertz(50_000_000).expect("not zero");
 
 /// How long the core is kept busy per measurement, in nanoseconds, and the number of measurements. The fastest counts,
@@ -17,7 +17,7 @@ const LOOKS: u32 = 5;
 /// The first guess at the number of work steps in that time.
 const FIRST_STEPS: u32 = 10_000;
 
-/// The rate at which the source counts while its core is busy.
+/// Returns the rate at which the source counts while its core is busy.
 ///
 /// # Errors
 ///
@@ -75,16 +75,16 @@ pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
     if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
 }
 
-/// What was counted, and the kernel's statement about the CPU it was counted on.
+/// Describes the counted rate, and the frequency that the kernel states for that CPU.
 pub(super) fn line(host: &Host, rate: Option<Frequency>, cpu: Option<usize>) -> String {
     let counted = rate.map_or_else(
         || "no cycles counted".to_owned(),
-        |rate| format!("{:.3} cycles per ns while the core is busy now", rate.hertz_f64() / 1e9),
+        |rate| format!("{:.3} cycles per ns with the core busy", rate.hertz_f64() / 1e9),
     );
     let stated = match cpu.map(|cpu| (cpu, host.core_frequency(cpu))) {
-        Some((cpu, Some(frequency))) => format!("CPU {cpu} is clocked at {frequency} (scaling_cur_freq)"),
-        Some((cpu, None)) => format!("no cpufreq says what CPU {cpu} is clocked at"),
-        None => "the kernel does not tell which CPU this is".to_owned(),
+        Some((cpu, Some(frequency))) => format!("CPU {cpu} runs at {frequency} (scaling_cur_freq)"),
+        Some((cpu, None)) => format!("cpufreq does not report the frequency of CPU {cpu}"),
+        None => "the kernel does not report which CPU this is".to_owned(),
     };
     format!("{counted}; {stated}")
 }
@@ -127,14 +127,14 @@ mod tests {
 
     #[test]
     fn the_rate_stands_beside_what_the_governor_says() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
-        assert!(line(&host, None, None).starts_with("no cycles counted; the kernel does not tell"));
+        assert!(line(&host, None, None).starts_with("no cycles counted; the kernel does not report"));
         assert!(line(&host, Some(hertz(1_498_000_000)), Some(2)).starts_with("1.498 cycles per ns"));
         let folder = folder.path().join("sys/devices/system/cpu/cpu2/cpufreq");
         std::fs::create_dir_all(&folder).expect("it can be made");
         std::fs::write(folder.join("scaling_cur_freq"), "1500000\n").expect("writable");
-        assert!(line(&host, None, Some(2)).ends_with("CPU 2 is clocked at 1500 MHz (scaling_cur_freq)"));
+        assert!(line(&host, None, Some(2)).ends_with("CPU 2 runs at 1500 MHz (scaling_cur_freq)"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) mod scripted {
             Self(RefCell::new(script.iter().rev().copied().collect()))
         }
 
-        /// The value of the next read.
+        /// Returns the value of the next read.
         pub(in crate::source) fn next(&self) -> T {
             let mut shown = self.0.borrow_mut();
             let last = shown.len() - 1;

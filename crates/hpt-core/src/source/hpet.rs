@@ -24,8 +24,8 @@ use crate::{
 
 const WIDE_ID: SourceId = SourceId::new("hpet");
 const LOW_ID: SourceId = SourceId::new("hpet-low");
-const WIDE_DESCRIPTION: &str = "High Precision Event Timer, all bits of its counter";
-const LOW_DESCRIPTION: &str = "High Precision Event Timer, low word (32 bits)";
+const WIDE_DESCRIPTION: &str = "High Precision Event Timer, full width";
+const LOW_DESCRIPTION: &str = "High Precision Event Timer, low 32 bits";
 
 const DEVICE: &str = "/dev/hpet";
 /// The kernel's name for it as a clocksource. Linux, arch/x86/kernel/hpet.c.
@@ -41,7 +41,8 @@ const HIGH: usize = 0x0f4;
 /// The registers that are read, and those between them.
 const LENGTH: usize = 0x0f8;
 
-/// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a, 2.3.4.
+/// Capability bits 7 to 0: a revision, never zero; bit 13: the main counter has 64 bits. IA-PC HPET Specification 1.0a,
+/// 2.3.4.
 const REVISION: u32 = 0xff;
 const COUNTER_IS_WIDE: u32 = 1 << 13;
 /// Configuration bit 0: the main counter runs. IA-PC HPET Specification 1.0a, 2.3.5.
@@ -57,7 +58,7 @@ const PATIENCE: u32 = 1_000;
 /// All bits of the HPET's main counter: 64 on most machines, 32 on some.
 ///
 /// With 64 bits the two words are read as high, low, high, and again if the high one changed in between: three loads. A
-/// single load of 64 bits would do on most chipsets, but some emulators split it.
+/// single 64-bit load would suffice on most chipsets, but some emulators split it.
 ///
 /// The kernel allows as many opens of /dev/hpet as the HPET has spare timers, often one: this process maps it once for
 /// all its sources.
@@ -78,11 +79,12 @@ pub struct Hpet(Counter<Arc<Window>>);
 ///
 /// # Ordering
 ///
-/// Like [`Hpet`].
+/// [`ticks`](TimeSource::ticks) may be executed early. [`ticks_start`](TimeSource::ticks_start) first waits for all
+/// preceding instructions, [`ticks_end`](TimeSource::ticks_end) also waits for the reading itself.
 ///
 /// # References
 ///
-/// Like [`Hpet`].
+/// IA-PC HPET (High Precision Event Timers) Specification 1.0a; Linux, Documentation/timers/hpet.rst.
 #[derive(Debug)]
 pub struct HpetLow(Counter<Arc<Window>>);
 
@@ -97,7 +99,11 @@ struct Counter<R> {
 }
 
 impl<R: Registers> Counter<R> {
-    /// Returns the counter in the variant `id`, if these registers are those of an HPET.
+    /// Returns the counter in the variant `id`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the evidence that these registers are not those of an HPET.
     fn over(registers: R, id: SourceId) -> Result<Self, String> {
         let Shape { frequency, wide } = shape(&registers)?;
         let both = wide && id == WIDE_ID;
@@ -161,8 +167,9 @@ impl Hpet {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on another kind of machine, if there is no such device, if the permission is missing, if the kernel does not map it, if another process uses it, if the page
-    /// is not that of an HPET, and on a captured host.
+    /// Returns [`Unavailable`] on another architecture, if there is no such device, if the permission is missing, if
+    /// the kernel does not map it, if another process uses it, if the page is not that of an HPET, and for a system
+    /// snapshot.
     ///
     /// # Examples
     ///
@@ -180,11 +187,12 @@ impl Hpet {
 }
 
 impl HpetLow {
-    /// Fails like [`Hpet::open`].
+    /// Maps the timer's page read-only, and compares the timer with `CLOCK_MONOTONIC_RAW`, which takes a few
+    /// milliseconds.
     ///
     /// # Errors
     ///
-    /// Fails like [`Hpet::open`].
+    /// Returns [`Unavailable`] in the same cases as [`Hpet::open`].
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         tested(Self(open(host, LOW_ID)?))
     }
@@ -197,14 +205,14 @@ struct Shape {
     wide: bool,
 }
 
-/// The rate and width of the counter, or the evidence that these are not registers of an HPET.
+/// Returns the rate and width of the counter, or the evidence that these are not the registers of an HPET.
 fn shape<R: Registers>(registers: &R) -> Result<Shape, String> {
     let (capability, period_fs) = (registers.read_u32(CAPABILITY), registers.read_u32(PERIOD));
     if capability & REVISION == 0 {
-        return Err(format!("its capability register is {capability:#010x}, without a revision"));
+        return Err(format!("its capability register is {capability:#010x}, which contains no revision"));
     }
     if !(SHORTEST_PERIOD_FS..=LONGEST_PERIOD_FS).contains(&period_fs) {
-        return Err(format!("it states a period of {period_fs} fs, which no HPET has"));
+        return Err(format!("it states a period of {period_fs} fs, which is out of range for an HPET"));
     }
     let frequency = rate(period_fs).ok_or_else(|| format!("it states a period of {period_fs} fs"))?;
     Ok(Shape { frequency, wide: capability & COUNTER_IS_WIDE != 0 })
@@ -220,7 +228,7 @@ fn rate(period_fs: u32) -> Option<Frequency> {
     u64::try_from(microhertz).ok().and_then(Frequency::from_microhertz)
 }
 
-/// What is known of it before its page is read.
+/// Returns the properties that are known before its page is read.
 fn info(id: SourceId) -> SourceInfo {
     let mut info = SourceInfo::new(id);
     info.width = if info.id == LOW_ID { Width::BITS_32 } else { Width::BITS_64 };
@@ -241,14 +249,15 @@ fn open(host: &Host, id: SourceId) -> Result<Counter<Arc<Window>>, Unavailable> 
     Counter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
 }
 
-/// What was requested when the kernel refused.
+/// The request that the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Opening,
     Mapping,
 }
 
-/// The page, mapped once for the whole process: each open file takes one of the timers, of which there may be only one.
+/// Returns the page, mapped once for the whole process. Each open file takes one of the timers, and there may be only
+/// one.
 fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     static SHARED: Mutex<Weak<Window>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,7 +282,7 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
     Ok(window)
 }
 
-/// The meaning of the kernel's error, and the fix that follows.
+/// Maps the kernel's error to its cause and fix.
 ///
 /// # References
 ///
@@ -283,26 +292,26 @@ fn refusal(host: &Host, step: Step, error: &io::Error) -> Unavailable {
     let not_offered =
         |evidence: &str, remedy| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: Some(remedy) };
     match (step, error.raw_os_error()) {
-        (Step::Opening, Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => {
-            no_device("/dev/hpet is not there: a kernel without CONFIG_HPET, or a container without the device")
-        }
+        (Step::Opening, Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => no_device(
+            "/dev/hpet does not exist: the kernel was built without CONFIG_HPET, or the container does not have the device",
+        ),
         (Step::Opening, Some(libc::EACCES | libc::EPERM)) => {
             Unavailable::NoRight { path: DEVICE.to_owned(), right: MissingRight::FileMode }
         }
         // The kernel also returns EBUSY if it found no HPET, and therefore has no timer to offer.
         (Step::Opening, Some(libc::EBUSY)) if host.clock_sources().offers(CLOCK_SOURCE) == Some(false) => no_device(
-            "/dev/hpet answers EBUSY, and the kernel has no HPET among its clock sources: there is none, the firmware hides it, or hpet=disable",
+            "opening /dev/hpet returns EBUSY, and HPET is not among the kernel's clocksources: there is none, the firmware hides it, or the kernel runs with hpet=disable",
         ),
         (Step::Opening, Some(libc::EBUSY)) => Unavailable::Taken {
             path: DEVICE.to_owned(),
-            evidence: "all timers of the HPET that the kernel has to give are in use".to_owned(),
+            evidence: "all HPET timers that the kernel can hand out are in use".to_owned(),
         },
         (Step::Mapping, Some(libc::EACCES | libc::EPERM)) => not_offered(
-            "/dev/hpet opens, and the kernel refuses to map it (hpet_mmap=0, or CONFIG_HPET_MMAP_DEFAULT=n)",
-            "boot with hpet_mmap=1 on the kernel's command line",
+            "the kernel refuses to map /dev/hpet (hpet_mmap=0, or CONFIG_HPET_MMAP_DEFAULT=n)",
+            "boot with hpet_mmap=1 on the kernel command line",
         ),
         (Step::Mapping, Some(libc::ENOSYS | libc::ENODEV)) => not_offered(
-            "/dev/hpet opens, and cannot be mapped: a kernel without CONFIG_HPET_MMAP, or registers that do not begin a page",
+            "/dev/hpet cannot be mapped: the kernel was built without CONFIG_HPET_MMAP, or the registers are not page-aligned",
             "use a kernel with CONFIG_HPET_MMAP=y",
         ),
         _ => Unavailable::Refused { reason: format!("{DEVICE}: {error}") },
@@ -315,7 +324,7 @@ fn evidence<R: Registers>(counter: &Counter<R>) -> Vec<String> {
     vec![
         format!("mapped read-only from {DEVICE}"),
         format!(
-            "capability register: revision {}, {} timers, vendor {:#06x}, a counter of {} bits, {} fs a tick",
+            "capability register: revision {}, {} timers, vendor {:#06x}, a counter of {} bits, {} fs per tick",
             capability & REVISION,
             (capability >> 8 & 0x1f) + 1,
             capability >> 16,
@@ -333,7 +342,7 @@ fn verdict(host: &Host) -> KernelVerdict {
     if host.facts().architecture == Architecture::X86_64 {
         KernelVerdict::of_clock_source(&host.clock_sources(), CLOCK_SOURCE)
     } else {
-        KernelVerdict::Unknown("not a counter of this machine".to_owned())
+        KernelVerdict::Unknown("not a counter of this architecture".to_owned())
     }
 }
 
@@ -362,7 +371,7 @@ impl Backend for HpetBackend {
         vec![report(host, WIDE_ID, WIDE_DESCRIPTION), report(host, LOW_ID, LOW_DESCRIPTION)]
     }
 
-    /// The device allows one user at a time, so it is not opened just to describe it.
+    /// Does not open the device, which may allow only one user at a time.
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
         let availability = |id| {
@@ -439,7 +448,7 @@ mod tests {
                 LOW => word(ticks),
                 HIGH if self.capability & COUNTER_IS_WIDE != 0 => word(ticks >> 32),
                 HIGH => 0,
-                other => panic!("no register that hpt reads begins at {other:#x}"),
+                other => panic!("hpt reads no register at {other:#x}"),
             }
         }
     }
@@ -523,11 +532,11 @@ mod tests {
             self_test(&Source(Counter::over(page, LOW_ID).expect("an HPET")), &WorldClock::of(now_ns))
         };
         let now_ns = AtomicU64::new(0);
-        test(intel(&now_ns)).expect("as fast as it states");
+        test(intel(&now_ns)).expect("runs at its stated rate");
         // Across a wrap of the low word.
         now_ns.store(299_968_600_000, Ordering::Relaxed);
-        test(intel(&now_ns)).expect("as fast as it states");
-        assert!(now_ns.load(Ordering::Relaxed) > 299_969_700_000, "it came after it");
+        test(intel(&now_ns)).expect("runs at its stated rate");
+        assert!(now_ns.load(Ordering::Relaxed) > 299_969_700_000, "the test ran across the wrap");
         let stopped = test(Moving { ticks_per_ms: 0, ..intel(&now_ns) });
         assert!(matches!(stopped, Err(SelfTestFailure::StandsStill { .. })), "{stopped:?}");
         let another = test(Moving { ticks_per_ms: 100_000, ..intel(&now_ns) });
@@ -540,10 +549,10 @@ mod tests {
         let now_ns = AtomicU64::new(299_968_600_000);
         let page = Moving { capability: INTEL.0 & !COUNTER_IS_WIDE, ..intel(&now_ns) };
         let narrow = Source(Counter::over(page, WIDE_ID).expect("an HPET"));
-        self_test(&narrow, &WorldClock::of(&now_ns)).expect("as fast as it states");
+        self_test(&narrow, &WorldClock::of(&now_ns)).expect("runs at its stated rate");
         // At its nominal rate it counts more in five minutes than it has bits for.
-        assert!(narrow.ticks() < 1 << 24, "it has wrapped");
-        let wide = Widened::by(narrow, WorldClock::of(&now_ns)).expect("a steady counter");
+        assert!(narrow.ticks() < 1 << 24, "the counter has wrapped");
+        let wide = Widened::by(narrow, WorldClock::of(&now_ns)).expect("a constant-rate counter");
         let first = wide.ticks();
         for _ in 0..10 {
             now_ns.fetch_add(100_000_000_000, Ordering::Relaxed);
@@ -555,9 +564,9 @@ mod tests {
 
     #[test]
     fn every_refusal_says_what_it_means_and_what_helps() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let sources = folder.path().join("sys/devices/system/clocksource/clocksource0");
-        fs::create_dir_all(&sources).expect("it can be made");
+        fs::create_dir_all(&sources).expect("a new directory");
         fs::write(sources.join("available_clocksource"), "tsc hpet acpi_pm \n").expect("writable");
         let host = Host::below(folder.path(), Facts::live());
         let answer = |step, errno| refusal(&host, step, &io::Error::from_raw_os_error(errno));

@@ -39,7 +39,7 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
 }
 
 impl SourceInfo {
-    /// Returns whether it is a clock that the kernel derives from its clocksource: a system-wide clock of
+    /// Returns whether this is a clock that the kernel derives from its clocksource: a system-wide clock of
     /// `clock_gettime` or gettimeofday.
     #[must_use]
     pub fn is_made_of_the_clock_source(&self) -> bool {
@@ -78,7 +78,7 @@ mod tests {
     fn a_clock_source_called_timer_is_the_system_timer_where_there_is_one() {
         let counter = |machine: &str| {
             let path = format!("{}/tests/hosts/{machine}.capture", env!("CARGO_MANIFEST_DIR"));
-            let capture = Capture::open(path.as_ref()).expect("it is there");
+            let capture = Capture::open(path.as_ref()).expect("a readable capture");
             counter_of_clock_source(&Host::captured(capture, Facts::live()), "timer")
         };
         assert_eq!((counter("qemu-raspi0"), counter("qemu-q35")), (Some("bcm-systimer"), None));
@@ -95,7 +95,7 @@ mod tests {
         let others = ["ptp0", "rtc0", "hpet", "tsc", "perf-time", "thread-cpu"];
         assert!(others.iter().all(|id| !made(id, Scope::System)));
         assert!(!made("process-cpu", Scope::Process));
-        // As on this machine.
+        // The sources of this machine.
         for report in crate::source::outline(&Host::live()) {
             let Ok(info) = report.availability else { continue };
             if matches!(info.id.as_str(), "monotonic" | "realtime" | "boottime") {

@@ -79,15 +79,16 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &ptp::PtpBackend,
 ];
 
-/// Asks every backend about each of its sources on this host. Measures nothing.
+/// Probes every source of every backend on this host. Measures nothing.
 ///
-/// On a captured host the reports come from its files and facts only.
+/// For a system snapshot, the reports come from its files and facts only.
 #[must_use]
 pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
 }
 
-/// The same for a search for a clock: sources that count cycles are described, but their availability is not checked.
+/// Probes the sources for a search for a clock: sources that count cycles are described, but their availability is not
+/// checked.
 #[must_use]
 pub fn outline(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
@@ -119,10 +120,10 @@ pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()
 }
 
-/// Returns up to three names that differ from `name` by the fewest letters. More distant names are not typing errors.
+/// The largest number of letters by which a typing error differs from the name that was meant.
 const MOST_EDITS: usize = 2;
 
-/// Returns the names most similar to the typed one.
+/// Returns up to three names that differ from `name` by the fewest letters.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
     let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
     let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();

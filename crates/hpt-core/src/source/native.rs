@@ -11,7 +11,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Whether access is denied, or could not be determined.
+/// Returns whether access is denied, or could not be determined.
 pub(crate) fn permitted_native() -> Result<Native, CounterRefused> {
     let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
     #[cfg(target_arch = "x86_64")]

@@ -25,7 +25,7 @@ impl Numbered {
         SourceId::from(format!("{}{number}", self.kind))
     }
 
-    /// Returns the names of the existing ones, ordered by number, and the first one in any case.
+    /// Returns the names of the existing clocks, ordered by number. The first one is always included.
     pub(super) fn all(&self, host: &Host) -> Vec<SourceId> {
         let names = host.devices_of_class(self.kind);
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(self.kind, name)).chain([0]).collect();
@@ -34,17 +34,17 @@ impl Numbered {
         numbers.into_iter().map(|number| self.id(number)).collect()
     }
 
-    /// A file of the kernel about this one.
+    /// Returns the path of a sysfs attribute of this clock.
     pub(super) fn attribute(&self, id: &SourceId, name: &str) -> String {
         format!("/sys/class/{}/{id}/{name}", self.kind)
     }
 
-    /// The meaning of the kernel's error when its device is opened, and the fix that follows.
+    /// Maps the kernel's error on opening the device to its cause and fix.
     pub(super) fn refusal(&self, id: &SourceId, error: &io::Error) -> Unavailable {
         let path = device(id).display().to_string();
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
-                Unavailable::NoDevice { evidence: format!("{path} is not there: {}", self.missing) }
+                Unavailable::NoDevice { evidence: format!("{path} does not exist: {}", self.missing) }
             }
             Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
             _ => Unavailable::Refused { reason: format!("{path}: {error}") },
@@ -61,7 +61,8 @@ impl Numbered {
         ProbeReport { id, description: self.description, kernel, evidence, availability }
     }
 
-    /// None of them has a constant rate, and none is opened to find that out: what each is, if `is_there` says so.
+    /// Returns a report for each, without opening any: none of them has a constant rate. `is_there` says whether it
+    /// exists.
     pub(super) fn outline(
         &self,
         host: &Host,
@@ -84,7 +85,7 @@ pub(super) fn device(id: &SourceId) -> PathBuf {
     Path::new("/dev").join(id.as_str())
 }
 
-/// The number in a device's name, if it belongs to this kind and is written as the kernel does.
+/// Returns the number in a device's name, if the name belongs to this kind and is written as the kernel writes it.
 fn number(kind: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(kind)?;
     digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
@@ -101,12 +102,12 @@ mod tests {
 
     #[test]
     fn devices_stand_by_their_numbers_and_the_first_is_never_missing() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let names = || CLOCKS.all(&host).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(), ["ptp0"]);
         for device in ["ptp10", "ptp2", "ptp", "ptp07", "ptpx", "pps0"] {
-            fs::create_dir_all(folder.path().join("sys/class/ptp").join(device)).expect("it can be made");
+            fs::create_dir_all(folder.path().join("sys/class/ptp").join(device)).expect("a new directory");
         }
         assert_eq!(names(), ["ptp0", "ptp2", "ptp10"]);
     }

@@ -62,7 +62,7 @@ impl Drop for OnItsCpu {
             return;
         }
         HELD.set(None);
-        // An error cannot be handled here: what was allowed before is still allowed, unless a CPU went offline.
+        // An error cannot be handled here. The previous affinity is still allowed, unless a CPU went offline.
         let _ = held.before.apply();
     }
 }
@@ -73,13 +73,13 @@ mod tests {
     use crate::sys::process::{CpuSet, current_cpu};
 
     fn allowed() -> Vec<usize> {
-        CpuSet::of_this_thread().expect("every kernel answers").cpus().collect()
+        CpuSet::of_this_thread().expect("every kernel reports the affinity").cpus().collect()
     }
 
     #[test]
     fn a_thread_stays_until_its_last_guard_is_gone_whichever_that_is() {
         let before = allowed();
-        let first = OnItsCpu::here().expect("this kernel tells the CPU");
+        let first = OnItsCpu::here().expect("this kernel reports the CPU");
         let second = OnItsCpu::here().expect("the same CPU");
         assert_eq!((allowed(), first.cpu()), (vec![second.cpu()], second.cpu()));
         drop(first);
@@ -88,12 +88,12 @@ mod tests {
         assert_eq!(allowed(), before);
     }
 
-    /// As after a change of the thread's cpuset, or when its CPU goes offline: the kernel moves the thread without
-    /// notice to the guard.
+    /// Simulates a change of the thread's cpuset, or its CPU going offline: the kernel moves the thread without
+    /// notifying the guard.
     #[test]
     fn a_thread_that_is_moved_from_outside_is_not_held() {
         let before = allowed();
-        let guard = OnItsCpu::here().expect("this kernel tells the CPU");
+        let guard = OnItsCpu::here().expect("this kernel reports the CPU");
         let Some(other) = before.into_iter().find(|&cpu| cpu != guard.cpu()) else {
             return skipped!("this thread may run on one CPU only");
         };
@@ -101,14 +101,14 @@ mod tests {
         let thread = thread.file_name().expect("a number").to_str().expect("a number").to_owned();
         let moved = std::process::Command::new("taskset").args(["-p", "-c", &other.to_string(), &thread]).output();
         if !moved.is_ok_and(|output| output.status.success()) {
-            return skipped!("taskset is not installed, or may not move a thread");
+            return skipped!("taskset is not installed, or is not permitted to move a thread");
         }
         assert_eq!(current_cpu(), Some(other));
         let again = OnItsCpu::here().map(|guard| guard.cpu()).map_err(|error| error.kind());
         assert_eq!(
             again,
             Err(std::io::ErrorKind::ResourceBusy),
-            "what was found out about one CPU is not true of the next"
+            "facts found out about one CPU do not hold for the next"
         );
     }
 }

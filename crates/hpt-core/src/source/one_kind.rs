@@ -27,7 +27,7 @@ impl Kind {
 pub(super) struct OneKind(Kind);
 
 impl OneKind {
-    /// `None` while one of the other kind is open.
+    /// Marks a source of this kind as open; `None` while one of the other kind is open.
     pub(super) fn begin(kind: Kind) -> Option<Self> {
         let step = kind.step();
         // Relaxed: only the number itself matters.

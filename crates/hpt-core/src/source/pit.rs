@@ -6,12 +6,13 @@ use crate::host::{Architecture, Host};
 
 const ID: SourceId = SourceId::new("pit");
 
-/// A count of the i8254 is latched by a command written to port 0x43, for the next reader. The kernel and a program
-/// would take each other's counts. Intel 8254 Programmable Interval Timer (231164-005), Read Operations.
+/// Returns why the timer is not read: a command written to port 0x43 latches the count of the i8254 for the next
+/// reader, so the kernel and a program would take each other's counts. Intel 8254 Programmable Interval Timer
+/// (231164-005), Read Operations.
 fn refusal(host: &Host) -> Unavailable {
     match host.facts().architecture {
         Architecture::X86_64 => Unavailable::NeedsWrite {
-            evidence: "a latch command to port 0x43, which would disturb the kernel and whoever else programmed the timer",
+            evidence: "a latch command to port 0x43, which would disturb the kernel and any other user of the timer",
         },
         have @ (Architecture::Aarch64 | Architecture::Arm | Architecture::Other) => {
             Unavailable::OtherArchitecture { have }
@@ -34,7 +35,7 @@ impl Backend for PitBackend {
             id: ID,
             description: "programmable interval timer (i8254), 1.193 182 MHz",
             availability: Err(refusal(host)),
-            kernel: KernelVerdict::Unknown("it is not read".to_owned()),
+            kernel: KernelVerdict::Unknown("hpt does not read it".to_owned()),
             evidence: Vec::new(),
         }]
     }

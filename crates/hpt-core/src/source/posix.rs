@@ -55,7 +55,7 @@ const THREAD_CPU: SourceId = SourceId::new("thread-cpu");
 const THREAD_CPU_DESCRIPTION: &str = "CPU time of the reading thread, CLOCK_THREAD_CPUTIME_ID";
 
 impl PosixId {
-    /// All of them.
+    /// Returns all clocks of this type.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         ORDER.into_iter().flatten()
     }
@@ -78,19 +78,19 @@ impl PosixId {
 
     const fn description(self) -> &'static str {
         match self {
-            Self::Realtime => "wall time, stepped and steered, CLOCK_REALTIME",
-            Self::Monotonic => "time since boot, steered and never stepped, CLOCK_MONOTONIC",
-            Self::MonotonicRaw => "time since boot as the hardware counts, CLOCK_MONOTONIC_RAW",
-            Self::Boottime => "time since boot with suspend, CLOCK_BOOTTIME",
-            Self::Tai => "wall time without leap seconds, CLOCK_TAI",
-            Self::RealtimeCoarse => "wall time as of the last kernel tick, CLOCK_REALTIME_COARSE",
-            Self::MonotonicCoarse => "time since boot as of the last kernel tick, CLOCK_MONOTONIC_COARSE",
+            Self::Realtime => "wall clock, stepped and slewed, CLOCK_REALTIME",
+            Self::Monotonic => "time since boot, slewed but never stepped, CLOCK_MONOTONIC",
+            Self::MonotonicRaw => "time since boot, neither slewed nor stepped, CLOCK_MONOTONIC_RAW",
+            Self::Boottime => "time since boot including suspend, CLOCK_BOOTTIME",
+            Self::Tai => "wall clock without leap seconds, CLOCK_TAI",
+            Self::RealtimeCoarse => "wall clock at the last kernel tick, CLOCK_REALTIME_COARSE",
+            Self::MonotonicCoarse => "time since boot at the last kernel tick, CLOCK_MONOTONIC_COARSE",
             Self::ProcessCpu => "CPU time of the process, CLOCK_PROCESS_CPUTIME_ID",
-            Self::Gettimeofday => "wall time in microseconds, gettimeofday",
+            Self::Gettimeofday => "wall clock in microseconds, gettimeofday",
         }
     }
 
-    /// The kernel's clock ID; gettimeofday has none.
+    /// Returns the kernel's clock ID; gettimeofday has none.
     const fn clock_id(self) -> Option<ClockId> {
         match self {
             Self::Realtime => Some(ClockId::Realtime),
@@ -105,7 +105,7 @@ impl PosixId {
         }
     }
 
-    /// Properties that do not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
+    /// Returns the properties that do not depend on the machine. `clock_gettime(2)`, gettimeofday(2).
     fn properties(self, host: &Host) -> SourceInfo {
         let mut info = SourceInfo::new(self.source_id());
         info.nominal = Some(match self {
@@ -177,7 +177,7 @@ impl PosixClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, and on a captured host.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -209,7 +209,7 @@ impl PosixClock {
     ///
     /// # Errors
     ///
-    /// Fails like [`open`](Self::open).
+    /// Returns [`Unavailable`] in the same cases as [`open`](Self::open).
     pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
@@ -249,7 +249,7 @@ impl ThreadCpuClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, and on a captured host.
+    /// Returns [`Unavailable`] if a sandbox refuses the call, and for a system snapshot.
     pub fn open(host: &Host) -> Result<Self, Unavailable> {
         if !host.is_live() {
             return Err(Unavailable::Captured);
@@ -291,8 +291,8 @@ const SETTLED_AFTER: u32 = 5;
 const LEAST_WATCHED_NS: u64 = 2_000_000;
 const MOST_ROUNDS: u32 = 1_000;
 
-/// Whether the C library reads the clock without entering the kernel, found by comparing its cost with that of the
-/// system call: no list of clocksources that vDSOs support is complete on all kernels.
+/// Determines whether the C library reads the clock without entering the kernel, found by comparing its cost with that
+/// of the system call: no list of clocksources that vDSOs support is complete on all kernels.
 fn served_by(library: impl Fn() -> u64, system_call: impl Fn() -> u64) -> ReadPath {
     let Ok(stopwatch) = Clock::open(ClockId::Monotonic, Route::SystemCall) else {
         return ReadPath::SystemCall;
@@ -325,7 +325,7 @@ fn settled_path(mut round: impl FnMut() -> (u64, u64)) -> ReadPath {
     path_of_costs(by_library, by_call)
 }
 
-/// A read that costs less than two thirds of the system call did not make one.
+/// Returns the path that the costs imply: a read that costs less than two thirds of the system call did not make one.
 fn path_of_costs(library_ns: u64, system_call_ns: u64) -> ReadPath {
     if library_ns < system_call_ns / 3 * 2 { ReadPath::Vdso } else { ReadPath::SystemCall }
 }
@@ -371,17 +371,19 @@ impl Backend for PosixBackend {
 
 fn evidence(host: &Host, info: &SourceInfo) -> Vec<String> {
     if !host.is_live() {
-        return vec!["captured machine: not read".to_owned()];
+        return vec!["system snapshot: not read".to_owned()];
     }
     let mut lines = vec![match info.read_path {
-        ReadPath::Vdso => "a read costs less than two thirds of its system call: the vDSO serves it".to_owned(),
-        _ if CounterPermission::of_this_thread() == CounterPermission::Forbidden => {
-            "read by system call, because prctl forbids the counter that the vDSO reads".to_owned()
+        ReadPath::Vdso => {
+            "a read takes less than two thirds of the time of its system call: it is served by the vDSO".to_owned()
         }
-        _ => "a read costs as much as its system call: the vDSO does not serve it".to_owned(),
+        _ if CounterPermission::of_this_thread() == CounterPermission::Forbidden => {
+            "read with a system call, because prctl forbids reading the counter that the vDSO uses".to_owned()
+        }
+        _ => "a read takes as long as its system call: it is not served by the vDSO".to_owned(),
     }];
     if let Some(current) = host.clock_sources().current {
-        lines.push(format!("the kernel's clock source is {current}"));
+        lines.push(format!("the kernel's clocksource is {current}"));
     }
     lines
 }

@@ -21,8 +21,8 @@ use crate::{
 const CLOCKS: Numbered = Numbered {
     kind: "ptp",
     description: "PTP hardware clock, of a network card or a hypervisor",
-    unknown: "the kernel keeps no time by it: daemons do",
-    missing: "no card with such a clock, no driver for it (ptp_kvm in a guest), or a container without the device",
+    unknown: "the kernel does not use it for timekeeping; daemons do",
+    missing: "there is no card with such a clock, its driver is not loaded (ptp_kvm in a guest), or the container does not have the device",
 };
 
 /// A PTP hardware clock, in nanoseconds since its own epoch: that of TAI if a daemon disciplines it, otherwise any.
@@ -89,7 +89,8 @@ impl PtpClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock does not advance or has an implausible rate, and on a captured host.
+    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock does not advance
+    /// or has an implausible rate, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -127,9 +128,9 @@ impl TimeSource for PtpClock {
     }
 }
 
-/// The offset according to the readings. The device's reading lies anywhere between two readings of the system's clock,
-/// so that each yields an interval. The narrowest counts, because the two clocks drift apart between the readings. A
-/// simultaneous capture takes precedence, unless an interval contradicts it.
+/// Returns the offset according to the readings. The device's reading lies anywhere between two readings of the
+/// system's clock, so that each yields an interval. The narrowest counts, because the two clocks drift apart between
+/// the readings. A simultaneous capture takes precedence, unless an interval contradicts it.
 fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Between>, bool)>) -> io::Result<PtpOffset> {
     let precise = precise
         .and_then(|(device, system)| device.nanoseconds()?.checked_sub(system.nanoseconds()?))
@@ -142,7 +143,7 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
     let method = if is_extended { PtpOffsetMethod::Extended } else { PtpOffsetMethod::Plain };
     let narrowest = readings.iter().filter_map(interval).min_by_key(|(lowest, highest)| highest - lowest);
     let Some((lowest, highest)) = narrowest else {
-        return precise.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its readings are in no order"));
+        return precise.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its readings are out of order"));
     };
     let bracketed = |offset_ns: i64| Some(highest.abs_diff(offset_ns).max(lowest.abs_diff(offset_ns)));
     Ok(match precise.filter(|precise| (lowest..=highest).contains(&precise.offset_ns)) {
@@ -154,8 +155,8 @@ fn conclude(precise: Option<(PtpTime, PtpTime)>, readings: io::Result<(Vec<Betwe
     })
 }
 
-/// The smallest and the largest offset that a reading allows; `None` if the system's clock was set back in between, and
-/// for values that no clock returns.
+/// Returns the smallest and the largest offset that a reading allows; `None` if the system's clock was set back in
+/// between, and for values that no clock returns.
 fn interval(reading: &Between) -> Option<(i64, i64)> {
     let (before, device, after) =
         (reading.before.nanoseconds()?, reading.device.nanoseconds()?, reading.after.nanoseconds()?);
@@ -180,25 +181,28 @@ fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
-/// The owner of the clock: its driver, or the name of a clock without a device. The name of a card's clock is not used,
-/// because it is the card's address.
+/// Returns the owner of the clock: its driver, or the name of a clock without a device. The name of a card's clock is
+/// not used, because it is the card's address.
 fn named(host: &Host, id: &SourceId) -> Option<String> {
     let of_device = host.text(&CLOCKS.attribute(id, "device/uevent"));
     let driver = of_device.as_deref().and_then(|lines| lines.lines().find_map(|line| line.strip_prefix("DRIVER=")));
     driver.map(|driver| format!("driver: {driver}")).or_else(|| {
         let name = host.text(&CLOCKS.attribute(id, "clock_name"))?;
         let is_an_address = name.len() == 12 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (!is_an_address).then(|| format!("it calls itself {name:?}"))
+        (!is_an_address).then(|| format!("clock name: {name:?}"))
     })
 }
 
 fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String> {
     let mut lines: Vec<String> = named(host, id).into_iter().collect();
     lines.extend(opened.map(|clock| match clock.offset() {
-        Err(error) => format!("beside CLOCK_REALTIME: not told ({error})"),
+        Err(error) => format!("offset from CLOCK_REALTIME: unknown ({error})"),
         Ok(PtpOffset { offset_ns, bound_ns, method, readings }) => {
-            let bound = bound_ns.map_or("no bound".to_owned(), |bound_ns| format!("± {bound_ns} ns, a bound"));
-            format!("beside CLOCK_REALTIME: {offset_ns:+} ns, {bound}, by {} ({readings} readings)", method.name())
+            let bound = bound_ns.map_or("no bound".to_owned(), |bound_ns| format!("bound ± {bound_ns} ns"));
+            format!(
+                "offset from CLOCK_REALTIME: {offset_ns:+} ns, {bound}, using {} ({readings} readings)",
+                method.name()
+            )
         }
     }));
     lines
@@ -292,8 +296,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any reading of a clock with a lead of `offset` between two readings of the other, the offset is within
-        /// the bound.
+        /// Verifies that the true offset is within the bound, for any reading of a clock with a lead of `offset`
+        /// between two readings of the other.
         #[test]
         fn the_true_distance_is_within_the_bound(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,
@@ -301,7 +305,7 @@ mod tests {
             extended in any::<bool>(),
         ) {
             let readings = moments.iter().map(|&(now, early, late)| reading(now - early, now + offset, now + late)).collect();
-            let found = conclude(None, Ok((readings, extended))).expect("all are in order");
+            let found = conclude(None, Ok((readings, extended))).expect("the readings are in order");
             prop_assert!(found.offset_ns.abs_diff(offset) <= found.bound_ns.expect("bracketed"), "{found:?}");
         }
 
@@ -315,11 +319,11 @@ mod tests {
 
     #[test]
     fn a_cards_address_is_not_shown() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
         let write = |path: &str, content: &str| {
             let file = folder.path().join("sys/class/ptp/ptp0").join(path);
-            fs::create_dir_all(file.parent().expect("a folder")).expect("it can be made");
+            fs::create_dir_all(file.parent().expect("a parent directory")).expect("a new directory");
             fs::write(file, content).expect("writable");
         };
         let named = || named(&host, &SourceId::new("ptp0"));
@@ -327,7 +331,7 @@ mod tests {
         write("clock_name", "525400123456\n");
         assert_eq!(named(), None);
         write("clock_name", "KVM virtual PTP\n");
-        assert_eq!(named().as_deref(), Some("it calls itself \"KVM virtual PTP\""));
+        assert_eq!(named().as_deref(), Some("clock name: \"KVM virtual PTP\""));
         write("device/uevent", "DRIVER=igb\nPCI_CLASS=20000\n");
         assert_eq!(named().as_deref(), Some("driver: igb"));
     }

@@ -8,8 +8,8 @@ const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// CAP_SYS_RAWIO, as a bit of a capability set. Linux, include/uapi/linux/capability.h.
 const CAP_SYS_RAWIO: u64 = 1 << 17;
 
-/// Why this process has no access to devices, in the order of the kernel's checks: the capability CAP_SYS_RAWIO,
-/// lockdown. `None` if neither is visible.
+/// Returns why this process has no access to devices, in the order of the kernel's checks: the capability
+/// CAP_SYS_RAWIO, lockdown. `None` if neither is visible.
 ///
 /// # References
 ///

@@ -26,8 +26,8 @@ use crate::{
 const CLOCKS: Numbered = Numbered {
     kind: "rtc",
     description: "real-time clock, in whole seconds since 1970",
-    unknown: "the kernel keeps the date in it, and no time by it",
-    missing: "no such clock, no driver for it, or a container without the device",
+    unknown: "the kernel stores the date in it and does not use it for timekeeping",
+    missing: "there is no such clock, its driver is not loaded, or the container does not have the device",
 };
 const ONE_HERTZ: Frequency = Frequency::from_hertz(1).expect("not zero");
 const SECOND_NS: u64 = 1_000_000_000;
@@ -59,9 +59,9 @@ enum Reader {
 }
 
 impl Reader {
-    /// Seconds since 1970, modulo 2^64.
+    /// Returns the seconds since 1970, modulo 2^64.
     fn seconds(&self) -> io::Result<u64> {
-        let no_date = || io::Error::new(io::ErrorKind::InvalidData, "it shows no date");
+        let no_date = || io::Error::new(io::ErrorKind::InvalidData, "the clock has no valid date");
         match self {
             Self::Device(device) => seconds(device.time()?).ok_or_else(no_date),
             Self::Attribute(file) => {
@@ -74,11 +74,12 @@ impl Reader {
 }
 
 impl RealTimeClock {
-    /// Opens the clock with this number.
+    /// Opens the clock with this number for reading.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock has no valid date, and on a captured host.
+    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock has no valid date,
+    /// and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -135,11 +136,11 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
     Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
 }
 
-/// The meaning of the kernel's error when the device is opened, if the file is not available either.
+/// Maps the kernel's error on opening the device to its cause and fix, if the file is not available either.
 fn refusal(id: &SourceId, error: &io::Error) -> Unavailable {
     if error.raw_os_error() == Some(libc::EBUSY) {
         let path = device(id).display().to_string();
-        return Unavailable::Taken { path, evidence: "it is for one program at a time".to_owned() };
+        return Unavailable::Taken { path, evidence: "only one program at a time can open it".to_owned() };
     }
     CLOCKS.refusal(id, error)
 }
@@ -181,19 +182,23 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
     let mut lines: Vec<String> =
         host.text(&CLOCKS.attribute(id, "name")).map(|name| format!("driver and device: {name}")).into_iter().collect();
     if host.text(&CLOCKS.attribute(id, "hctosys")).as_deref() == Some("1") {
-        lines.push("the kernel took the date from it when it started".to_owned());
+        lines.push("the kernel set the date from it at boot".to_owned());
     }
     let Some(clock) = opened else { return lines };
     lines.push(match clock.reader {
-        Reader::Device(_) => format!("read by RTC_RD_TIME of {}", device(id).display()),
+        Reader::Device(_) => format!("read with RTC_RD_TIME from {}", device(id).display()),
         Reader::Attribute(_) => {
-            format!("read by {}, because {} does not open", CLOCKS.attribute(id, "since_epoch"), device(id).display())
+            format!(
+                "read from {}, because {} cannot be opened",
+                CLOCKS.attribute(id, "since_epoch"),
+                device(id).display()
+            )
         }
     });
     // With a system call: the vDSO may read a counter that this thread must not read.
     if let Ok(system) = Clock::open(ClockId::Realtime, Route::SystemCall) {
         let ahead_s = clock.ticks().wrapping_sub(system.nanoseconds() / SECOND_NS).cast_signed();
-        lines.push(format!("it shows {} s since 1970, {ahead_s:+} s beside CLOCK_REALTIME", clock.ticks()));
+        lines.push(format!("it shows {} s since 1970, an offset of {ahead_s:+} s from CLOCK_REALTIME", clock.ticks()));
     }
     lines
 }
@@ -276,7 +281,7 @@ mod tests {
     }
 
     proptest! {
-        /// Day after day, counted one by one.
+        /// Verifies the conversion for every day, counted one by one.
         #[test]
         fn each_day_comes_a_day_after_the_one_before(first_year in 1_900_i32..2_400) {
             let mut expected = seconds(date(first_year, 1, 1)).expect("a date");

@@ -52,9 +52,9 @@ pub enum Fitness {
     NotSystemWide(Scope),
     /// Access to it can be revoked.
     Revocable,
-    /// It changes only every so many nanoseconds.
+    /// It is too coarse: the time between two changes, in nanoseconds.
     TooCoarse(f64),
-    /// It wraps this often, and must be widened to be a clock.
+    /// It must be widened to be a clock: the time until it wraps.
     Wraps(Duration),
     /// The kernel does not trust it.
     NotTrusted(KernelVerdict),
@@ -76,13 +76,13 @@ impl fmt::Display for Fitness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen { read_cost_ns } => {
-                write!(f, "chosen: the fastest that is fit, {} a read", Cost(*read_cost_ns))
+                write!(f, "chosen: the fastest suitable source, {} per read", Cost(*read_cost_ns))
             }
-            Self::Slower { read_cost_ns } => write!(f, "fit, but not faster: {} a read", Cost(*read_cost_ns)),
+            Self::Slower { read_cost_ns } => write!(f, "suitable, but not faster: {} per read", Cost(*read_cost_ns)),
             Self::Unavailable(reason) => write!(f, "not available: {reason}"),
-            Self::NotSteady => f.write_str("not steady: it can be stepped, or its rate changes"),
+            Self::NotSteady => f.write_str("not constant-rate: it can be stepped, or its rate changes"),
             Self::NotSystemWide(scope) => write!(f, "not system-wide: it counts per {}", scope.name()),
-            Self::Revocable => f.write_str("revocable: the right to read it can be taken away"),
+            Self::Revocable => f.write_str("revocable: access to it can be revoked"),
             Self::TooCoarse(resolution_ns) => write!(f, "too coarse: it changes every {} ms", resolution_ns / 1e6),
             Self::Wraps(after) => write!(f, "too narrow: it wraps every {} s", after.as_secs()),
             Self::NotTrusted(verdict) => write!(f, "not trusted: {}", verdict.evidence()),
@@ -98,13 +98,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The chosen source; `None` if none is suitable.
+    /// Returns the chosen source; `None` if none is suitable.
     #[must_use]
     pub fn chosen(&self) -> Option<&SourceId> {
         self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })).map(|(id, _)| id)
     }
 
-    /// Every source with its reason, in the order of the list.
+    /// Returns every source with its reason, in the order of the list.
     #[must_use]
     pub fn verdicts(&self) -> &[(SourceId, Fitness)] {
         &self.verdicts
@@ -115,9 +115,9 @@ impl Selection {
     pub fn reason(&self) -> String {
         match self.verdicts.iter().find(|(_, fitness)| matches!(fitness, Fitness::Chosen { .. })) {
             Some((id, fitness)) => {
-                format!("{id} is {fitness}; steady, system-wide, not revocable, trusted by the kernel")
+                format!("{id} is {fitness}; constant-rate, system-wide, not revocable, trusted by the kernel")
             }
-            None => "no source is fit".to_owned(),
+            None => "no source is suitable".to_owned(),
         }
     }
 }
@@ -164,7 +164,7 @@ pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     Selection { verdicts }
 }
 
-/// Why a source cannot be chosen because of its kind, whatever a test would show.
+/// Returns why the kind of a source rules it out, regardless of a test.
 fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     let info = match &report.availability {
         Ok(info) => info,
@@ -183,7 +183,7 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
     } else if let Some(after) = info.wraps_soon() {
         Some(Fitness::Wraps(after))
     } else if info.width.bits() < SURELY_WIDE_BITS && info.nominal.is_none() {
-        let unknown = "nobody states how fast it ticks, so that nobody knows when it wraps";
+        let unknown = "its frequency is unknown, so the time until it wraps is unknown";
         Some(Fitness::NotTrusted(KernelVerdict::Unknown(unknown.to_owned())))
     } else {
         match &report.kernel {
@@ -202,7 +202,7 @@ fn ruled_out(report: &ProbeReport) -> Option<Fitness> {
 ///
 /// # Errors
 ///
-/// Fails if not even `CLOCK_MONOTONIC` can be opened, and on a captured host.
+/// Returns [`Unavailable`] if not even `CLOCK_MONOTONIC` can be opened, and for a system snapshot.
 ///
 /// # Examples
 ///
@@ -249,7 +249,8 @@ mod tests {
         Candidate { report, self_test: Some(Ok(SelfTest { read_cost_ns, steps: Steps::default(), rate })) }
     }
 
-    /// A faster source with a single disqualifying property never wins, and the reason names that property.
+    /// Verifies that a faster source with a single disqualifying property never wins, and the reason names that
+    /// property.
     fn loses(spoil: impl FnOnce(&mut Candidate)) -> Fitness {
         let mut spoilt = fit("spoilt", 1.0);
         spoil(&mut spoilt);
@@ -306,6 +307,6 @@ mod tests {
     #[test]
     fn nothing_fit_is_said_so() {
         let selection = select([]);
-        assert_eq!((selection.chosen(), selection.reason().as_str()), (None, "no source is fit"));
+        assert_eq!((selection.chosen(), selection.reason().as_str()), (None, "no source is suitable"));
     }
 }

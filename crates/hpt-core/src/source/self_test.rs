@@ -20,8 +20,8 @@ const SHORTEST_WINDOW_NS: u64 = 1_000_000;
 const LONGEST_WINDOW_NS: u64 = 50_000_000;
 /// A source that has not advanced twice after this has stopped.
 const PATIENCE_NS: u64 = 250_000_000;
-/// The same for one that advances with the kernel's tick. On a busy host ticks are late by tens of milliseconds; in a
-/// virtual machine, whose timers and processors are stopped separately, by seconds.
+/// The time after which a source that advances with the kernel's tick has stopped. On a busy host ticks are late by
+/// tens of milliseconds; in a virtual machine, whose timers and processors are stopped separately, by seconds.
 const PATIENCE_WITH_TICKS_NS: u64 = 10_000_000_000;
 /// The number of checks of a source, however long they take: a thread that loses its CPU is not watching.
 const FEWEST_LOOKS: u32 = 16;
@@ -50,7 +50,7 @@ pub struct SelfTest {
 #[non_exhaustive]
 pub enum SelfTestFailure {
     /// Every reading was the same.
-    #[error("it stood still at {at_ticks} for {watched:?}")]
+    #[error("it did not advance from {at_ticks} within {watched:?}")]
     StandsStill {
         /// The reading.
         at_ticks: u64,
@@ -58,10 +58,10 @@ pub enum SelfTestFailure {
         watched: Duration,
     },
     /// The reference for the test does not advance.
-    #[error("the clock to test it against stands still")]
+    #[error("the reference clock for the self-test does not advance")]
     ReferenceStandsStill,
     /// A later reading was lower.
-    #[error("it stepped back from {from_ticks} to {to_ticks}")]
+    #[error("it ran backwards, from {from_ticks} to {to_ticks}")]
     RunsBackwards {
         /// The earlier, larger reading.
         from_ticks: u64,
@@ -69,7 +69,7 @@ pub enum SelfTestFailure {
         to_ticks: u64,
     },
     /// It advances, but not at its nominal rate.
-    #[error("it ticks at {slowest:.3} to {fastest:.3}, stated is {stated:.3}")]
+    #[error("its measured frequency is {slowest:.3} to {fastest:.3}, but the stated frequency is {stated:.3}")]
     WrongRate {
         /// The nominal rate.
         stated: Frequency,
@@ -79,7 +79,7 @@ pub enum SelfTestFailure {
         fastest: Frequency,
     },
     /// It should count the cycles of a core, but has a rate that no core has.
-    #[error("it ticks at {rate:.3}, which is no core's rate")]
+    #[error("its frequency is {rate:.3}, which is implausible for a core")]
     NoCoresRate {
         /// Its rate.
         rate: Frequency,
@@ -91,13 +91,13 @@ impl SelfTestFailure {
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::StandsStill { .. } => Some("another program may have stopped the counter; choose another source"),
-            Self::ReferenceStandsStill => Some("look for a seccomp filter or a sandbox around this process"),
+            Self::StandsStill { .. } => Some("choose another source; another program may have stopped the counter"),
+            Self::ReferenceStandsStill => Some("check for a seccomp filter or a sandbox around this process"),
             Self::NoCoresRate { .. } => {
-                Some("another program may have set the counter up for itself; end it, or choose another source")
+                Some("end any program that may have configured the counter for itself, or choose another source")
             }
             Self::RunsBackwards { .. } | Self::WrongRate { .. } => {
-                Some("choose another source; a virtual machine's counter may be emulated wrongly")
+                Some("choose another source; in a virtual machine the counter may be emulated incorrectly")
             }
         }
     }
@@ -110,7 +110,7 @@ impl SelfTestFailure {
 ///
 /// # Errors
 ///
-/// Returns the behavior that a counter must not show.
+/// Returns [`SelfTestFailure`] if the source does not advance, runs backwards or has the wrong rate.
 pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestFailure>
 where
     S: TimeSource + ?Sized,
@@ -201,7 +201,7 @@ fn is_slow(read_ns: f64) -> bool {
     read_ns > SLOW_READ_NS as f64
 }
 
-/// Whether its stated resolution is fine enough that changes are expected.
+/// Returns whether the stated resolution is fine enough that changes are expected.
 fn must_move(info: &SourceInfo) -> bool {
     info.claimed_resolution_ns.is_none_or(|claimed_ns| claimed_ns <= LONGEST_WINDOW_NS)
 }
@@ -377,7 +377,7 @@ mod tests {
         let watched = |first: u64, last: u64| {
             judge(&info, &pair(0, first, 100), &pair(50_000_000, last, 50_000_100), &Steps::default())
         };
-        let (slowest, fastest) = watched(5, 5).expect("it need not move");
+        let (slowest, fastest) = watched(5, 5).expect("a coarse clock need not advance");
         assert!(slowest.hertz_f64() < 1.0 && fastest.hertz_f64() > 1.0, "{slowest} {fastest}");
         let mut stepped = one_tick_steps();
         let verdict = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 6, 50_000_100), &stepped);
@@ -431,8 +431,8 @@ mod tests {
         let now_ns = AtomicU64::new(0);
         let clock = |cost_ns| Costly { now_ns: &now_ns, cost_ns, info: steady(1_000_000_000) };
         for (cost_ns, reference_ns) in [(100, 12_000), (100, 1_500), (12_000, 100), (12_000, 12_000)] {
-            let tested = self_test(&clock(cost_ns), &clock(reference_ns)).expect("both tell the same time");
-            assert_eq!(tested.read_cost_ns.to_bits(), (cost_ns as f64).to_bits(), "beside {reference_ns} ns");
+            let tested = self_test(&clock(cost_ns), &clock(reference_ns)).expect("both read the same timeline");
+            assert_eq!(tested.read_cost_ns.to_bits(), (cost_ns as f64).to_bits(), "reference {reference_ns} ns");
         }
     }
 

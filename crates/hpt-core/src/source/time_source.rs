@@ -30,14 +30,14 @@ pub trait TimeSource: Debug {
     ///
     /// # Ordering
     ///
-    /// None: the processor may take the reading earlier or later than its place in the program.
+    /// Unordered: the processor may execute the read earlier or later than its place in the program.
     fn ticks(&self) -> u64;
 
     /// Returns the reading before a piece of work.
     ///
     /// # Ordering
     ///
-    /// Not before all preceding instructions have completed.
+    /// The read happens after all preceding instructions have completed.
     fn ticks_start(&self) -> u64 {
         self.ticks()
     }
@@ -46,7 +46,7 @@ pub trait TimeSource: Debug {
     ///
     /// # Ordering
     ///
-    /// Not before the work has completed, and before any following instruction begins.
+    /// The read happens after the work has completed, and before any following instruction begins.
     fn ticks_end(&self) -> u64 {
         self.ticks()
     }

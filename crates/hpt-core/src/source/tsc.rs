@@ -33,12 +33,12 @@ pub struct Tsc {
 impl Tsc {
     /// Opens the counter for the calling thread and those it starts.
     ///
-    /// The permission to read it belongs to the thread: a thread that calls `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`)
+    /// The permission to read it belongs to the thread: a thread that calls `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`
     /// afterwards is killed by its next read. No other process can revoke it.
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] on other processors, if prctl forbids reading, and on a captured host.
+    /// Returns [`Unavailable`] on other processors, if prctl forbids reading, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -84,10 +84,10 @@ impl TimeSource for Tsc {
     }
 }
 
-const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "CPUID leaf 1 has EDX bit 4 clear" };
+const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "bit 4 of EDX in CPUID leaf 1 is clear" };
 const EDX_TSC: u32 = 1 << 4;
 
-/// Returns the properties of the TSC on this host, or why there is none: from files and facts only.
+/// Returns the properties of the TSC on this host, or why there is none. Uses files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let facts = host.facts();
     if facts.architecture != Architecture::X86_64 {
@@ -116,15 +116,15 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// Whether the kernel trusts the TSC. A TSC that it found unstable *disappears* from the list of clocksources.
+/// Returns whether the kernel trusts the TSC. A TSC that it found unstable *disappears* from the list of clocksources.
 fn kernel_verdict(host: &Host) -> KernelVerdict {
     let sources = host.clock_sources();
     match KernelVerdict::of_clock_source(&sources, "tsc") {
         KernelVerdict::Distrusted(_) if sources.current.as_deref() == Some("tsc-early") => {
-            KernelVerdict::Unknown("the kernel is still calibrating it (clock source tsc-early)".to_owned())
+            KernelVerdict::Unknown("the kernel is still calibrating it (clocksource tsc-early)".to_owned())
         }
         KernelVerdict::Distrusted(evidence) => {
-            KernelVerdict::Distrusted(format!("{evidence}: look for \"Marking TSC unstable\" in its log"))
+            KernelVerdict::Distrusted(format!("{evidence}: look for \"Marking TSC unstable\" in the kernel log"))
         }
         verdict @ (KernelVerdict::Trusted(_) | KernelVerdict::Unknown(_)) => verdict,
     }
@@ -147,42 +147,42 @@ fn evidence(host: &Host) -> Vec<String> {
             "hypervisor",
         ];
         let (present, missing): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|flag| cpu.has_flag(flag));
-        lines.push(format!("CPU flags: {}; not {}", present.join(" "), missing.join(" ")));
+        lines.push(format!("CPU flags: {}; missing: {}", present.join(" "), missing.join(" ")));
     } else {
-        lines.push("CPU flags: /proc/cpuinfo lists none".to_owned());
+        lines.push("CPU flags: none in /proc/cpuinfo".to_owned());
     }
     lines.push(match cpu.invariant_tsc() {
         Some(true) => "CPUID 0x80000007: the TSC is invariant".to_owned(),
-        Some(false) => "CPUID 0x80000007: the TSC is not called invariant".to_owned(),
-        None => "CPUID 0x80000007: not there".to_owned(),
+        Some(false) => "CPUID 0x80000007: the TSC is not invariant".to_owned(),
+        None => "CPUID 0x80000007: not available".to_owned(),
     });
     lines.push(match cpu.leaf(0x15) {
-        Some([0, ..] | [_, 0, ..]) => "CPUID 0x15: no ratio to a crystal".to_owned(),
+        Some([0, ..] | [_, 0, ..]) => "CPUID 0x15: no crystal ratio".to_owned(),
         Some([denominator, numerator, crystal, _]) => format!("CPUID 0x15: {crystal} Hz × {numerator} / {denominator}"),
-        None => "CPUID 0x15: not there".to_owned(),
+        None => "CPUID 0x15: not available".to_owned(),
     });
     lines.push(match cpu.leaf(0x16) {
         Some([mhz, ..]) if mhz & 0xffff != 0 => format!("CPUID 0x16: base frequency {} MHz", mhz & 0xffff),
         Some(_) => "CPUID 0x16: no base frequency".to_owned(),
-        None => "CPUID 0x16: not there".to_owned(),
+        None => "CPUID 0x16: not available".to_owned(),
     });
     if let Some(signature) = cpu.hypervisor() {
         let hypervisor = Cpu::hypervisor_name(&signature);
         lines.push(match cpu.leaf(0x4000_0010) {
-            Some([khz, ..]) if khz != 0 => format!("hypervisor {hypervisor}: CPUID 0x40000010 says {khz} kHz"),
+            Some([khz, ..]) if khz != 0 => format!("hypervisor {hypervisor}: CPUID 0x40000010 states {khz} kHz"),
             _ => format!("hypervisor {hypervisor}: states no TSC frequency"),
         });
     }
     lines.push(match permission {
         CounterPermission::Enabled => "PR_GET_TSC: PR_TSC_ENABLE".to_owned(),
         CounterPermission::Forbidden => "PR_GET_TSC: PR_TSC_SIGSEGV".to_owned(),
-        CounterPermission::Unknown => "PR_GET_TSC: not known to this kernel".to_owned(),
+        CounterPermission::Unknown => "PR_GET_TSC: not supported by this kernel".to_owned(),
     });
     lines
 }
 
 /// Allows the calling thread, and the threads and programs it starts, to read the counter again after
-/// `prctl(PR_SET_TSC`, `PR_TSC_SIGSEGV`). Returns whether it was forbidden before.
+/// `prctl(PR_SET_TSC, PR_TSC_SIGSEGV)`. Returns whether it was forbidden before.
 ///
 /// Until then, every read of the vDSO's clocks in this thread raises SIGSEGV too, even in the standard library.
 ///
@@ -212,12 +212,12 @@ impl Backend for TscBackend {
         let here = host.facts().architecture == Architecture::X86_64;
         vec![ProbeReport {
             id: ID,
-            description: "x86 time stamp counter, read by RDTSC",
+            description: "x86 timestamp counter, read with RDTSC",
             availability,
             kernel: if here {
                 kernel_verdict(host)
             } else {
-                KernelVerdict::Unknown("not a counter of this machine".to_owned())
+                KernelVerdict::Unknown("not a counter of this architecture".to_owned())
             },
             evidence: if here { evidence(host) } else { Vec::new() },
         }]

@@ -36,7 +36,7 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 ///
 /// # Ordering
 ///
-/// As for the counter.
+/// Readings are ordered like those of the counter.
 ///
 /// # Examples
 ///
@@ -74,13 +74,13 @@ pub struct Widened<S, R = PosixClock> {
 #[non_exhaustive]
 pub enum WidenError {
     /// Its rate changes, so that the elapsed time does not determine its wraps.
-    #[error("{0} is not steady: the time that passed does not tell how often it wrapped")]
+    #[error("{0} is not constant-rate: the elapsed time does not determine how often it wrapped")]
     NotSteady(SourceId),
     /// It has no nominal frequency, or one below 56 kHz.
-    #[error("nobody states a rate of {0} that its wraps could be told by")]
+    #[error("{0} has no stated frequency of at least 56 kHz, which counting its wraps requires")]
     NoRate(SourceId),
     /// It wraps within the possible lateness of the clock that should count its wraps.
-    #[error("{source_id} wraps every {wraps_after:?}: no clock of the system is sure to tell its wraps")]
+    #[error("{source_id} wraps every {wraps_after:?}: no system clock can reliably count its wraps")]
     TooNarrow {
         /// The counter.
         source_id: SourceId,
@@ -88,7 +88,7 @@ pub enum WidenError {
         wraps_after: Duration,
     },
     /// The system's clock cannot be read.
-    #[error("the system's clock cannot tell the wraps")]
+    #[error("the system clock for counting wraps cannot be read")]
     NoClock(#[source] Unavailable),
 }
 
@@ -98,7 +98,7 @@ impl<S: TimeSource> Widened<S> {
     ///
     /// # Errors
     ///
-    /// [`WidenError`].
+    /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon.
     pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
         let half_ns = half_a_wrap_ns(source.info())?;
         let clock = match source.info().counts_in_suspend {
@@ -117,7 +117,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     ///
     /// # Errors
     ///
-    /// [`WidenError`].
+    /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon.
     pub fn by(source: S, reference: R) -> Result<Self, WidenError> {
         let narrow = source.info().width;
         let half_ns = half_a_wrap_ns(source.info())?;
@@ -151,12 +151,12 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
         Ok(widened)
     }
 
-    /// Returns how often it was not read for so long that the number of wraps had to be estimated.
+    /// Returns how often the number of wraps had to be estimated, because the time since the last reading was too long.
     pub fn guesses(&self) -> u64 {
         self.guesses.load(Ordering::Relaxed)
     }
 
-    /// Returns the time since its last reading for which wraps can be counted at least.
+    /// Returns the minimum time since the last reading for which wraps can be counted.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }
@@ -249,7 +249,7 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
     Ok(scale.nanoseconds(info.width.mask() / 2))
 }
 
-/// A scale converts ticks of a rate to nanoseconds; one of the inverse rate converts nanoseconds to ticks.
+/// Returns the scale that converts nanoseconds to ticks: that of the inverse rate.
 fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
     // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits from
     // 55.5 kHz on.
@@ -380,8 +380,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any width and rate, a few hundred ppm off, and any pause within its horizon: the reading is the true
-        /// one.
+        /// Verifies that the reading is the true one, for any width, any rate with an error of a few hundred ppm, and
+        /// any pause within its horizon.
         #[test]
         fn no_wrap_is_lost(
             start_ns in 0..1_u64 << 40,
@@ -403,11 +403,11 @@ mod tests {
             prop_assert_eq!(widened.guesses(), 0);
         }
 
-        /// Never backwards, whatever happens, if time does not go back.
+        /// Verifies that readings never go back as long as time does not.
         #[test]
         fn readings_go_forwards_also_past_the_horizon(waits in proptest::collection::vec(any::<u32>(), 1..50)) {
             let now_ns = AtomicU64::new(0);
-            let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_581_000), clock(&now_ns)).expect("it can be widened");
+            let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_581_000), clock(&now_ns)).expect("a counter that can be widened");
             let mut last = widened.ticks();
             for wait in waits {
                 now_ns.fetch_add(u64::from(wait) << 14, Ordering::Relaxed);
@@ -421,7 +421,8 @@ mod tests {
     #[test]
     fn a_guess_is_counted() {
         let now_ns = AtomicU64::new(0);
-        let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_579_545), clock(&now_ns)).expect("it can be widened");
+        let widened = Widened::by(seen(&now_ns, 24, 3_579_545, 3_579_545), clock(&now_ns))
+            .expect("a counter that can be widened");
         widened.ticks();
         now_ns.fetch_add(u64::try_from(widened.horizon().as_nanos()).expect("hours") * 3, Ordering::Relaxed);
         widened.ticks();
@@ -458,8 +459,8 @@ mod tests {
         let widened = Widened::by(seen(&now_ns, 8, 1_000_000_000, 1_000_000_000), clock(&now_ns));
         // 8 bits at 1 GHz: half a wrap is 127 ns, less than the smallest room.
         assert!(matches!(widened, Err(WidenError::TooNarrow { .. })));
-        let widened =
-            Widened::by(seen(&now_ns, 16, 1_000_000_000, 1_000_000_000), clock(&now_ns)).expect("it can be widened");
+        let widened = Widened::by(seen(&now_ns, 16, 1_000_000_000, 1_000_000_000), clock(&now_ns))
+            .expect("a counter that can be widened");
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

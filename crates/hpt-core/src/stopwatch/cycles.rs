@@ -66,7 +66,7 @@ impl Limit {
 
 /// The start of a lap in cycles.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a lap ends with CycleStopwatch::stop"]
+#[must_use = "end the lap with CycleStopwatch::stop"]
 pub struct CyclesStarted {
     clock_ns: u64,
     ticks: u64,
@@ -78,7 +78,7 @@ pub struct CyclesStarted {
 pub enum LapRefused {
     /// The counter may have wrapped more than once.
     #[error(
-        "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; laps up to {longest:?} are counted"
+        "the lap took {took:?}, in which a counter of {bits} bits may wrap more than once; the longest supported lap is {longest:?}"
     )]
     TooLong {
         /// Its length on the system's clock; [`Duration::MAX`] if that is not available.
@@ -90,7 +90,7 @@ pub enum LapRefused {
     },
     /// A counter that never wraps in practice was lower at the end than at the start: it was reset, or its access was
     /// revoked.
-    #[error("the counter went back, from {from} to {to}: it was set anew, or taken away")]
+    #[error("the counter went back, from {from} to {to}: it was reset, or access was revoked")]
     WentBack {
         /// The reading at the start, in ticks.
         from: u64,
@@ -183,7 +183,7 @@ impl CycleLap {
         self.cycles
     }
 
-    /// The overhead: cycles of an empty lap, the median of a thousand.
+    /// Returns the overhead: cycles of an empty lap, the median of a thousand.
     #[must_use]
     pub const fn own_cost(&self) -> u64 {
         self.own_cost
@@ -197,9 +197,9 @@ impl CycleLap {
 }
 
 impl std::fmt::Display for CycleLap {
-    /// `1234 cycles (own cost 40 cycles)`.
+    /// Formats as `1234 cycles (overhead 40 cycles)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} cycles (own cost {} cycles)", self.cycles, self.own_cost)
+        write!(f, "{} cycles (overhead {} cycles)", self.cycles, self.own_cost)
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
         });
         let lap = laps.find_map(Result::ok).expect("a moment, one of twenty times");
         assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (509, 9, 500));
-        assert_eq!(lap.to_string(), "509 cycles (own cost 9 cycles)");
+        assert_eq!(lap.to_string(), "509 cycles (overhead 9 cycles)");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
 
 /// The number of empty laps whose median is the overhead.
 const EMPTY_LAPS: usize = 1001;
-/// How long a source of unknown rate is calibrated.
+/// The calibration time of a source of unknown rate.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(10);
 /// A result of fewer granules than this is mostly granularity.
 const FEWEST_GRANULES: u64 = 10;
@@ -56,7 +56,7 @@ pub struct Stopwatch<S> {
 #[non_exhaustive]
 pub enum StopwatchError {
     /// The clock to calibrate against cannot be read.
-    #[error("no clock to calibrate against")]
+    #[error("no clock is available to calibrate against")]
     NoReference(#[source] Unavailable),
     /// The rate of the source could not be determined.
     #[error("the source could not be calibrated")]
@@ -65,7 +65,7 @@ pub enum StopwatchError {
 
 /// The start of a lap.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a lap ends with Stopwatch::stop"]
+#[must_use = "end the lap with Stopwatch::stop"]
 pub struct Started {
     ticks: u64,
 }
@@ -187,7 +187,7 @@ impl Lap {
         Duration::from_nanos(self.nanoseconds())
     }
 
-    /// The overhead: nanoseconds of an empty lap, the median of a thousand.
+    /// Returns the overhead: nanoseconds of an empty lap, the median of a thousand.
     #[must_use]
     pub const fn own_cost_ns(&self) -> u64 {
         self.scale.nanoseconds(self.own_cost_ticks)
@@ -199,7 +199,7 @@ impl Lap {
         Duration::from_nanos(self.scale.nanoseconds(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
-    /// The smallest non-zero lap seen, in nanoseconds rounded down, at least one.
+    /// Returns the smallest non-zero lap seen, in nanoseconds rounded down, at least one.
     #[must_use]
     pub fn granularity_ns(&self) -> u64 {
         self.scale.nanoseconds(self.granularity_ticks).max(1)
@@ -217,13 +217,13 @@ impl std::fmt::Display for Lap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} ns (own cost {} ns, granularity {} ns)",
+            "{} ns (overhead {} ns, granularity {} ns)",
             self.nanoseconds(),
             self.own_cost_ns(),
             self.granularity_ns()
         )?;
         if self.is_too_short() {
-            f.write_str(", shorter than ten granules: repeat the work within the lap")?;
+            f.write_str(", shorter than ten granularity steps: repeat the work within the lap")?;
         }
         Ok(())
     }
@@ -252,7 +252,7 @@ mod tests {
         let source = ManualSource::nanoseconds("by hand").stepping_by(1_000);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(8_000));
-        assert!(lap.is_too_short() && lap.to_string().contains("shorter than ten granules"), "{lap}");
+        assert!(lap.is_too_short() && lap.to_string().contains("shorter than ten granularity steps"), "{lap}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Timex {
     pub(crate) estimated_error_us: i64,
 }
 
-/// What changes the rate of the kernel's clocks temporarily: an offset to be slewed, and a tick of another length than
+/// Temporary changes to the rate of the kernel's clocks: an offset to be slewed, and a tick of another length than
 /// the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slew {
@@ -64,7 +64,7 @@ fn ask() -> io::Result<libc::timex> {
     Ok(timex)
 }
 
-#[allow(clippy::useless_conversion, reason = "as above")]
+#[allow(clippy::useless_conversion, reason = "the C library's long has 32 bits on some machines")]
 fn usual_tick_us() -> i64 {
     // SAFETY: takes a number that is supported on all systems. sysconf(3).
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };

@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn a_dropped_lock_is_free_although_a_copy_of_the_open_file_lives_on() {
         let path = tempfile::NamedTempFile::new().expect("a temporary file");
-        let open = || path.reopen().expect("the file is there");
-        let held = try_lock(open()).expect("a file can be locked").expect("nothing else locks it");
+        let open = || path.reopen().expect("an existing file");
+        let held = try_lock(open()).expect("a file can be locked").expect("an unlocked file");
         // The handle of a forked child.
         let copy = held.try_clone().expect("a file has two handles");
-        assert!(try_lock(open()).expect("a file can be locked").is_none(), "it is locked");
+        assert!(try_lock(open()).expect("a file can be locked").is_none(), "the file is locked");
         drop(held);
-        assert!(try_lock(open()).expect("a file can be locked").is_some(), "it is free");
+        assert!(try_lock(open()).expect("a file can be locked").is_some(), "the file is unlocked");
         drop(copy);
     }
 }

@@ -20,15 +20,15 @@ use gpiocdev_uapi::{
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 // The crate's own flags are a type without a guaranteed layout.
-const _: () = assert!(size_of::<LineConfig>() == 0x110, "as the kernel lays it out");
-const _: () = assert!(size_of::<LineRequest>() == 0x250, "as the kernel lays it out");
-const _: () = assert!(size_of::<LineInfo>() == 0x100, "as the kernel lays it out");
-const _: () = assert!(std::mem::offset_of!(LineInfo, flags) == 0x48, "as the kernel lays it out");
+const _: () = assert!(size_of::<LineConfig>() == 0x110, "the layout must match the kernel's");
+const _: () = assert!(size_of::<LineRequest>() == 0x250, "the layout must match the kernel's");
+const _: () = assert!(size_of::<LineInfo>() == 0x100, "the layout must match the kernel's");
+const _: () = assert!(std::mem::offset_of!(LineInfo, flags) == 0x48, "the layout must match the kernel's");
 
 /// The number of words of an event.
 const WORDS: usize = size_of::<LineEdgeEvent>() / size_of::<u64>();
 
-/// The kernel's error as an error of the standard library.
+/// Converts the kernel's error to an error of the standard library.
 fn answer(error: Error) -> io::Error {
     match error {
         Error::Os(number) => io::Error::from_raw_os_error(number.0),
@@ -68,7 +68,7 @@ impl Use {
 /// An edge as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When its interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
+    /// The time at which its interrupt handler ran, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) rising: bool,
     /// The sequence number on its line; missing numbers were dropped.
@@ -240,7 +240,7 @@ mod tests {
             let error = answer.expect_err("no chip").raw_os_error();
             assert!(matches!(error, Some(libc::ENOTTY | libc::ENOSYS)), "{error:?}");
         }
-        let no_line = Line { file: file.reopen().expect("it is there") };
+        let no_line = Line { file: file.reopen().expect("an existing file") };
         assert!(no_line.level().is_err() && no_line.set(true).is_err() && no_line.change(Use::Input).is_err());
         assert!(no_line.event().is_err(), "an empty file ends at once");
         assert!(Device::open(Path::new("/nonexistent")).is_err());
@@ -250,7 +250,7 @@ mod tests {
     fn waiting_for_nothing_ends() {
         let (read, _write) = std::io::pipe().expect("a pipe");
         let line = Line { file: std::fs::File::from(std::os::fd::OwnedFd::from(read)) };
-        line.do_not_wait_in_read().expect("a pipe can");
+        line.do_not_wait_in_read().expect("a pipe supports this");
         line.wait(Duration::from_millis(1)).expect("a pipe can be waited for");
         assert_eq!(line.event().expect("nothing was written"), None);
     }

@@ -14,9 +14,9 @@ static WORDS: OnceLock<&'static str> = OnceLock::new();
 /// Whether a thread has begun to end the process.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From here on, a read of the cycle counter that raises SIGILL writes `words` to standard error before it ends the
-/// process. SIGILL for any other reason ends the process without the message. If the program already handles or ignores
-/// SIGILL, that stays, and nothing is written.
+/// Makes a read of the cycle counter that raises SIGILL write `words` to standard error before the process ends. SIGILL
+/// for any other reason ends the process without the message. If the program already handles or ignores SIGILL, that
+/// stays, and nothing is written.
 ///
 /// The text of the first call counts.
 pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
@@ -35,7 +35,8 @@ pub(crate) fn explain_refused_cycles(words: &'static str) -> io::Result<()> {
     action.sa_sigaction = handler as usize;
     // On the alternate signal stack if the thread has one, like the standard library's own handlers.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the structure is live, its mask is empty, and the handler calls only what is async-signal-safe. sigaction(2), signal-safety(7).
+    // SAFETY: the structure is live, its mask is empty, and the handler calls only what is async-signal-safe.
+    // sigaction(2), signal-safety(7).
     let answer = unsafe { libc::sigaction(libc::SIGILL, &raw const action, ptr::null_mut()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -64,11 +65,13 @@ extern "C" fn on_illegal_instruction(signal: libc::c_int, info: *mut libc::sigin
         }
     }
     super::signals::by_default(signal);
-    // SAFETY: takes a number. The signal is blocked in this handler, and ends the process by its default action as soon as this returns. raise(3).
+    // SAFETY: takes a number. The signal is blocked in this handler, and ends the process by its default action as soon
+    // as this returns. raise(3).
     let _ = unsafe { libc::raise(signal) };
 }
 
-/// Whether the instruction at this address, which the processor has just refused to execute, reads the cycle counter.
+/// Returns whether the instruction at this address, which the processor has just refused to execute, reads the cycle
+/// counter.
 fn is_cycle_read(address: *const u8) -> bool {
     // SAFETY: the processor has fetched four bytes of an instruction from there (on ARM in A32 and A64 every
     // instruction has four; a T32 instruction of two is followed by others of its function), and Linux maps code as
@@ -83,8 +86,8 @@ const fn reads_cycles(word: u32) -> bool {
     word & !0x1f == 0xd53b_9d00
 }
 
-/// `mrc p15, 0, Rt, c9, c13, 0`, and `mrc p15, 0, Rt, c15, c12, 1` of the ARM1176, in A32; and the former in T32, which
-/// stores the two halves in turn. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
+/// Returns whether this is `mrc p15, 0, Rt, c9, c13, 0`, or `mrc p15, 0, Rt, c15, c12, 1` of the ARM1176, in A32; or
+/// the former in T32, which stores the two halves in turn. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.108, MRC.
 #[cfg(target_arch = "arm")]
 const fn reads_cycles(word: u32) -> bool {
     const ANY_REGISTER: u32 = !0xf000;
@@ -180,7 +183,8 @@ mod tests {
     #[ignore = "a part of another test: it ends the process"]
     fn by_another_instruction() {
         explain_refused_cycles(WORDS).expect("every process may have a handler");
-        // SAFETY: UDF raises SIGILL, touches nothing else, and does not return because SIGILL ends the process. Arm ARM (DDI 0487), C6.2, UDF; F5.1, UDF.
+        // SAFETY: UDF raises SIGILL, touches nothing else, and does not return because SIGILL ends the process. Arm ARM
+        // (DDI 0487), C6.2, UDF; F5.1, UDF.
         unsafe {
             #[cfg(target_arch = "aarch64")]
             core::arch::asm!(".inst 0x00000000");

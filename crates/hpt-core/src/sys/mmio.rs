@@ -54,11 +54,11 @@ impl Window {
         Self::of(&open(path)?, offset, start, length)
     }
 
-    /// The same for an open file, which need not stay open.
+    /// Maps registers from an open file, which need not stay open.
     ///
     /// # Errors
     ///
-    /// Fails like [`map`](Self::map).
+    /// Returns an error in the same cases as [`map`](Self::map).
     pub(crate) fn of(file: &File, offset: u64, start: usize, length: usize) -> io::Result<Self> {
         let end = start.checked_add(length).filter(|_| start.is_multiple_of(4)).ok_or(io::ErrorKind::InvalidInput)?;
         let map = MmapOptions::new().offset(offset).len(end).map_raw_read_only(file)?;
@@ -71,10 +71,11 @@ impl Registers for Window {
     fn read_u32(&self, offset: usize) -> u32 {
         assert!(
             offset.is_multiple_of(4) && self.length.checked_sub(4).is_some_and(|last| offset <= last),
-            "no register of 32 bits begins {offset} bytes after the first"
+            "no 32-bit register starts at offset {offset}"
         );
         let first = self.map.as_ptr();
-        // SAFETY: `start + length` bytes are mapped, and the assertion keeps the whole register within them. pointer::add.
+        // SAFETY: `start + length` bytes are mapped, and the assertion keeps the whole register within them.
+        // pointer::add.
         let register = unsafe { first.add(self.start + offset) };
         // SAFETY: the address is mapped for as long as `self.map` lives, readable, and aligned to four bytes: the map
         // begins at a page, `start` and `offset` are multiples of four. No reference to it is ever made; volatile,
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no register of 32 bits begins 12 bytes after the first")]
+    #[should_panic(expected = "no 32-bit register starts at offset 12")]
     fn a_register_past_the_end_is_not_read() {
         let file = file(&[0; 8192]);
         let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no register of 32 bits begins")]
+    #[should_panic(expected = "no 32-bit register starts at offset")]
     fn a_register_before_the_first_is_not_read() {
         let file = file(&[0; 8192]);
         let window = Window::map(file.path(), 0, 8, 12).expect("a file can be mapped");

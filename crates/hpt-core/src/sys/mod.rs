@@ -1,6 +1,6 @@
 //! The only module with `unsafe` code: instructions and system calls, each behind a safe function or a token. Decides
 //! nothing: `source` decides whether and when a counter may be read.
-#![expect(unsafe_code, reason = "this is the one room where it lives; see docs/safety.md")]
+#![expect(unsafe_code, reason = "the only module with unsafe code; see docs/safety.md")]
 
 pub(crate) mod adjtime;
 pub(crate) mod arch;
@@ -21,7 +21,7 @@ pub(crate) mod rtc;
 pub(crate) mod signals;
 #[cfg_attr(
     target_arch = "x86_64",
-    allow(dead_code, reason = "there everything can be asked; the tests try it everywhere")
+    allow(dead_code, reason = "on that architecture everything can be queried; the tests try it everywhere")
 )]
 pub(crate) mod trial;
 pub(crate) mod wait;

@@ -19,7 +19,7 @@ pub(crate) type Words = [AtomicU64; 64];
 /// The argument of `install` as one pointer: to the words, with the token's own bit in the lowest bit of the pointer.
 static INSTALLED: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 
-/// The token and the words that were installed last, unless they were removed.
+/// Returns the token and the words that were installed last, unless they were removed.
 #[inline(always)]
 pub(crate) fn installed() -> Option<(Native, &'static Words)> {
     // Acquire: a thread that sees the pointer sees what was written to the words before it was installed.
@@ -55,7 +55,7 @@ pub(crate) fn read() -> Option<(Ticks, &'static Words)> {
     Some((Ticks { whole, low }, words))
 }
 
-/// Like `read`, but not before all preceding instructions have completed.
+/// Reads the counter like `read`, but not before all preceding instructions have completed.
 #[inline(always)]
 pub(crate) fn read_start() -> Option<(Ticks, &'static Words)> {
     // The barrier first: after the check for a token it would wait for the result as well.
@@ -79,14 +79,14 @@ const fn split(ticks: u64) -> (u64, u32) {
     (ticks, ticks as u32)
 }
 
-/// From now on every thread may find `native`, which proves that the counter may be read, and `words`.
+/// Makes `native`, which proves that the counter may be read, and `words` available to all threads.
 pub(crate) fn install(native: Native, words: &'static Words) {
     let bit = usize::from(native.own_bit());
     let packed = ptr::from_ref(words).cast_mut().map_addr(|address| address | bit);
     INSTALLED.store(packed, Ordering::Release);
 }
 
-/// From now on no thread finds anything; one that already did continues with it.
+/// Removes the token and the words. A thread that already has them continues with them.
 pub(crate) fn remove() {
     INSTALLED.store(ptr::null_mut(), Ordering::Release);
 }
@@ -116,7 +116,8 @@ pub(crate) fn words() -> (&'static Words, bool) {
 /// that (before 4.14).
 pub(in crate::sys) fn words_wiped_on_fork() -> Option<&'static Words> {
     let length = usize::try_from(process::page_size()).ok()?.max(size_of::<Words>());
-    // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program. mmap(2).
+    // SAFETY: a new private mapping without a file and at no particular address touches no memory of the program.
+    // mmap(2).
     let page = unsafe {
         libc::mmap(
             ptr::null_mut(),

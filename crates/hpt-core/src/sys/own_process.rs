@@ -16,7 +16,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// A mark of this process; `None` if the kernel cannot distinguish a child (before 4.14).
+    /// Creates a mark of this process; `None` if the kernel cannot distinguish a child (before 4.14).
     pub(super) fn new() -> Option<Self> {
         static WORDS: OnceLock<Option<&'static Words>> = OnceLock::new();
         static LAST: AtomicU64 = AtomicU64::new(0);

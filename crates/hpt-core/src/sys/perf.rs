@@ -31,12 +31,13 @@ struct Attributes {
 
 /// PERF_ATTR_SIZE_VER0. Linux, include/uapi/linux/perf_event.h.
 const SIZE: u32 = 64;
-const _: () = assert!(size_of::<Attributes>() == SIZE as usize, "as the kernel lays it out");
+const _: () = assert!(size_of::<Attributes>() == SIZE as usize, "the layout must match the kernel's");
 
 /// PERF_TYPE_HARDWARE and PERF_COUNT_HW_CPU_CYCLES. Linux, include/uapi/linux/perf_event.h.
 const HARDWARE: u32 = 0;
 const CPU_CYCLES: u64 = 0;
-/// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY, which counts nothing and needs no counter. Linux, include/uapi/linux/perf_event.h, since 3.12.
+/// PERF_TYPE_SOFTWARE and PERF_COUNT_SW_DUMMY, which counts nothing and needs no counter. Linux,
+/// include/uapi/linux/perf_event.h, since 3.12.
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
 /// Bits of the flags: always on the counter or not at all; without the kernel; without the hypervisor. Linux,
@@ -175,8 +176,8 @@ impl Drop for Page {
 const FIELDS: usize = 96;
 
 impl Page {
-    /// Whether the page may be read: a forked child has no such page, and no event for the counter (mmap of a perf
-    /// event is not inherited).
+    /// Returns whether the page may be read: a forked child has no such page, and no event for the counter (mmap of a
+    /// perf event is not inherited).
     #[inline(always)]
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.mark.is_of_this_process()
@@ -193,7 +194,7 @@ impl Page {
     fn field<T>(&self, offset: usize) -> *const T {
         assert!(
             self.is_of_this_process() && offset.is_multiple_of(size_of::<T>()) && offset + size_of::<T>() <= FIELDS,
-            "no such field in this process"
+            "the page has no such field in this process"
         );
         let first = self.map.as_ptr();
         // SAFETY: a whole page is mapped, and the assertion keeps the field within its first bytes. pointer::add.
@@ -205,8 +206,9 @@ impl EventPage for Page {
     #[inline(always)]
     fn read_u16(&self, offset: usize) -> u16 {
         let field = self.field::<u16>(offset);
-        // SAFETY: `field` lies in a page that is mapped, and readable, for as long as `self.map` lives and in this process, and is aligned. No reference to it
-        // is ever made; volatile, because the kernel changes it. ptr::read_volatile.
+        // SAFETY: `field` lies in a page that is mapped, and readable, for as long as `self.map` lives and in this
+        // process, and is aligned. No reference to it is ever made; volatile, because the kernel changes it.
+        // ptr::read_volatile.
         unsafe { field.read_volatile() }
     }
 

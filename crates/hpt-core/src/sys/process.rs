@@ -49,12 +49,12 @@ impl std::fmt::Debug for CpuSet {
 }
 
 impl CpuSet {
-    /// The CPUs this thread may run on now.
+    /// Returns the CPUs that this thread may run on now.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
         Ok(Self(sched_getaffinity(None)?))
     }
 
-    /// A set with one CPU, or an empty one if the kernel's sets do not reach that far.
+    /// Creates a set with one CPU, or an empty one if the kernel's sets do not reach that far.
     pub(crate) fn only(cpu: usize) -> Self {
         let mut set = rustix::thread::CpuSet::new();
         // Beyond the last one `set` panics.
@@ -250,7 +250,7 @@ pub(crate) fn platform() -> Option<String> {
     platform.to_str().ok().map(str::to_owned)
 }
 
-/// Whether AT_PLATFORM is that of an ARMv6 processor, the only way to distinguish it from later versions.
+/// Returns whether AT_PLATFORM is that of an ARMv6 processor, the only way to distinguish it from later versions.
 pub(crate) fn is_armv6(platform: Option<&str>) -> bool {
     platform.is_some_and(|platform| platform.starts_with("v6"))
 }
@@ -283,7 +283,7 @@ pub(crate) fn page_size() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// The C convention: 0 is success, otherwise the error is in errno.
+/// Converts a result in the C convention: 0 is success, otherwise the error is in errno.
 fn succeeded(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn this_thread_runs_on_a_cpu_it_may_run_on() {
-        let allowed = CpuSet::of_this_thread().expect("every kernel answers");
+        let allowed = CpuSet::of_this_thread().expect("every kernel reports the affinity");
         if let Some(cpu) = current_cpu() {
             assert!(allowed.cpus().any(|allowed| allowed == cpu), "{cpu} not in {allowed:?}");
         }
-        allowed.apply().expect("what is allowed may be set again");
+        allowed.apply().expect("an allowed set can be applied");
     }
 
     #[test]

@@ -62,9 +62,9 @@ const MAGIC: u32 = b'=' as u32;
 const PTP_SYS_OFFSET: libc::Ioctl = libc::_IOW::<SystemOffset>(MAGIC, 5);
 const PTP_SYS_OFFSET_PRECISE: libc::Ioctl = libc::_IOWR::<SystemOffsetPrecise>(MAGIC, 8);
 const PTP_SYS_OFFSET_EXTENDED: libc::Ioctl = libc::_IOWR::<SystemOffsetExtended>(MAGIC, 9);
-const _: () = assert!(size_of::<SystemOffset>() == 0x340, "as the kernel lays it out");
-const _: () = assert!(size_of::<SystemOffsetPrecise>() == 0x40, "as the kernel lays it out");
-const _: () = assert!(size_of::<SystemOffsetExtended>() == 0x4c0, "as the kernel lays it out");
+const _: () = assert!(size_of::<SystemOffset>() == 0x340, "the layout must match the kernel's");
+const _: () = assert!(size_of::<SystemOffsetPrecise>() == 0x40, "the layout must match the kernel's");
+const _: () = assert!(size_of::<SystemOffsetExtended>() == 0x4c0, "the layout must match the kernel's");
 
 /// The clock's reading between two of the system's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,8 @@ impl Ptp {
             return Ok((between.to_vec(), true));
         }
         let mut plain = SystemOffset { samples: SAMPLES, reserved: [0; 3], times: [PtpTime::default(); 2 * MOST + 1] };
-        // SAFETY: as above; the kernel fills twice the number of samples and one. Linux, drivers/ptp/ptp_chardev.c, `ptp_sys_offset`.
+        // SAFETY: as above; the kernel fills twice the number of samples and one. Linux, drivers/ptp/ptp_chardev.c,
+        // `ptp_sys_offset`.
         let answer = unsafe { libc::ioctl(descriptor, PTP_SYS_OFFSET, &raw mut plain) };
         if answer < 0 {
             return Err(io::Error::last_os_error());

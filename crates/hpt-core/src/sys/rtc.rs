@@ -26,7 +26,7 @@ pub(crate) struct RtcTime {
 
 /// A number that includes the size of the structure. Linux, include/uapi/linux/rtc.h.
 const RTC_RD_TIME: libc::Ioctl = libc::_IOR::<RtcTime>(b'p' as u32, 9);
-const _: () = assert!(size_of::<RtcTime>() == 0x24, "as the kernel lays it out");
+const _: () = assert!(size_of::<RtcTime>() == 0x24, "the layout must match the kernel's");
 
 /// An open real-time clock. It allows one user at a time: for the second the kernel returns EBUSY.
 #[derive(Debug)]

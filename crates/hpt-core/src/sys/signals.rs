@@ -40,8 +40,8 @@ pub(crate) enum ChildIs {
 }
 
 impl SignalSet {
-    /// The signals that can be waited for. Excludes those that cannot be blocked, those caused by the program's own
-    /// errors, and the C library's own.
+    /// Returns the signals that can be waited for. Excludes those that cannot be blocked, those caused by the program's
+    /// own errors, and the C library's own.
     pub(crate) fn that_can_be_held() -> Self {
         const MISTAKES: [libc::c_int; 7] =
             [libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGSYS];
@@ -273,7 +273,7 @@ mod tests {
         let own = libc::pid_t::try_from(std::process::id()).expect("process numbers fit");
         assert_eq!(set.wait(), Came { signal, sent_by: Some(own) });
         assert!(!SignalSet::pending().contains(signal));
-        before.apply().expect("what was before");
+        before.apply().expect("the previous mask");
     }
 
     #[test]

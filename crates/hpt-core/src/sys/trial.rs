@@ -94,12 +94,14 @@ fn fork_with(exit_signal: libc::c_int) -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(exit_signal), 0, 0, 0, 0) }
 }
 
-/// In the child: the default action of a signal ends it, whatever the program had installed, and leaves no core file.
+/// Restores, in the child, the default action of signals, so that a signal ends it without a core file, whatever the
+/// program had installed.
 fn give_up_quietly() {
     // A system call and nothing else, so that it is async-signal-safe.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: the default action is no handler and touches nothing of the program. signal(2); it is async-signal-safe.
+        // SAFETY: the default action is no handler and touches nothing of the program. signal(2); it is
+        // async-signal-safe.
         let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
@@ -213,7 +215,7 @@ mod tests {
         });
         let outcomes: Vec<_> = (0..200).map(|_| attempt_in_child(|| ())).collect();
         own.kill().expect("it is a child of this process");
-        let strangers = supervisor.join().expect("it only counts");
+        let strangers = supervisor.join().expect("a thread that only counts");
         // The supervisor has collected it.
         assert!(own.wait().is_err());
         assert!(outcomes.iter().all(|outcome| *outcome == Trial::Lived), "{outcomes:?}");

@@ -73,7 +73,8 @@ pub(crate) fn sleep_until(till: Till, moment: Duration) {
     while !sleep_once(till, moment) {}
 }
 
-/// The same, but a handled signal ends it. Returns whether it reached its end.
+/// Sleeps until the clock shows `moment` since its epoch, or until a signal is handled. Returns whether it reached its
+/// end.
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the C library's long has 32 bits on some machines")]
 pub(crate) fn sleep_once(till: Till, moment: Duration) -> bool {
     let clock = match till {

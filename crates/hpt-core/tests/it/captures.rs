@@ -1,4 +1,5 @@
-//! The text of captured machines: what is written is read again, and what is damaged or hostile is refused with its line.
+//! The text format of captures: written captures can be read again, and damaged or hostile ones are
+//! rejected with the line number.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -10,7 +11,7 @@ use proptest::{
 
 use crate::hosts::{all, capture_of, path_of};
 
-/// A capture that has everything that the format has.
+/// A capture that uses every feature of the format.
 const ALL: &str = "\
 hpt-capture 1
 about
@@ -65,7 +66,7 @@ fn everything_that_a_capture_can_say_is_read_as_it_is_meant() {
     assert_eq!(capture(&all.to_string()), all);
 }
 
-/// Replaces a line of the capture above, which must be in it.
+/// Replaces a line of the capture above, which must contain it.
 fn with(line: &str, by: &str) -> String {
     let line = format!("{line}\n");
     assert!(ALL.contains(&line), "{line}");
@@ -81,26 +82,26 @@ fn every_fault_is_named_with_its_line_and_what_helps() {
         (String::new(), 1, "not a capture"),
         ("hpt-capture".to_owned(), 1, "not a capture"),
         ("root:x:0:0:secret\n".to_owned(), 1, "`hpt capture FILE` writes one"),
-        ("hpt-capture 2\n".to_owned(), 1, "later hpt"),
+        ("hpt-capture 2\n".to_owned(), 1, "newer version of hpt"),
         (with("hpt-capture 1", "hpt-capture 1\nbase other.capture\n"), 2, "derived from other.capture"),
-        (with("hpt-capture 1", "hpt-capture 1\nbase ../other.capture\n"), 2, "in the same folder"),
+        (with("hpt-capture 1", "hpt-capture 1\nbase ../other.capture\n"), 2, "in the same directory"),
         (with("hpt-capture 1", "hpt-capture 1\nbase other\n"), 2, "NAME.capture"),
         (with("hpt-capture 1", "hpt-capture 1\nbase ..capture\n"), 2, "NAME.capture"),
         (with("about", ""), 2, "`about`"),
         (with("facts", ""), 9, "the facts are missing"),
-        (with("file proc/cpuinfo", ""), 10, "is not understood"),
-        (text("model name : x"), 11, "begins with `|`"),
-        (text(" |model name : x"), 11, "begins with `|`"),
-        (text(""), 11, "is not understood"),
+        (with("file proc/cpuinfo", ""), 10, "is not recognized"),
+        (text("model name : x"), 11, "starts with `|`"),
+        (text(" |model name : x"), 11, "starts with `|`"),
+        (text(""), 11, "is not recognized"),
         (text("|model name : x\r"), 11, "dos2unix"),
         (text("|a\u{1b}[31m"), 11, "U+001B"),
         (text("|a\u{202e}b"), 11, "U+202E"),
         (text("|a\u{7f}"), 11, "U+007F"),
         (text("|a\n=00"), 12, "are mixed"),
-        (text("|\nno-newline"), 12, "leave out this line"),
-        (text("|a\n|\nno-newline"), 13, "leave out this line"),
-        (text("no-newline"), 11, "is not understood"),
-        (text("|a\nno-newline\nno-newline"), 13, "is not understood"),
+        (text("|\nno-newline"), 12, "remove this line"),
+        (text("|a\n|\nno-newline"), 13, "remove this line"),
+        (text("no-newline"), 11, "is not recognized"),
+        (text("|a\nno-newline\nno-newline"), 13, "is not recognized"),
         (hex("="), 14, "is not a byte"),
         (hex("=0"), 14, "is not a byte"),
         (hex("=0x"), 14, "is not a byte"),
@@ -108,8 +109,8 @@ fn every_fault_is_named_with_its_line_and_what_helps() {
         (hex("=+1"), 14, "is not a byte"),
         (hex("=6f64"), 14, "is not a byte"),
         (hex("=00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"), 14, "more than 16"),
-        (hex("=6f 64  xx"), 14, "beside them stands"),
-        (path("/proc/empty"), 15, "begins with a slash"),
+        (hex("=6f 64  xx"), 14, "the text next to them is"),
+        (path("/proc/empty"), 15, "starts with a slash"),
         (path(""), 15, "it is empty"),
         (path("proc/../etc/passwd"), 15, "`..`"),
         (path(".."), 15, "`..`"),
@@ -122,20 +123,20 @@ fn every_fault_is_named_with_its_line_and_what_helps() {
         (path(&"x".repeat(513)), 15, "longer than 512"),
         (path(&["x"; 65].join("/")), 15, "more than 64"),
         (path("proc/cpuinfo"), 15, "is in line 10 already"),
-        (path("proc/device-tree"), 15, "is not a folder"),
-        (path("proc/cpuinfo/more"), 15, "is not a folder"),
-        (path("sys/five and more/x"), 21, "is not a folder"),
+        (path("proc/device-tree"), 15, "is not a directory"),
+        (path("proc/cpuinfo/more"), 15, "is not a directory"),
+        (path("sys/five and more/x"), 21, "is not a directory"),
         (with("link proc/device-tree-too -> ../../outside of it", "link proc/x\n"), 16, "has no target"),
         (with("link proc/device-tree-too -> ../../outside of it", "link proc/x -> \n"), 16, "the target is empty"),
-        (with("unreadable error-5 sys/two", "unreadable sys/two\n"), 18, "is no reason"),
-        (with("unreadable error-5 sys/two", "unreadable error-0 sys/two\n"), 18, "is no reason"),
-        (with("unreadable error-5 sys/two", "unreadable error-05 sys/two\n"), 18, "is no reason"),
-        (with("unreadable error-5 sys/two", "unreadable error-4096 sys/two\n"), 18, "is no reason"),
-        (with("unreadable error-5 sys/two", "removed sys/two\n"), 18, "no base"),
-        (with("end", ""), 22, "was cut off"),
+        (with("unreadable error-5 sys/two", "unreadable sys/two\n"), 18, "is not a valid reason"),
+        (with("unreadable error-5 sys/two", "unreadable error-0 sys/two\n"), 18, "is not a valid reason"),
+        (with("unreadable error-5 sys/two", "unreadable error-05 sys/two\n"), 18, "is not a valid reason"),
+        (with("unreadable error-5 sys/two", "unreadable error-4096 sys/two\n"), 18, "is not a valid reason"),
+        (with("unreadable error-5 sys/two", "removed sys/two\n"), 18, "with a base"),
+        (with("end", ""), 22, "is truncated"),
         (with("end", "end\n\n"), 23, "the last line"),
         (format!("{ALL}x\n"), 23, "the last line"),
-        (ALL.trim_end().to_owned(), 22, "cut off"),
+        (ALL.trim_end().to_owned(), 22, "is truncated"),
     ];
     for (text, line, help) in faults {
         let fault = Capture::parse(text.as_bytes()).expect_err(&text);
@@ -143,7 +144,7 @@ fn every_fault_is_named_with_its_line_and_what_helps() {
             fault.line == line && fault.to_string().contains(help),
             "{fault}\ninstead of line {line}: {help}\n{text}"
         );
-        // A terminal can have it, and it is not long.
+        // It is safe for a terminal, and not long.
         let said = fault.to_string();
         assert!(said.len() < 400 && !said.contains(char::is_control), "{said:?}");
     }
@@ -180,7 +181,7 @@ fn a_path_that_no_capture_can_hold_is_not_inserted() {
     assert_eq!(all.entries().filter(|(path, _)| *path == "sys/five and more").count(), 1);
 }
 
-/// Writes captures into a folder.
+/// Writes captures to a directory.
 fn folder_of(captures: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in captures {
@@ -220,7 +221,7 @@ fn a_derived_capture_is_its_base_with_what_it_says_over_it() {
     assert_eq!(open("derived.capture"), expected);
     expected.insert("proc/empty", Entry::File(b"again\n".to_vec())).expect("it is sound");
     assert_eq!(open("twice.capture"), expected);
-    // Written, it is whole.
+    // A written capture is self-contained.
     assert_eq!(capture(&expected.to_string()), expected);
 }
 
@@ -229,8 +230,8 @@ fn a_derived_capture_that_does_not_fit_its_base_is_refused_with_its_line() {
     for (sections, line, help) in [
         ("removed proc/absent\n", 5, "is not in the base"),
         ("removed proc\n", 5, "is not in the base"),
-        ("file proc/cpuinfo/more\n", 5, "is not a folder"),
-        ("absent proc/swaps\nfile proc\n", 6, "is not a folder"),
+        ("file proc/cpuinfo/more\n", 5, "is not a directory"),
+        ("absent proc/swaps\nfile proc\n", 6, "is not a directory"),
         ("removed proc/empty\nfile proc/empty\n", 6, "is in line 5 already"),
     ] {
         let folder = folder_of(&[("base.capture", ALL), ("x.capture", &derived_from("base.capture", sections))]);
@@ -274,7 +275,7 @@ fn bases_that_lead_nowhere_or_out_of_the_folder_are_refused() {
     };
     for (name, help) in [
         ("own.capture", "derived from itself"),
-        ("0.capture", "over more than 8 captures"),
+        ("0.capture", "through more than 8 captures"),
         ("to-absent.capture", "absent.capture: No such file"),
         ("to-link.capture", "not a regular file"),
         ("to-pipe.capture", "not a regular file"),
@@ -290,11 +291,11 @@ fn bases_that_lead_nowhere_or_out_of_the_folder_are_refused() {
         Capture::open(&path("12.capture")).expect("eight bases").get("proc/empty"),
         Some(&Entry::File(Vec::new()))
     );
-    // The person who names the file on the command line may name a link to it.
+    // The file on the command line may be a link.
     Capture::open(&path("link.capture")).expect("a link to a capture");
 }
 
-/// Any content: mostly text, sometimes with characters that cannot be seen, sometimes no text at all.
+/// Any content: mostly text, sometimes with invisible characters, sometimes binary.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         "([a-z |=µ\t]{0,12}\n){0,4}[a-z |=]{0,12}".prop_map(String::into_bytes),
@@ -317,7 +318,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
-/// Text without what another user would have to be kept from: `parse` takes it, whatever it is.
+/// Text without content that must be hidden from other users: `parse` accepts any such text.
 fn written() -> impl Strategy<Value = Capture> {
     let text = || vec(any::<char>(), 0..20).prop_map(|letters| letters.into_iter().collect::<String>());
     (text(), text(), vec(("[a-c .#@:,-]{1,3}(/[a-c0 -]{1,2}){0,3}", entry()), 0..24)).prop_map(
@@ -326,7 +327,7 @@ fn written() -> impl Strategy<Value = Capture> {
             capture.set_about(about);
             capture.set_facts(facts);
             for (path, entry) in entries {
-                // What cannot be in one is left out.
+                // Omits entries that a capture cannot contain.
                 let _ = capture.insert(&path, entry);
             }
             capture
@@ -343,7 +344,8 @@ proptest! {
         prop_assert!(!text.contains(is_odd), "{text:?}");
     }
 
-    /// Bytes changed, taken out and put in, and lines moved: refused, or read and then written as it is read.
+    /// Changed, removed and inserted bytes, and moved lines: the text is rejected, or read and then
+    /// written unchanged.
     #[test]
     fn a_damaged_capture_is_read_or_refused(
         capture in written(),
@@ -389,7 +391,7 @@ fn every_captured_machine_is_written_as_it_is_read() {
     for name in all() {
         let whole = capture_of(&name);
         assert_eq!(capture(&whole.to_string()), whole, "{name}");
-        // One that is not derived stands in its file as hpt writes it.
+        // A capture that is not derived has the text that hpt writes.
         let text = fs::read_to_string(path_of(&name)).expect("readable");
         assert!(text.contains("\nbase ") || text == whole.to_string(), "{name}");
     }

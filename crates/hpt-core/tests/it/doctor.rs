@@ -1,4 +1,5 @@
-//! What is said to be in the way on captured and derived machines: every rule where it fires and where it is silent, and a page of the docs about each.
+//! The problems found on captured and derived machines: each rule on a machine where it fires and
+//! on one where it does not, and its section of docs/doctor.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use std::{
 
 use hpt_core::{
     Host,
-    diagnose::{Examined, Finding, Hole, Holes, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove},
+    diagnose::{Examined, Finding, Gap, Gaps, MachineFacts, Rule, Severity, THEMES, Verdict, examine, prove},
     host::{Capture, Entry, Facts, ReadRefused, Situation},
 };
 use proptest::{
@@ -22,7 +23,7 @@ use proptest::{
 
 use crate::hosts::{all, capture_of, content, files, host, machine_of, write};
 
-/// Without a CPU, and with one that no derived machine keeps free, and one that most do.
+/// No CPU, one that no derived machine isolates, and one that most of them isolate.
 const SUBJECTS: [Option<usize>; 3] = [None, Some(1), Some(3)];
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
@@ -35,12 +36,12 @@ fn examined(host: &Host, cpu: Option<usize>) -> Vec<Examined> {
 
 fn finding(verdict: &Verdict) -> Option<&Finding> {
     match verdict {
-        Verdict::Found(finding) => Some(finding),
-        Verdict::Fine(_) | Verdict::NotHere(_) | Verdict::Untold { .. } => None,
+        Verdict::Problem(finding) => Some(finding),
+        Verdict::Pass(_) | Verdict::NotApplicable(_) | Verdict::Unknown { .. } => None,
     }
 }
 
-/// What is found on a machine: rule, severity, whether it was seen.
+/// The findings on a machine: rule, severity, and whether it was observed.
 fn found(host: &Host, cpu: Option<usize>) -> BTreeMap<&'static str, (Severity, bool)> {
     let examined = examined(host, cpu);
     let found = examined.iter().filter_map(|examined| Some((examined.rule.id, finding(&examined.verdict)?)));
@@ -62,69 +63,66 @@ fn everywhere() -> Vec<(&'static Rule, String, Finding)> {
 }
 
 #[test]
-fn every_rule_fires_on_one_machine_and_finds_another_as_it_should_be() {
-    let (mut fires, mut fine) = (BTreeSet::new(), BTreeSet::new());
+fn every_rule_fires_on_one_machine_and_passes_on_another() {
+    let (mut fires, mut passes) = (BTreeSet::new(), BTreeSet::new());
     for name in all() {
         for cpu in SUBJECTS {
             for examined in examined(&host(&name), cpu) {
                 match examined.verdict {
-                    Verdict::Found(_) => fires.insert(examined.rule.id),
-                    Verdict::Fine(_) => fine.insert(examined.rule.id),
-                    Verdict::NotHere(_) | Verdict::Untold { .. } => false,
+                    Verdict::Problem(_) => fires.insert(examined.rule.id),
+                    Verdict::Pass(_) => passes.insert(examined.rule.id),
+                    Verdict::NotApplicable(_) | Verdict::Unknown { .. } => false,
                 };
             }
         }
     }
     for rule in rules() {
-        assert!(fires.contains(rule.id), "no machine has what {} is about", rule.id);
-        assert!(fine.contains(rule.id), "no machine is as it should be for {}", rule.id);
+        assert!(fires.contains(rule.id), "{} fires on no machine", rule.id);
+        assert!(passes.contains(rule.id), "{} passes on no machine", rule.id);
     }
 }
 
 #[test]
-fn nothing_is_in_the_way_on_machines_that_were_made_so() {
+fn tuned_machines_have_no_problems() {
     for name in ["derived-pc-tuned", "derived-raspberry-pi-4-tuned"] {
         for cpu in [None, Some(3)] {
             for examined in examined(&host(name), cpu) {
-                let silent = matches!(examined.verdict, Verdict::Fine(_) | Verdict::NotHere(_));
-                assert!(silent, "{} on {name}: {:?}", examined.rule.id, examined.verdict);
+                let is_silent = matches!(examined.verdict, Verdict::Pass(_) | Verdict::NotApplicable(_));
+                assert!(is_silent, "{} on {name}: {:?}", examined.rule.id, examined.verdict);
             }
         }
     }
 }
 
 #[test]
-fn a_cpu_that_nobody_keeps_free_is_told_apart_from_one_that_is() {
+fn a_cpu_that_is_not_isolated_is_distinguished_from_one_that_is() {
     let on_one = found(&host("derived-pc-tuned"), Some(1));
     for id in ["isolated-cpus", "tick", "rcu-callbacks", "interrupts", "irqbalance", "kernel-threads"] {
         assert!(on_one.contains_key(id), "{id}: {on_one:?}");
     }
-    assert_eq!(on_one.get("isolated-cpus"), Some(&(Severity::Major, true)));
+    assert_eq!(on_one.get("isolated-cpus"), Some(&(Severity::High, true)));
 }
 
 #[test]
-fn what_only_root_is_told_is_likely_and_not_seen() {
+fn what_only_root_can_read_is_likely_and_not_observed() {
     let pi = MachineFacts::of(&host("derived-raspberry-pi-4-untuned"));
-    assert_eq!(
-        found(&host("derived-raspberry-pi-4-untuned"), None).get("fair-server"),
-        Some(&(Severity::Major, false))
-    );
-    let root = pi.root_would_be_told();
+    assert_eq!(found(&host("derived-raspberry-pi-4-untuned"), None).get("fair-server"), Some(&(Severity::High, false)));
+    let root = pi.needs_root();
     assert!(root.iter().any(|what| what.contains("fair_server")) && root.len() == 2, "{root:?}");
-    assert!(MachineFacts::of(&host("derived-pc-tuned")).root_would_be_told().is_empty());
+    assert!(MachineFacts::of(&host("derived-pc-tuned")).needs_root().is_empty());
 }
 
 #[test]
-fn a_virtual_machine_has_no_governor_and_none_is_missed() {
+fn a_missing_governor_is_no_problem_in_a_virtual_machine() {
     let name = "amd-epyc-zen4-kvm-as-root";
     for examined in examined(&host(name), None) {
         if ["governor", "frequency-limit", "turbo", "slowed-down"].contains(&examined.rule.id) {
-            assert!(matches!(examined.verdict, Verdict::NotHere(_)), "{:?}", examined.verdict);
+            assert!(matches!(examined.verdict, Verdict::NotApplicable(_)), "{:?}", examined.verdict);
         }
     }
     let found = found(&host(name), None);
-    assert_eq!(found.get("virtual-machine"), Some(&(Severity::ToKnow, true)));
-    // Its kernel is one of those that no period throttles.
+    assert_eq!(found.get("virtual-machine"), Some(&(Severity::Info, true)));
+    // Its kernel has no real-time throttling.
     assert!(!found.contains_key("throttling") && found.contains_key("fair-server"), "{found:?}");
 }
 
@@ -136,19 +134,19 @@ fn facts_in(situation: Option<Situation>, name: &str) -> Facts {
 }
 
 #[test]
-fn without_proc_and_sys_nothing_is_claimed_of_what_is_there() {
+fn without_proc_and_sys_no_finding_is_certain() {
     for name in all() {
         let nothing = Host::captured(Capture::new(), facts_in(None, &name));
         for cpu in SUBJECTS {
             for (id, (_, certain)) in found(&nothing, cpu) {
-                // uname and CPUID tell of these.
+                // uname and CPUID report these.
                 assert!(!certain || ["preemption", "virtual-machine"].contains(&id), "{id} on {name} without files");
             }
         }
     }
 }
 
-/// The programs that remedies name, and the package of Debian, and so of Raspberry Pi OS, that has each.
+/// The programs that fixes name, with their packages in Debian, and therefore in Raspberry Pi OS.
 const PROGRAMS: [(&str, &str); 22] = [
     ("apt-cache", "apt"),
     ("apt-get", "apt"),
@@ -193,12 +191,12 @@ fn programs(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_remedy_is_one_of_debians_programs() {
+fn every_program_in_a_fix_is_in_debian() {
     assert_eq!(programs("pgrep x | xargs -I PID sudo taskset -p PID"), ["pgrep", "xargs", "sudo", "taskset"]);
     let mut named = BTreeSet::new();
     for (rule, name, finding) in everywhere() {
-        assert!(!finding.remedies.is_empty(), "{} on {name} says nothing that helps", rule.id);
-        for command in finding.remedies.iter().flat_map(|remedy| &remedy.commands) {
+        assert!(!finding.fixes.is_empty(), "{} on {name} has no fix", rule.id);
+        for command in finding.fixes.iter().flat_map(|fix| &fix.commands) {
             for program in programs(command) {
                 assert!(PROGRAMS.iter().any(|(known, _)| *known == program), "{}: {command}", rule.id);
                 named.insert(program);
@@ -206,18 +204,18 @@ fn every_remedy_is_one_of_debians_programs() {
         }
     }
     for (program, _) in PROGRAMS {
-        assert!(named.contains(program), "no remedy needs {program}");
+        assert!(named.contains(program), "no fix needs {program}");
     }
 }
 
 #[test]
 fn programs_that_are_installed_here_are_of_the_packages_named() {
     if !Path::new("/var/lib/dpkg/info").is_dir() {
-        return skipped!("this is no Debian");
+        return skipped!("this is not Debian");
     }
     let mut checked = 0;
     for (program, package) in PROGRAMS {
-        let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(|folder| format!("{folder}/{program}"));
+        let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].map(|directory| format!("{directory}/{program}"));
         let owners = Command::new("dpkg-query").arg("--search").args(&places).output();
         let owners = owners.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         if owners.is_empty() {
@@ -229,18 +227,18 @@ fn programs_that_are_installed_here_are_of_the_packages_named() {
             .any(|line| line.split(':').next().is_some_and(|names| names.split(", ").any(|name| name == package)));
         assert!(owned, "{program} is not of {package}: {owners}");
     }
-    // Those that no Debian is without.
+    // Some are installed on every Debian.
     assert!(checked >= 8, "{checked} of {} programs were found", PROGRAMS.len());
 }
 
-/// The long options in a command, with the program that each is given to. What a shell has in quotes is not looked at.
+/// The long options in a command, each with its program. Quoted shell code is ignored.
 fn options(command: &str) -> Vec<(String, String)> {
     let mut options = Vec::new();
     for part in command.split(['|', '\'']) {
         let mut program = None;
         for word in part.split_whitespace() {
             match &program {
-                // What it starts has options of its own.
+                // The program that it starts has its own options.
                 None if ["sudo", "xargs"].contains(&word) => {}
                 None if word.starts_with('-') || word.bytes().all(|byte| byte.is_ascii_uppercase()) => {}
                 None => program = Some(word),
@@ -256,18 +254,18 @@ fn options(command: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_option_of_a_remedy_is_known_to_its_program_where_that_is_installed() {
+fn installed_programs_support_every_option_of_a_fix() {
     let of = |program: &str, name: &str| (program.to_owned(), name.to_owned());
     let piped = options("pgrep --parent 2 | xargs -I PID sudo taskset --pid --cpu-list 0-2 PID");
     assert_eq!(piped, [of("pgrep", "--parent"), of("taskset", "--pid"), of("taskset", "--cpu-list")]);
     let mut wanted = BTreeSet::new();
     for (_, _, finding) in everywhere() {
-        wanted.extend(finding.remedies.iter().flat_map(|remedy| &remedy.commands).flat_map(|command| options(command)));
+        wanted.extend(finding.fixes.iter().flat_map(|fix| &fix.commands).flat_map(|command| options(command)));
     }
     assert!(wanted.contains(&of("prlimit", "--rttime")), "{wanted:?}");
     let mut checked = 0;
     for (program, option) in wanted {
-        // hpt's own are checked where the command is; apt-cache tells of its options in its manual alone.
+        // The options of hpt are tested with the command; apt-cache lists its options only in its manual.
         if ["hpt", "apt-cache"].contains(&program.as_str()) {
             continue;
         }
@@ -283,38 +281,37 @@ fn every_option_of_a_remedy_is_known_to_its_program_where_that_is_installed() {
     println!("{checked} options are known to the programs that are installed here");
 }
 
-/// The texts and commands of what one rule found.
-fn remedies(examined: &[Examined], rule: &str) -> String {
+/// The texts and commands of the fixes of one finding.
+fn fixes_of(examined: &[Examined], rule: &str) -> String {
     let examined = examined.iter().find(|examined| examined.rule.id == rule).expect("there is such a rule");
     let finding = finding(&examined.verdict).unwrap_or_else(|| panic!("{rule}: {:?}", examined.verdict));
-    let remedies = finding.remedies.iter();
-    remedies.map(|remedy| format!("{}\n{}\n", remedy.text, remedy.commands.join("\n"))).collect()
+    finding.fixes.iter().map(|fix| format!("{}\n{}\n", fix.text, fix.commands.join("\n"))).collect()
 }
 
 #[test]
-fn remedies_keep_free_what_is_kept_free_already() {
-    // CPU 3 is kept free there, with words of isolcpus that are not lost.
+fn fixes_keep_isolated_cpus_isolated() {
+    // CPU 3 is isolated there, with words of isolcpus that must be kept.
     let for_one = examined(&host("derived-pc-tuned"), Some(1));
     for (rule, expected) in [
-        ("isolated-cpus", "isolcpus=managed_irq,domain,1,3 in the place of isolcpus=managed_irq,domain,3"),
+        ("isolated-cpus", "isolcpus=managed_irq,domain,1,3 instead of isolcpus=managed_irq,domain,3"),
         ("isolated-cpus", "AllowedCPUs=0,2"),
-        ("tick", "nohz_full=1,3 in the place of nohz_full=3"),
-        ("rcu-callbacks", "rcu_nocbs=1,3 in the place of rcu_nocbs=3"),
-        ("interrupts", "irqaffinity=0,2 in the place of irqaffinity=0-2"),
+        ("tick", "nohz_full=1,3 instead of nohz_full=3"),
+        ("rcu-callbacks", "rcu_nocbs=1,3 instead of rcu_nocbs=3"),
+        ("interrupts", "irqaffinity=0,2 instead of irqaffinity=0-2"),
         ("interrupts", "echo 0,2 | sudo tee /proc/irq/"),
-        ("new-interrupts", "irqaffinity=0,2 in the place of irqaffinity=0-2"),
+        ("new-interrupts", "irqaffinity=0,2 instead of irqaffinity=0-2"),
         ("irqbalance", "IRQBALANCE_BANNED_CPULIST=1,3"),
         ("kernel-threads", "nohz_full=1,3"),
         ("kernel-threads", "--cpu-list 0,2 2\n"),
         ("kernel-threads", "echo 5 | sudo tee /sys/devices/virtual/workqueue/cpumask"),
     ] {
-        let said = remedies(&for_one, rule);
+        let said = fixes_of(&for_one, rule);
         assert!(said.contains(expected), "{rule}: {expected} is not in\n{said}");
     }
 }
 
 #[test]
-fn no_remedy_keeps_all_cpus_free() {
+fn no_fix_isolates_all_cpus() {
     let mut spoilt = capture_of("derived-pc-tuned");
     rewrite(&mut spoilt, "proc/cmdline", "isolcpus=1-3 nohz_full=1-3 rcu_nocbs=1-3\n");
     for list in ["isolated", "nohz_full"] {
@@ -322,60 +319,60 @@ fn no_remedy_keeps_all_cpus_free() {
     }
     let for_the_last = examined(&machine_of(spoilt), Some(0));
     for rule in ["isolated-cpus", "tick", "rcu-callbacks"] {
-        let said = remedies(&for_the_last, rule);
-        assert!(said.contains("take another CPU, one of 1-3") && !said.contains("=0-3"), "{rule}: {said}");
+        let said = fixes_of(&for_the_last, rule);
+        assert!(said.contains("Choose another CPU, one of 1-3") && !said.contains("=0-3"), "{rule}: {said}");
     }
 }
 
 #[test]
-fn who_wants_the_second_cpu_of_a_core_is_not_told_to_take_it_offline() {
+fn no_fix_takes_the_named_second_cpu_of_a_core_offline() {
     let untuned = host("derived-pc-untuned");
-    let said = |cpu| remedies(&examined(&untuned, Some(cpu)), "smt-sibling");
+    let said = |cpu| fixes_of(&examined(&untuned, Some(cpu)), "smt-sibling");
     let all_second_ones = "smt/control";
     // Cores have 0 and 2, 1 and 3.
     assert!(said(1).contains("cpu3/online") && said(1).contains(all_second_ones), "{}", said(1));
     assert!(said(3).contains("cpu1/online") && !said(3).contains(all_second_ones), "{}", said(3));
     assert!(said(0).contains("cpu2/online") && said(0).contains(all_second_ones), "{}", said(0));
-    // Nobody takes the first one offline.
-    assert!(said(2).contains("take another CPU") && !said(2).contains("online\n"), "{}", said(2));
+    // CPU 0 cannot be taken offline.
+    assert!(said(2).contains("Choose another CPU") && !said(2).contains("online\n"), "{}", said(2));
 }
 
 #[test]
-fn a_limit_is_lifted_to_what_the_fastest_cpu_can() {
+fn a_frequency_limit_is_raised_to_the_maximum_of_the_fastest_cpu() {
     let mut mixed = capture_of("derived-pc-untuned");
     for (cpu, highest, allowed) in [(0, "1800000", "1400000"), (1, "1800000", "1400000"), (2, "2400000", "2000000")] {
-        let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq");
-        rewrite(&mut mixed, &format!("{folder}/cpuinfo_max_freq"), highest);
-        rewrite(&mut mixed, &format!("{folder}/scaling_max_freq"), allowed);
+        let directory = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq");
+        rewrite(&mut mixed, &format!("{directory}/cpuinfo_max_freq"), highest);
+        rewrite(&mut mixed, &format!("{directory}/scaling_max_freq"), allowed);
     }
     let mixed = machine_of(mixed);
-    let lifted = |cpu, to: &str| remedies(&examined(&mixed, cpu), "frequency-limit").contains(&format!("echo {to} | "));
+    let lifted = |cpu, to: &str| fixes_of(&examined(&mixed, cpu), "frequency-limit").contains(&format!("echo {to} | "));
     assert!(lifted(None, "3600000") && lifted(Some(0), "1800000") && lifted(Some(2), "2400000"));
 }
 
 #[test]
-fn who_rents_hardware_as_well_is_no_hypervisor_where_the_processor_knows_of_none() {
+fn a_vendor_that_also_rents_hardware_is_no_hypervisor_if_the_processor_reports_none() {
     let mut machine = capture_of("derived-pc-untuned");
     for (name, expected) in [("Amazon EC2", false), ("Google", false), ("QEMU", true)] {
         rewrite(&mut machine, "sys/class/dmi/id/sys_vendor", name);
         let found = found(&machine_of(machine.clone()), None);
         assert_eq!(found.contains_key("virtual-machine"), expected, "{name}");
     }
-    // ARM has no CPUID, that would tell the two apart.
+    // ARM has no CPUID to distinguish the two.
     rewrite(&mut machine, "sys/class/dmi/id/sys_vendor", "Amazon EC2");
     let mut facts = host("derived-pc-untuned").facts().clone();
     facts.cpuid.clear();
     assert!(found(&Host::captured(machine, facts), None).contains_key("virtual-machine"));
 }
 
-/// Writes a file that a capture has already.
+/// Replaces a file of a capture.
 fn rewrite(capture: &mut Capture, path: &str, text: &str) {
     let _ = content(capture, path);
     write(capture, path, text);
 }
 
 #[test]
-fn where_one_cpu_runs_nobody_is_told_to_keep_it_free() {
+fn no_fix_isolates_the_only_cpu() {
     for name in ["derived-pc-untuned", "derived-raspberry-pi-4-untuned"] {
         let mut alone = capture_of(name);
         rewrite(&mut alone, "sys/devices/system/cpu/online", "0\n");
@@ -384,14 +381,14 @@ fn where_one_cpu_runs_nobody_is_told_to_keep_it_free() {
             let examined = examined(&alone, cpu);
             for one in &examined {
                 let Some(finding) = finding(&one.verdict) else { continue };
-                let commands = finding.remedies.iter().flat_map(|remedy| remedy.commands.iter().chain([&remedy.text]));
+                let commands = finding.fixes.iter().flat_map(|fix| fix.commands.iter().chain([&fix.text]));
                 for said in commands {
                     let words = ["isolcpus=", "nohz_full=", "rcu_nocbs=", "irqaffinity=", "smp_affinity", "cpumask"];
                     let nonsense = words.into_iter().find(|word| said.contains(word));
                     assert_eq!(nonsense, None, "{} on {name}: {said}", one.rule.id);
                 }
             }
-            assert!(remedies(&examined, "isolated-cpus").contains("hpt run --fifo"), "{name}");
+            assert!(fixes_of(&examined, "isolated-cpus").contains("hpt run --fifo"), "{name}");
             for one in &examined {
                 let others = ["tick", "rcu-callbacks", "interrupts", "new-interrupts", "irqbalance", "kernel-threads"];
                 let is_of_others = others.contains(&one.rule.id);
@@ -402,16 +399,17 @@ fn where_one_cpu_runs_nobody_is_told_to_keep_it_free() {
 }
 
 #[test]
-fn a_kernel_with_real_time_groups_throttles_also_after_6_12() {
-    // The one tells of such groups, the other of none.
+fn a_kernel_with_real_time_groups_throttles_even_after_6_12() {
+    // One has such groups, the other does not.
     let (with, without) =
         (found(&host("amd-epyc-zen5-kvm-limited"), None), found(&host("amd-epyc-zen4-kvm-as-root"), None));
-    assert_eq!(with.get("throttling"), Some(&(Severity::Major, true)));
+    assert_eq!(with.get("throttling"), Some(&(Severity::High, true)));
     assert!(!without.contains_key("throttling"));
-    assert_eq!(with.get("right-to-realtime"), Some(&(Severity::Major, true)), "and may leave a group nothing");
+    assert_eq!(with.get("right-to-realtime"), Some(&(Severity::High, true)), "a group may get no real-time time");
 }
 
-/// What a rule says of CPU 3 of a machine whose kernel was started with these parameters, has no nohz_full, and shows threads of these names, or none at all.
+/// The verdict of a rule on CPU 3 of a machine whose kernel was booted with these parameters, has
+/// no nohz_full, and shows threads with these names, or none at all.
 fn with_threads(rule: &str, command_line: &str, threads: Option<&[&str]>) -> Verdict {
     let name = "derived-pc-untuned";
     let mut capture = capture_of(name);
@@ -425,54 +423,55 @@ fn with_threads(rule: &str, command_line: &str, threads: Option<&[&str]>) -> Ver
         examined.into_iter().find(|one| one.rule.id == rule).expect("there is such a rule").verdict
     };
     let said = verdict(&machine);
-    assert_eq!(said, verdict(&captured_again(&machine)), "a capture says the same");
+    assert_eq!(said, verdict(&captured_again(&machine)), "a capture has the same verdict");
     said
 }
 
 #[test]
-fn where_memory_is_freed_is_told_by_the_threads_that_do_it() {
+fn the_cpus_that_run_rcu_callbacks_follow_from_the_threads_that_run_them() {
     let callbacks = |command_line, threads| with_threads("rcu-callbacks", command_line, threads);
-    let on_itself = |verdict: Verdict, remedy: &str, certain: bool| {
+    let on_itself = |verdict: Verdict, expected: &str, certain: bool| {
         let finding = finding(&verdict).unwrap_or_else(|| panic!("{verdict:?}"));
-        let helps: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.text.as_str()).collect();
-        assert!(helps.iter().all(|text| text.contains(remedy)) && !helps.is_empty(), "{helps:?}");
-        assert_eq!((finding.severity, finding.certain), (Severity::Minor, certain), "{}", finding.seen);
+        let fixes: Vec<&str> = finding.fixes.iter().map(|fix| fix.text.as_str()).collect();
+        assert!(fixes.iter().all(|text| text.contains(expected)) && !fixes.is_empty(), "{fixes:?}");
+        assert_eq!((finding.severity, finding.certain), (Severity::Low, certain), "{}", finding.observed);
     };
     let (none, all) = (Some(&["kthreadd"][..]), Some(&["rcuog/0", "rcuop/2", "rcuop/3"][..]));
-    // Asked for, and heeded, or not.
-    assert!(matches!(callbacks("rcu_nocbs=3", all), Verdict::Fine(_)));
+    // Requested, and supported or not.
+    assert!(matches!(callbacks("rcu_nocbs=3", all), Verdict::Pass(_)));
     on_itself(callbacks("rcu_nocbs=3", none), "CONFIG_RCU_NOCB_CPU", true);
     on_itself(callbacks("rcu_nocbs=3", Some(&["rcuog/3", "rcuop/2"])), "CONFIG_RCU_NOCB_CPU", true);
-    // All have a thread as soon as one is asked for.
+    // All have a thread as soon as one CPU is listed.
     on_itself(callbacks("rcu_nocbs=2", all), "rcu_nocbs=2-3", true);
     on_itself(callbacks("quiet", none), "rcu_nocbs=3", true);
-    // A kernel may be built to do it for all.
-    assert!(matches!(callbacks("quiet", all), Verdict::Fine(_)));
-    // Where no thread is to be seen.
-    assert!(matches!(callbacks("rcu_nocbs=3", None), Verdict::Untold { why, .. } if why.contains("threads")));
+    // A kernel may be built to offload all CPUs.
+    assert!(matches!(callbacks("quiet", all), Verdict::Pass(_)));
+    // No thread is visible.
+    assert!(matches!(callbacks("rcu_nocbs=3", None), Verdict::Unknown { why, .. } if why.contains("threads")));
     on_itself(callbacks("quiet", None), "rcu_nocbs=3", false);
     on_itself(callbacks("rcu_nocbs=2", None), "rcu_nocbs=2-3", true);
 }
 
 #[test]
-fn rcu_nocbs_is_ignored_where_no_thread_heeds_it() {
+fn rcu_nocbs_is_ignored_if_no_thread_runs_the_callbacks() {
     let ignored = |command_line, threads| with_threads("parameters-ignored", command_line, threads);
-    let seen = |verdict: Verdict| finding(&verdict).unwrap_or_else(|| panic!("{verdict:?}")).seen.clone();
+    let observed = |verdict: Verdict| finding(&verdict).unwrap_or_else(|| panic!("{verdict:?}")).observed.clone();
     let (none, all) = (Some(&["kthreadd"][..]), Some(&["rcuop/2", "rcuop/3"][..]));
-    assert!(matches!(ignored("rcu_nocbs=3", all), Verdict::Fine(_)));
-    assert_eq!(seen(ignored("rcu_nocbs=3", none)), "rcu_nocbs=3 is set, and is not in force");
-    assert_eq!(seen(ignored("rcu_nocbs=1,3", all)), "rcu_nocbs=1,3 is set, and CPU 1 is left out");
-    assert_eq!(seen(ignored("rcu_nocbs=x-", none)), "rcu_nocbs=x- is set, and is not understood");
-    assert!(matches!(ignored("rcu_nocbs=3", None), Verdict::Untold { why, .. } if why.contains("threads")));
-    assert!(matches!(ignored("rcu_nocbs", none), Verdict::NotHere(_)), "it lists no CPU");
+    assert!(matches!(ignored("rcu_nocbs=3", all), Verdict::Pass(_)));
+    assert_eq!(observed(ignored("rcu_nocbs=3", none)), "rcu_nocbs=3 is set, but not in effect");
+    assert_eq!(observed(ignored("rcu_nocbs=1,3", all)), "rcu_nocbs=1,3 is set, but not in effect on CPU 1");
+    assert_eq!(observed(ignored("rcu_nocbs=x-", none)), "rcu_nocbs=x- is set, but is not valid");
+    assert!(matches!(ignored("rcu_nocbs=3", None), Verdict::Unknown { why, .. } if why.contains("threads")));
+    assert!(matches!(ignored("rcu_nocbs", none), Verdict::NotApplicable(_)), "it lists no CPU");
 }
 
 #[test]
-fn nobody_keeping_wall_time_is_wrong_time() {
-    assert_eq!(found(&host("qemu-raspi3b-as-root"), None).get("wall-time"), Some(&(Severity::Major, true)));
+fn an_unsynchronized_clock_is_wrong_time() {
+    assert_eq!(found(&host("qemu-raspi3b-as-root"), None).get("wall-time"), Some(&(Severity::High, true)));
 }
 
-/// What a rule says of a machine whose control groups are of this version, and tell of no real-time threads.
+/// The verdict of `throttling` on a machine whose control groups have this version, and no setting
+/// for real-time threads.
 fn throttling_by_groups_of(version_1: bool) -> Verdict {
     let name = "amd-epyc-zen5-kvm-limited";
     let mut facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
@@ -485,28 +484,32 @@ fn throttling_by_groups_of(version_1: bool) -> Verdict {
 }
 
 #[test]
-fn without_a_file_only_groups_of_version_1_tell_that_there_is_no_real_time_group() {
-    assert!(matches!(throttling_by_groups_of(true), Verdict::NotHere(why) if !why.contains("unless")));
+fn without_a_file_only_groups_of_version_1_prove_that_there_is_no_real_time_group() {
+    assert!(matches!(throttling_by_groups_of(true), Verdict::NotApplicable(why) if !why.contains("unless")));
     assert!(
-        matches!(throttling_by_groups_of(false), Verdict::Untold { why, is_unlikely: true, .. } if why.contains("CONFIG_RT_GROUP_SCHED"))
+        matches!(throttling_by_groups_of(false), Verdict::Unknown { why, is_unlikely: true, .. } if why.contains("CONFIG_RT_GROUP_SCHED"))
     );
 }
 
 #[test]
-fn holes_that_throttling_makes_as_well_prove_no_fair_server() {
+fn gaps_that_throttling_may_cause_prove_no_fair_server() {
     let ms = Duration::from_millis;
-    let hole = |began| Hole { began: ms(began), length: ms(50), waited: Some(ms(50)) };
-    let holes = Holes { holes: [100, 1_100, 2_100].map(hole).to_vec(), window: ms(3_200) };
+    let gap = |began| Gap { began: ms(began), length: ms(50), waited: Some(ms(50)) };
+    let gaps = Gaps { gaps: [100, 1_100, 2_100].map(gap).to_vec(), window: ms(3_200) };
     let proven = |name: &str, rule: &str| {
         let facts = MachineFacts::of(&host(name));
         let mut examined = examine(&facts, None);
-        prove(&mut examined, &facts, 0, &holes);
+        prove(&mut examined, &facts, 0, &gaps);
         let one = examined.iter().find(|one| one.rule.id == rule).expect("there is such a rule");
         let finding = finding(&one.verdict).unwrap_or_else(|| panic!("{rule}: {:?}", one.verdict)).clone();
-        assert!(finding.seen.contains("measured: a thread that never waits stood still"), "{}", finding.seen);
-        (finding.certain, finding.seen.contains("cannot be told"))
+        assert!(
+            finding.observed.contains("measured: the kernel paused a thread that never blocks"),
+            "{}",
+            finding.observed
+        );
+        (finding.certain, finding.observed.contains("is unknown"))
     };
-    // The one throttles, the other does not.
+    // One throttles, the other does not.
     let (both, alone) = ("amd-epyc-zen5-kvm-limited", "amd-epyc-zen4-kvm-as-root");
     assert_eq!(proven(both, "throttling"), (true, false));
     assert_eq!(proven(both, "fair-server"), (false, true));
@@ -514,7 +517,7 @@ fn holes_that_throttling_makes_as_well_prove_no_fair_server() {
 }
 
 #[test]
-fn whether_a_daemon_runs_is_not_claimed_where_processes_are_hidden() {
+fn no_claim_about_time_daemons_is_made_if_processes_are_hidden() {
     let name = "qemu-raspi3b-as-root";
     let said = |daemons: serde_json::Value| {
         let mut facts = serde_json::to_value(host(name).facts()).expect("facts are numbers and names");
@@ -522,27 +525,30 @@ fn whether_a_daemon_runs_is_not_claimed_where_processes_are_hidden() {
         let facts = serde_json::from_value(facts).expect("and are read again");
         let examined = examined(&Host::captured(capture_of(name), facts), None);
         let one = examined.iter().find(|one| one.rule.id == "wall-time").expect("there is such a rule");
-        (finding(&one.verdict).expect("nobody keeps time there").seen.clone(), remedies(&examined, "wall-time"))
+        (
+            finding(&one.verdict).expect("the clock is not synchronized there").observed.clone(),
+            fixes_of(&examined, "wall-time"),
+        )
     };
-    let (seen, helps) = said(serde_json::json!([]));
-    assert!(seen.contains("no daemon that hpt knows runs here") && helps.contains("install chrony"), "{seen}");
-    let (seen, helps) = said(serde_json::Value::Null);
-    assert!(seen.contains("not to be seen") && !helps.is_empty() && !helps.contains("install"), "{seen}\n{helps}");
+    let (observed, fixes) = said(serde_json::json!([]));
+    assert!(observed.contains("no known time daemon is running") && fixes.contains("install chrony"), "{observed}");
+    let (observed, fixes) = said(serde_json::Value::Null);
+    assert!(observed.contains("is not visible here"), "{observed}");
+    assert!(!fixes.is_empty() && !fixes.contains("install"), "{fixes}");
 }
 
 #[test]
-fn what_turns_the_fair_server_off_has_its_files_mounted_before() {
+fn fixes_mount_debugfs_before_they_disable_the_fair_server() {
     let examined = examined(&host("derived-raspberry-pi-5"), None);
     let one = examined.iter().find(|one| one.rule.id == "fair-server").expect("there is such a rule");
-    let with_commands =
-        finding(&one.verdict).expect("it has one").remedies.iter().filter(|help| !help.commands.is_empty());
-    let firsts: Vec<&str> = with_commands.map(|help| help.commands[0].as_str()).collect();
+    let with_commands = finding(&one.verdict).expect("it has one").fixes.iter().filter(|fix| !fix.commands.is_empty());
+    let firsts: Vec<&str> = with_commands.map(|fix| fix.commands[0].as_str()).collect();
     assert_eq!(firsts, ["sudo mount -t debugfs none /sys/kernel/debug"; 2]);
 }
 
 #[test]
-fn a_boot_parameter_is_written_where_this_machine_has_it() {
-    let at_boot = |name: &str| remedies(&examined(&host(name), Some(1)), "isolated-cpus");
+fn fixes_name_the_file_that_has_the_boot_parameters_of_this_machine() {
+    let at_boot = |name: &str| fixes_of(&examined(&host(name), Some(1)), "isolated-cpus");
     let with_grub = at_boot("derived-pc-untuned");
     assert!(with_grub.contains("/etc/default/grub") && with_grub.contains("sudo update-grub"), "{with_grub}");
     let by_firmware = at_boot("derived-raspberry-pi-4-tuned");
@@ -552,7 +558,7 @@ fn a_boot_parameter_is_written_where_this_machine_has_it() {
     let systemd = at_boot("derived-kvm-nothing-stolen");
     assert!(systemd.contains("/etc/kernel/cmdline") && !systemd.contains("grub"), "{systemd}");
     assert!(systemd.contains("sudo kernel-install add 6.18.44-fc-v595 /boot/vmlinuz-6.18.44-fc-v595"), "{systemd}");
-    // Nobody saw who starts these.
+    // The boot loader of these is not known.
     for name in ["amd-epyc-zen4-kvm-as-root", "qemu-raspi3b-as-root"] {
         let in_words = at_boot(name);
         assert!(
@@ -563,25 +569,26 @@ fn a_boot_parameter_is_written_where_this_machine_has_it() {
 }
 
 #[test]
-fn how_deep_a_host_sleeps_is_not_claimed_to_be_fine() {
+fn the_idle_states_of_a_host_never_pass() {
     for name in all() {
         let examined = examined(&host(&name), None);
         let verdict = |id| &examined.iter().find(|one| one.rule.id == id).expect("there is such a rule").verdict;
-        // An emulated machine's CPUs are no host's.
-        let is_virtual = finding(verdict("virtual-machine")).is_some_and(|finding| finding.seen.contains("runs under"));
+        // The CPUs of an emulated machine are not those of a host.
+        let is_virtual =
+            finding(verdict("virtual-machine")).is_some_and(|finding| finding.observed.contains("runs under"));
         let idle = verdict("idle-states");
-        assert!(!is_virtual || !matches!(idle, Verdict::Fine(_)), "{name}: {idle:?}");
+        assert!(!is_virtual || !matches!(idle, Verdict::Pass(_)), "{name}: {idle:?}");
     }
 }
 
 #[test]
-fn the_thread_that_starts_kernel_threads_and_workers_of_no_cpu_are_among_those_that_come() {
+fn kthreadd_and_unbound_workers_are_among_the_kernel_threads() {
     let name = "derived-pc-untuned";
     let examined = examined(&host(name), Some(1));
     let one = examined.iter().find(|one| one.rule.id == "kernel-threads").expect("there is such a rule");
-    let seen = &finding(&one.verdict).expect("they may run there").seen;
-    assert!(seen.contains("(kthreadd, ") && seen.contains("1 of kworker/u*"), "{seen}");
-    let said = remedies(&examined, "kernel-threads");
+    let observed = &finding(&one.verdict).expect("they may run there").observed;
+    assert!(observed.contains("(kthreadd, ") && observed.contains("1 of kworker/u*"), "{observed}");
+    let said = fixes_of(&examined, "kernel-threads");
     assert!(said.contains("taskset --pid --cpu-list 0,2 2\n") && said.contains("workqueue/cpumask"), "{said}");
 }
 
@@ -598,7 +605,7 @@ fn capture_with_facts(machine: &Host) -> Capture {
 }
 
 #[test]
-fn a_capture_of_any_machine_says_the_same_as_the_machine() {
+fn a_capture_of_any_machine_has_the_verdicts_of_the_machine() {
     for name in all() {
         let again = captured_again(&host(&name));
         for cpu in SUBJECTS {
@@ -607,34 +614,30 @@ fn a_capture_of_any_machine_says_the_same_as_the_machine() {
                 assert_eq!(original.verdict, again.verdict, "{} on {name}", original.rule.id);
             }
         }
-        assert_eq!(
-            MachineFacts::of(&host(&name)).root_would_be_told(),
-            MachineFacts::of(&again).root_would_be_told(),
-            "{name}"
-        );
+        assert_eq!(MachineFacts::of(&host(&name)).needs_root(), MachineFacts::of(&again).needs_root(), "{name}");
     }
 }
 
 #[test]
-fn a_capture_of_this_machine_says_the_same_as_the_machine() {
+fn a_capture_of_this_machine_has_the_verdicts_of_the_machine() {
     let looks = (0..5).map(|_| {
         let mut live = found(&Host::live(), None);
         let mut again = found(&captured_again(&Host::live()), None);
-        // These go on while the machine is looked at, and may pass a limit in between.
+        // These change all the time, and may pass a limit between the two.
         for id in ["stolen-time", "temperature", "slowed-down"] {
             live.remove(id);
             again.remove(id);
         }
         (live, again)
     });
-    // Somebody may change the machine in between, once.
+    // Another process may change the machine once in between.
     let looks: Vec<_> =
         looks.scan(false, |same, look| (!std::mem::replace(same, look.0 == look.1)).then_some(look)).collect();
     let (live, again) = looks.last().expect("at least one");
     assert_eq!(live, again);
 }
 
-/// Where somebody's secrets may be, and what must not come out of it.
+/// Secrets may be in these files, and must not be in a capture.
 #[test]
 fn nothing_private_is_in_a_capture() {
     const SECRETS: [&str; 9] = [
@@ -702,20 +705,20 @@ fn nothing_private_is_in_a_capture() {
             assert!(!said.contains(secret), "{secret} in\n{said}");
         }
     }
-    // What is wanted of these files is there all the same.
+    // The required parts of these files are still there.
     let of = |path: &str| String::from_utf8_lossy(content(&captured, path)).into_owned();
     assert!(of("proc/cmdline").contains("isolcpus=3") && of("proc/interrupts").contains("mmc0"));
     assert_eq!(of("proc/swaps").lines().count(), 2);
 }
 
 #[test]
-fn what_is_not_a_file_in_place_of_files_is_no_trouble() {
+fn entries_that_are_not_files_are_examined_without_a_panic() {
     for name in ["derived-pc-untuned", "derived-raspberry-pi-4-untuned"] {
         let mut spoilt = capture_of(name);
         for (index, path) in files(&spoilt).into_iter().enumerate() {
             spoilt.remove(&path).expect("it is one of them");
             let (path, entry) = match index % 6 {
-                0 => (format!("{path}/in a folder"), Entry::File(Vec::new())),
+                0 => (format!("{path}/in a directory"), Entry::File(Vec::new())),
                 1 => (path.clone(), Entry::Unreadable(ReadRefused::NotRegular)),
                 2 => (path.clone(), Entry::Link(path.clone())),
                 3 => (path.clone(), Entry::Link("/dev/zero".to_owned())),
@@ -734,7 +737,8 @@ fn what_is_not_a_file_in_place_of_files_is_no_trouble() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any bytes in any files of a captured machine, and files cut off anywhere: an answer of every rule, never a panic.
+    /// Any bytes in any files of a captured machine, and files truncated anywhere: every rule has a
+    /// verdict, without a panic.
     #[test]
     fn a_captured_machine_of_any_bytes_is_judged(
         pi in any::<bool>(),
@@ -754,7 +758,7 @@ proptest! {
         let _ = captured_again(&spoilt);
     }
 
-    /// Numbers of any size, where a number is expected.
+    /// Numbers of any size in files that contain a number.
     #[test]
     fn numbers_of_any_size_are_judged(pi in any::<bool>(), number in any::<i128>(), list in "[0-9]{1,25}(-[0-9]{1,25})?") {
         let mut spoilt = capture_of(if pi { "derived-raspberry-pi-4-untuned" } else { "derived-pc-untuned" });
@@ -771,7 +775,7 @@ proptest! {
     }
 }
 
-/// The places of numbers and words in a document; of a list, in its first entry.
+/// The paths of numbers and words in a document; of a list, only those in its first entry.
 fn places(value: &serde_json::Value, place: &str) -> Vec<String> {
     match value {
         serde_json::Value::Object(entries) => {
@@ -813,7 +817,7 @@ fn facts_of_any_numbers_and_words_are_judged() {
     assert!(judged > 100, "{judged}");
 }
 
-/// The page's part that says what every rule is about, with what helps on one of the machines on which it fires.
+/// The generated part of docs/doctor.md: every rule, with its fixes on one of the machines on which it fires.
 fn page() -> String {
     let found = everywhere();
     let mut page = String::new();
@@ -824,25 +828,23 @@ fn page() -> String {
                 .iter()
                 .filter(|(of, ..)| of.id == rule.id)
                 .max_by_key(|(_, name, finding)| {
-                    (finding.remedies.len(), name.starts_with("derived-raspberry"), name.clone())
+                    (finding.fixes.len(), name.starts_with("derived-raspberry"), name.clone())
                 })
                 .expect("every rule fires somewhere");
-            let _ =
-                write!(page, "\n### {}\n\nLooks at {}. {} Bites {}.\n\n", rule.id, rule.about, rule.why, rule.bites);
+            let _ = write!(page, "\n### {} (`{}`)\n\n", rule.title, rule.id);
+            let _ = write!(page, "Checks {}. {} Affects: {}.\n\n", rule.about, rule.why, rule.affects);
             let certain = if example.certain { "" } else { ", likely" };
             let _ =
-                writeln!(page, "- For example (`{machine}`, {}{certain}): {}", example.severity.name(), example.seen);
-            for remedy in &example.remedies {
-                let commands: Vec<String> = remedy.commands.iter().map(|command| format!("`{command}`")).collect();
+                writeln!(page, "- Example (`{machine}`, {}{certain}): {}", example.severity.name(), example.observed);
+            for fix in &example.fixes {
+                let commands: Vec<String> = fix.commands.iter().map(|command| format!("`{command}`")).collect();
                 let separator = if commands.is_empty() { "" } else { ": " };
-                let _ = writeln!(page, "- Helps: {}{separator}{}", remedy.text, commands.join(", "));
+                let _ = writeln!(page, "- Fix: {}{separator}{}", fix.text, commands.join(", "));
             }
-            let _ = writeln!(page, "- See {}", rule.references.join("; "));
+            let _ = writeln!(page, "- See: {}", rule.references.join("; "));
         }
     }
-    page.push_str(
-        "\n## Programs that remedies name\n\n| program | package of Debian and Raspberry Pi OS |\n| --- | --- |\n",
-    );
+    page.push_str("\n## Programs in the fixes\n\n| program | package of Debian and Raspberry Pi OS |\n| --- | --- |\n");
     for (program, package) in PROGRAMS {
         let _ = writeln!(page, "| `{program}` | {package} |");
     }
@@ -855,12 +857,12 @@ fn the_page_in_the_docs_has_every_rule() {
     const END: &str = "<!-- rules:end -->\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     let text = fs::read_to_string(&path).expect("docs/doctor.md is there");
-    let (before, rest) = text.split_once(BEGIN).expect("the page has a place for the rules");
+    let (before, rest) = text.split_once(BEGIN).expect("the page has a section for the rules");
     let (now, after) = rest.split_once(END).expect("which ends");
     let expected = page();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, format!("{before}{BEGIN}{expected}{END}{after}")).expect("the checkout is ours");
     } else {
-        assert!(now == expected, "docs/doctor.md is not what the code says; UPDATE_DOCS=1 makes it so");
+        assert!(now == expected, "docs/doctor.md is out of date; run this test with UPDATE_DOCS=1");
     }
 }

@@ -1,4 +1,5 @@
-//! Instants where the first reading, or what asks for another source, meets an unusual process: each test runs in a process of its own.
+//! Instants in unusual processes, at the first reading or a change of the source. Each test runs in
+//! a separate process.
 
 use std::{fs::File, path::Path, process::Command, time::Duration};
 
@@ -6,17 +7,18 @@ use hpt_core::{Host, Instant, PosixClock, PosixId, Sleeper, TimeSource, clock, s
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, move_the_clock_back};
 
-/// The list that says whether the processor's own counter is offered as a clock source.
+/// The list that shows whether the kernel offers the processor's counter as a clocksource.
 const OFFERED: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// The processor's own counter, if the kernel offers it.
+/// Returns the processor's own counter, if the kernel offers it.
 fn native() -> Option<&'static str> {
     let list = std::fs::read_to_string(OFFERED).ok()?;
     let (name, id) = if cfg!(target_arch = "x86_64") { ("tsc", "tsc") } else { ("arch_sys_counter", "arm-counter") };
     list.split_whitespace().any(|offered| offered == name).then_some(id)
 }
 
-/// Runs an ignored test of this program in a process of its own, started by `before` (words of a command line, maybe none).
+/// Runs an ignored test of this program in a separate process, started by `before` (words of a
+/// command line, or none).
 fn alone(before: &[&str], test: &str) {
     let program = std::env::current_exe().expect("Linux tells").display().to_string();
     let name = format!("edges::{test}");
@@ -27,7 +29,7 @@ fn alone(before: &[&str], test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Whether this process may have a mount namespace of its own.
+/// Whether this process may create a mount namespace.
 fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     tried.is_ok_and(|output| output.status.success())
@@ -77,7 +79,7 @@ fn read_without_sysfs() {
     assert_eq!(Some(clock::source().0.as_str()), native(), "{}", clock::source().1);
 }
 
-/// A /dev of its own, in a mount namespace of its own, with the page that QEMU shows as /dev/vmclock0.
+/// A private /dev in a mount namespace, with the page that QEMU provides as /dev/vmclock0.
 const WITH_VMCLOCK: &str = "page=$1 && shift && mount --make-rprivate / && mount -t tmpfs none /mnt && cp -a /dev/null /dev/zero /dev/urandom /mnt/ && \
     head -c 4096 /dev/zero > /mnt/vmclock0 && dd if=\"$page\" of=/mnt/vmclock0 conv=notrunc status=none && mount --bind /mnt /dev && exec \"$@\"";
 
@@ -94,7 +96,7 @@ fn a_source_that_is_chosen_before_the_first_reading_heeds_vmclock() {
 #[ignore = "a part of another test: it needs a /dev of its own"]
 fn choose_a_source_with_vmclock() {
     let id = native().expect("the other test looked");
-    // A busy machine may fail the self-test of a counter: that is no answer.
+    // On a busy machine, the self-test of a counter may fail. Try again.
     while let Err(refused) = clock::use_source(source::open(&Host::live(), id).expect("it is offered")) {
         assert!(matches!(refused, clock::SourceRefused::SelfTest { .. } | clock::SourceRefused::Busy), "{refused}");
     }
@@ -102,10 +104,11 @@ fn choose_a_source_with_vmclock() {
     assert_eq!(clock::disruption_marker(), Some(1));
 }
 
-/// What a child of the next tests answers where the kernel has no time namespaces, or keeps this user from them.
+/// The exit code of a child of the next tests if the kernel has no time namespaces, or does not
+/// permit them for this user.
 const NO_NAMESPACE: u8 = 77;
 
-/// In a child, whose clock goes back by ten minutes right after a reading.
+/// Runs `work` in a child whose clock steps back by ten minutes immediately after a reading.
 fn with_a_clock_that_went_back(work: impl FnOnce() -> u8) {
     clock::prime();
     let end = in_a_child(|| {
@@ -123,7 +126,7 @@ fn with_a_clock_that_went_back(work: impl FnOnce() -> u8) {
 fn an_instant_follows_a_clock_that_went_back() {
     with_a_clock_that_went_back(|| {
         let kernel = PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it");
-        // The segment in force ends within a millisecond; the kernel's clock says when.
+        // The active segment ends within a millisecond, measured with the kernel's clock.
         let start_ns = kernel.ticks_end();
         while kernel.ticks_end() < start_ns + 5_000_000 {}
         let mut last = Instant::now();
@@ -148,7 +151,7 @@ fn an_instant_follows_a_clock_that_went_back() {
 #[test]
 fn no_sleep_hangs_when_the_clock_goes_back() {
     with_a_clock_that_went_back(|| {
-        // It is over when it is over; the test's own time limit is that of the runner.
+        // No limit here: the time limit of the test runner applies.
         let mut sleeper = Sleeper::new();
         for _ in 0..3 {
             if !sleeper.sleep(Duration::from_millis(2)).is_in_time() {

@@ -1,4 +1,5 @@
-//! Every source on every captured machine: listed once, with a reason where it is not to be had. Nothing is opened.
+//! Every source on every captured machine: listed once, with a reason if it is not available. Opens
+//! no source.
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +23,17 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts")
 }
 
-/// The file of a captured machine.
+/// Returns the file of a captured machine.
 pub(crate) fn path_of(name: &str) -> PathBuf {
     folder().join(format!("{name}.capture"))
 }
 
-/// A captured machine, with what it has from the one that it is derived from.
+/// Returns a captured machine, including the files of the one it is derived from.
 pub(crate) fn capture_of(name: &str) -> Capture {
     Capture::open(&path_of(name)).unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 
-/// The machine that a capture holds.
+/// Returns the machine in a capture.
 pub(crate) fn machine_of(capture: Capture) -> Host {
     let facts = serde_json::from_str(capture.facts()).expect("the facts are what hpt capture writes");
     Host::captured(capture, facts)
@@ -42,13 +43,13 @@ pub(crate) fn host(name: &str) -> Host {
     machine_of(capture_of(name))
 }
 
-/// The paths of the files of a capture.
+/// Returns the paths of the files in a capture.
 pub(crate) fn files(capture: &Capture) -> Vec<String> {
     let is_file = |entry: &Entry| matches!(entry, Entry::File(_));
     capture.entries().filter(|(_, entry)| is_file(entry)).map(|(path, _)| path.to_owned()).collect()
 }
 
-/// The content of a file of a capture.
+/// Returns the content of a file in a capture.
 pub(crate) fn content<'a>(capture: &'a Capture, path: &str) -> &'a [u8] {
     match capture.get(path) {
         Some(Entry::File(content)) => content,
@@ -56,7 +57,7 @@ pub(crate) fn content<'a>(capture: &'a Capture, path: &str) -> &'a [u8] {
     }
 }
 
-/// Writes a file of a capture.
+/// Writes a file in a capture.
 pub(crate) fn write(capture: &mut Capture, path: &str, content: impl AsRef<[u8]>) {
     capture.insert(path, Entry::File(content.as_ref().to_vec())).expect("a sound path");
 }
@@ -113,7 +114,7 @@ fn every_machine_says_where_it_is_from() {
 }
 
 #[test]
-fn what_emulates_a_machine_is_told_where_it_shows_and_no_board_is_called_emulated_that_is_not() {
+fn an_emulator_is_named_if_it_is_visible_and_no_other_board_is_called_emulated() {
     let shows = ["qemu-q35", "qemu-q35-fadt", "qemu-raspi2b", "qemu-raspi3b", "qemu-raspi3b-as-root", "qemu-raspi4b"];
     for name in all() {
         let expected = shows.contains(&name.as_str()).then(|| "QEMU".to_owned());
@@ -126,7 +127,7 @@ fn what_emulates_a_machine_is_told_where_it_shows_and_no_board_is_called_emulate
 }
 
 #[test]
-fn a_delay_loop_that_somebody_set_says_nothing_of_the_counter() {
+fn a_configured_delay_loop_is_no_evidence_of_an_emulator() {
     let mut board = capture_of("qemu-raspi3b");
     assert_eq!(machine_of(board.clone()).emulator().as_deref(), Some("QEMU"));
     write(&mut board, "proc/cmdline", "quiet lpj=250000\n");
@@ -174,12 +175,12 @@ fn a_tsc_without_its_flags_is_not_steady() {
     let steady = |host| report(host, "tsc").availability.expect("it can be read").steady;
     assert!(steady("amd-epyc-zen3-kvm"));
     assert!(!steady("derived-no-tsc-flags"));
-    // Without /proc there are no flags to miss: CPUID's own word decides.
+    // Without /proc there are no flags to check, so CPUID decides.
     assert!(steady("derived-no-procfs"));
 }
 
 #[test]
-fn who_states_the_tscs_rate_is_told() {
+fn the_origin_of_the_tsc_rate_is_reported() {
     let stated = |host| report(host, "tsc").availability.expect("it can be read").nominal;
     let by_crystal = stated("derived-stated-crystal-hpet-in-use").expect("CPUID states it");
     assert_eq!((by_crystal.frequency.hertz(), by_crystal.stated_by), (2_100_000_000, StatedBy::Cpuid));
@@ -235,7 +236,7 @@ fn a_pcs_other_clocks_are_named_for_what_they_are_on_every_captured_machine() {
         let of_a_pc = |here| if is_a_pc { here } else { "other-architecture" };
         assert_eq!((kind("hpet"), kind("pit")), (Some(of_a_pc("captured")), Some(of_a_pc("needs-write"))), "{name}");
         let has_its_table = host(&name).pm_timer().is_some();
-        // As root these were captured with the firmware's table, and it says that there is none.
+        // These were captured as root, with the firmware's table, which states that there is none.
         let has_none = ["amd-epyc-zen4-kvm-as-root", "amd-epyc-zen5-kvm-limited", "derived-kvm-nothing-stolen"]
             .contains(&name.as_str());
         let expected = if has_none { "no-device" } else { of_a_pc("captured") };
@@ -248,7 +249,7 @@ fn a_pcs_other_clocks_are_named_for_what_they_are_on_every_captured_machine() {
     }
 }
 
-/// The files of a capture's device tree.
+/// Returns the files of the device tree in a capture.
 fn properties(capture: &Capture) -> Vec<String> {
     files(capture).into_iter().filter(|path| path.starts_with("proc/device-tree/")).collect()
 }
@@ -305,7 +306,7 @@ fn a_device_tree_cut_off_at_any_byte_gives_the_right_address_or_none() {
             let property = content(&capture, &file).to_vec();
             for length in 0..property.len() {
                 write(&mut capture, &file, &property[..length]);
-                // `ranges` without content is a statement of its own: the bus translates nothing.
+                // An empty `ranges` means that the bus does not translate addresses.
                 let cut_ranges = length == 0 && file.ends_with("/ranges");
                 let found = place(&capture);
                 assert!(found.is_none() || found == whole || cut_ranges, "{name}: {found:?} at {length} of {file}");
@@ -354,7 +355,7 @@ fn nothing_is_read_through_a_link_of_a_capture() {
 }
 
 proptest! {
-    /// Any bytes anywhere in the properties: an answer, never a panic.
+    /// Arbitrary bytes in the properties: a result, and no panic.
     #[test]
     fn a_device_tree_of_any_bytes_is_walked(
         machine in any::<proptest::sample::Index>(),

@@ -1,4 +1,5 @@
-//! Instants of the machine at hand: never backwards, and within the stated bound of the kernel's clock. Never how long something takes.
+//! Instants on this machine: never backwards, and within the stated bound of the kernel's clock.
+//! Never tests durations.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,11 +19,12 @@ use crate::support::{
     unsafe_calls::{ChildEnd, in_a_child, interrupt_every, with_the_counter_forbidden},
 };
 
-/// Two brackets of the width that is just accepted (20 µs), over the shortest baseline, along the shortest segment; half of one; and as much again for one that
-/// began above a slow answer.
+/// The bound while the rate is learned: two brackets of the maximum accepted width (20 µs), over
+/// the shortest baseline, along the shortest segment; half of one; and as much again for a segment
+/// that began above a slow answer.
 const WHILE_LEARNING_NS: u128 = 80_000;
 
-/// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
+/// Readings per thread. Fewer on other architectures, which are emulated in the daily runs.
 const READINGS: u64 = if cfg!(target_arch = "x86_64") { 200_000 } else { 8_000 };
 const ROUNDS: u32 = if cfg!(target_arch = "x86_64") { 2_000 } else { 100 };
 
@@ -30,7 +32,7 @@ fn kernel() -> PosixClock {
     PosixClock::open(&Host::live(), PosixId::Monotonic).expect("every kernel has it")
 }
 
-/// By how many nanoseconds an instant lies outside of the kernel's readings around it.
+/// Returns the distance of an instant in nanoseconds from the kernel's readings around it.
 fn outside(kernel: &PosixClock, read: impl Fn() -> Instant) -> u64 {
     let before_ns = kernel.ticks_end();
     let ns = read().as_nanoseconds();
@@ -43,7 +45,8 @@ fn every_reading_is_within_the_stated_bound_from_the_first_on() {
     let kernel = kernel();
     for round in 0..20 {
         let outside_ns = (0..ROUNDS).map(|_| outside(&kernel, Instant::now)).max().expect("some");
-        // What the first segments are off by, while another test changes the source; the stated bound is less.
+        // The error of the first segments while another test changes the source. The stated bound
+        // is smaller.
         let bound = clock::status().bound.as_nanos().max(WHILE_LEARNING_NS);
         assert!(u128::from(outside_ns) <= bound, "{outside_ns} ns, stated {bound}");
         // Pauses longer than any segment.
@@ -54,7 +57,7 @@ fn every_reading_is_within_the_stated_bound_from_the_first_on() {
     assert!(unordered_ns <= bound + 2_000, "{unordered_ns} ns, stated {bound}");
 }
 
-/// Hands readings over between threads as fast as they can.
+/// Passes readings between threads as fast as possible.
 fn hand_over(threads: usize, readings: u64, meanwhile: impl FnOnce()) {
     let last_ns = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -92,7 +95,8 @@ fn time_does_not_go_back_while_its_source_changes() {
             let opened = source::open(&host, name).expect("it was used before");
             match clock::use_source(opened) {
                 Ok(()) => assert_eq!(clock::source().0.as_str(), name),
-                // A reader that was just making a segment may have been stopped for longer than it is waited for.
+                // A reader that was creating a segment may have been preempted for longer than the
+                // wait.
                 Err(SourceRefused::Busy) => {}
                 Err(refused) => panic!("{name}: {refused}"),
             }
@@ -114,7 +118,8 @@ fn what_cannot_tell_the_time_is_refused_and_changes_nothing() {
     assert!(matches!(refused("realtime"), SourceRefused::NotSteady(_)));
     assert!(matches!(refused("thread-cpu"), SourceRefused::ThreadBound(_)));
     assert!(matches!(refused("process-cpu"), SourceRefused::NotSystemWide { .. }));
-    // Each core has one, and only the thread that opened it may read it: the first is why it tells no time.
+    // Each core has its own, and only the thread that opened it may read it. The first reason is
+    // reported.
     let mut info = SourceInfo::new(SourceId::new("cycles-of-cores"));
     info.scope = Scope::Core;
     let of_cores = Opened::ThreadBound(Box::new(ManualSource::with_info(info)));
@@ -196,7 +201,8 @@ fn with_the_counter_forbidden_an_instant_is_the_kernels_clock() {
     }
 }
 
-/// A counter of the program's own: the kernel's clock in ticks of so many nanoseconds, which panics when it is told to.
+/// A counter of this program: the kernel's clock in ticks of `tick_ns` nanoseconds. Panics on
+/// request.
 #[derive(Debug)]
 struct Own {
     kernel: PosixClock,
@@ -223,7 +229,7 @@ impl Own {
 impl TimeSource for Own {
     fn ticks(&self) -> u64 {
         assert!(!PANICS.load(Ordering::Relaxed), "as it was told to");
-        // In the ticks that are stated, whatever it steps by.
+        // In stated ticks, regardless of the granularity.
         let stated_ns = self.info.nominal.map_or(1, |nominal| 1_000_000_000 / nominal.frequency.hertz());
         self.kernel.ticks() / self.tick_ns * (self.tick_ns / stated_ns)
     }
@@ -242,7 +248,7 @@ fn a_source_that_panics_leaves_the_clock_as_it_was() {
     clock::prime();
     let mut last = Instant::now();
     for _ in 0..3 {
-        // At the end of a segment, too: where the next one is made.
+        // Also at the end of a segment, when the next one is created.
         PANICS.store(true, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(2));
         std::panic::catch_unwind(Instant::now).expect_err("it panics");
@@ -253,14 +259,15 @@ fn a_source_that_panics_leaves_the_clock_as_it_was() {
         assert!(now > last);
         last = now;
     }
-    // One that never comes to its senses is left behind all the same.
+    // A source that keeps panicking can still be replaced.
     PANICS.store(true, Ordering::Relaxed);
     let kernels = source::open(&Host::live(), "monotonic").expect("every kernel has it");
     clock::use_source(kernels).expect("it is sound, and only the old source panics");
     assert!(Instant::now() > last);
 }
 
-/// As the first test, but after the rate was learned, with nobody else changing the source, and by the stated bound alone.
+/// Like the first test, but after the rate was learned, without changes of the source, and with the
+/// stated bound only.
 #[test]
 fn a_learned_clock_keeps_its_stated_bound() {
     if !is_alone("instants::a_learned_clock_keeps_its_stated_bound") {
@@ -276,12 +283,14 @@ fn a_learned_clock_keeps_its_stated_bound() {
     }
 }
 
-/// Reads once, and compares the reading with the bound that is stated of it. False where that bound is not known.
+/// Reads once, and compares the reading with its stated bound. Returns false if that bound is not
+/// known.
 fn is_judged_by_its_stated_bound(kernel: &PosixClock) -> bool {
     let before = clock::status();
     let outside_ns = outside(kernel, Instant::now);
     let after = clock::status();
-    // The reading belongs to one of the two segments whose bounds are stated. If this thread was stopped here, another segment may have come and gone.
+    // The reading belongs to one of the two segments whose bounds are stated. If this thread was
+    // preempted, there may have been another segment in between.
     let is_known = after.anchorings <= before.anchorings + 1;
     if is_known {
         let bound = before.bound.max(after.bound);
@@ -328,7 +337,7 @@ fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
         return skipped!("the emulator's own locks do not survive the fork of a process with threads");
     }
     let host = Host::live();
-    // What would be a matter here is somebody in the way.
+    // A fault would be that the change is refused as busy.
     let changes = |name: &str| {
         let opened = source::open(&host, name).expect("it was used before");
         match clock::use_source(opened) {
@@ -344,7 +353,7 @@ fn a_forked_child_changes_the_source_whatever_its_parent_was_doing() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                assert!(changes("monotonic") && changes(before.as_str()), "nobody else changes it here");
+                assert!(changes("monotonic") && changes(before.as_str()), "no other thread changes it here");
             }
         });
         for _ in 0..20 {
@@ -364,7 +373,7 @@ fn the_status_says_what_was_done() {
     }
     let status = clock::status();
     assert!(!status.reason.is_empty());
-    // Another test may be changing the source at this moment.
+    // Another test may be changing the source at the same time.
     if status.anchorings > 0 {
         assert!(status.bound > Duration::ZERO && status.last_bracket.is_some(), "{status:?}");
     }

@@ -1,4 +1,5 @@
-//! The laws that the standard library's Instant keeps, kept by this one; and what it has beyond. Nothing here measures.
+//! The guarantees of the standard library's Instant, which this one shares, and its additional
+//! ones. Measures nothing.
 
 use std::{
     collections::HashSet,
@@ -12,7 +13,8 @@ const LAST: Instant = Instant::from_nanoseconds(u64::MAX);
 const EPOCH: Instant = Instant::from_nanoseconds(0);
 
 proptest! {
-    /// Adding and taking away, and what lies between two moments, are one arithmetic; what does not fit is refused, or ends at the limit.
+    /// Addition, subtraction and differences are consistent. Results out of range are rejected or
+    /// saturate.
     #[test]
     fn sums_and_differences_agree(ns in any::<u64>(), by in any::<u64>()) {
         let (moment, duration) = (Instant::from_nanoseconds(ns), Duration::from_nanos(by));
@@ -33,7 +35,7 @@ proptest! {
                 moved -= duration;
                 prop_assert_eq!(moved, moment);
                 prop_assert_eq!(later >= moment, true);
-                // What lies the other way round is nothing, never a panic.
+                // A difference in the other direction is zero, never a panic.
                 prop_assert_eq!(moment.duration_since(later), Duration::ZERO);
                 prop_assert_eq!(moment - later, Duration::ZERO);
                 prop_assert_eq!(moment.saturating_duration_since(later), Duration::ZERO);
@@ -51,7 +53,8 @@ proptest! {
         }
     }
 
-    /// As `CLOCK_MONOTONIC` writes it, and as it is serialised: the same moment comes back.
+    /// A round trip through the format of `CLOCK_MONOTONIC` and through serialization preserves the
+    /// instant.
     #[test]
     fn every_form_is_the_same_moment(ns in any::<u64>()) {
         let moment = Instant::from_nanoseconds(ns);
@@ -107,7 +110,8 @@ fn the_wall_clock_is_asked_what_time_it_was() {
     let before = SystemTime::now();
     let told = Instant::now().to_system_time();
     let after = SystemTime::now();
-    // A daemon may be bending or stepping the wall clock meanwhile; a second off would be another epoch.
+    // A daemon may slew or step the wall clock during the test; an error of a second would be a
+    // different epoch.
     let slack = Duration::from_secs(1);
     assert!(before - slack <= told && told <= after + slack, "{told:?}");
     let hour = Duration::from_secs(3_600);

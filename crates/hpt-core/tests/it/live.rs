@@ -1,4 +1,4 @@
-//! The machine at hand: order and brackets only, never how long something takes.
+//! Sources on this machine: order and bracketed readings only, never durations.
 
 use std::{
     fs,
@@ -22,8 +22,8 @@ use hpt_core::{
 
 use crate::support::unsafe_calls::{ChildEnd, in_a_child, with_the_counter_forbidden};
 
-/// A process has either perf events or the bare cycle counter open, never both: the tests that need one kind to be granted, and those that open whatever
-/// there is, take turns.
+/// A process can open either perf events or the bare cycle counter, never both. Tests that require
+/// one of them, and tests that open every available source, take turns.
 static CYCLE_COUNTERS: Mutex<()> = Mutex::new(());
 
 fn turn_with_cycle_counters() -> MutexGuard<'static, ()> {
@@ -71,7 +71,8 @@ fn steady_sources_never_step_back() {
             let now = source.ticks_end();
             assert!(source.info().width.signed_difference(last, now) >= 0, "{}: {last} then {now}", source.info().id);
             last = now;
-            // Some are slow, of a virtual machine above all. At least one pair of readings is compared, however late this thread runs.
+            // Some sources are slow, especially in a virtual machine. At least one pair of readings
+            // is compared, even if this thread is delayed.
             if clock.ticks() - begun_ns > 2_000_000_000 {
                 break;
             }
@@ -97,7 +98,7 @@ fn what_cannot_be_opened_is_not_called_something_else_in_the_choice() {
     for (id, fitness) in selection.verdicts() {
         let absent = source::open(&host, id.as_str()).err().is_some_and(|reason| reason.kind() == "no-device");
         let is_said = matches!(fitness, source::Fitness::Unavailable(_));
-        // Whether there is a device behind a file is seen only by opening it.
+        // Only opening a device file shows whether there is a device.
         assert!(!absent || is_said || std::path::Path::new("/dev/hpet").exists(), "{id}: {fitness}");
     }
 }
@@ -109,12 +110,14 @@ fn the_kernels_clocks_tick_a_billion_times_a_second_within_the_bound() {
     let boottime = PosixClock::open(&host, PosixId::Boottime).expect("every kernel has it");
     let calibration = calibrate(&boottime, &reference, Duration::from_millis(50)).expect("both run");
     let (slowest, fastest) = calibration.limits.expect("it was measured");
-    // A time daemon may bend the clock by 500 ppm at most, and the kernel's tick adjustment by 10 %.
+    // A time daemon can slew the clock by up to 500 ppm, and the kernel's tick adjustment by up to
+    // 10 %.
     assert!(slowest.hertz_f64() < 1.1e9 && fastest.hertz_f64() > 0.9e9, "{calibration:?}");
     assert!(slowest <= calibration.frequency && calibration.frequency <= fastest);
 }
 
-/// The rate at which the kernel itself runs a TSC of `khz`: it keeps a multiplier of the largest shift for which ten minutes fit.
+/// Returns the rate at which the kernel itself runs a TSC of `khz`: it uses the multiplier with the
+/// largest shift that allows ten minutes.
 /// Linux, kernel/time/clocksource.c, `clocks_calc_mult_shift` and `__clocksource_update_freq_scale`.
 fn kernels_own_rate(khz: u64) -> Frequency {
     const NS_PER_MS: u64 = 1_000_000;
@@ -129,13 +132,13 @@ fn kernels_own_rate(khz: u64) -> Frequency {
         .map(|shift| (((NS_PER_MS << shift) + khz / 2) / khz, shift))
         .find(|(mult, _)| mult >> bits_to_spare == 0)
         .expect("some shift fits");
-    // 2^shift ticks last mult nanoseconds.
+    // 2^shift ticks take mult nanoseconds.
     Frequency::from_ratio(1 << shift, mult).expect("a TSC's rate")
 }
 
 #[test]
 fn the_kernels_own_rate_is_that_of_its_multiplier() {
-    // 2250 MHz: multiplier 7456540 and shift 24, as the kernel's rule gives.
+    // 2250 MHz: multiplier 7456540 and shift 24, as with the kernel's rule.
     assert_eq!(kernels_own_rate(2_250_000).hertz(), 2_250_000_134);
 }
 
@@ -156,7 +159,7 @@ fn the_tscs_limits_contain_the_rate_that_the_kernel_uses() {
     let raw = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let calibration = calibrate(&tsc, &raw, Duration::from_millis(100)).expect("both run");
     let (slowest, fastest) = calibration.limits.expect("it was measured");
-    // BogoMIPS is cut off to 5 kHz: the kernel's kHz is one of five.
+    // BogoMIPS is truncated to 5 kHz: the kernel's kHz is one of five values.
     let contained = (stated_khz..stated_khz + 5).any(|khz| (slowest..=fastest).contains(&kernels_own_rate(khz)));
     assert!(contained, "{slowest} to {fastest}");
 }
@@ -185,8 +188,9 @@ fn a_clock_and_the_kernels_agree_on_an_interval_within_their_brackets() {
     std::thread::sleep(Duration::from_millis(5));
     let (inner_end, end, outer_end) = (raw.ticks_end(), clock.now_end(), raw.ticks_end());
     let shown = (end - start).as_nanos();
-    // The interval lies between the inner and the outer one; a microsecond is the granularity of the coarsest choice, twice. And the rate is known within limits: on a
-    // busy machine they are wide, and a sleep is long.
+    // The interval is between the inner and the outer one, with twice a microsecond for the
+    // granularity of the coarsest source. The rate has bounds, which are wide on a busy machine,
+    // where a sleep is long.
     let (slowest, fastest) = calibration.limits.expect("it was measured");
     let wide =
         (fastest.hertz_f64() / slowest.hertz_f64() - 1.0) * Duration::from_nanos(outer_end - outer_start).as_secs_f64();
@@ -223,7 +227,7 @@ fn both_forms_of_the_hpet_are_one_counter_and_share_one_map() {
         let since = low.info().width.difference(before & 0xffff_ffff, between);
         assert!(since <= wide.info().width.difference(before, after), "{before} {between} {after}");
     }
-    // The last one gives it back, and it can be had again.
+    // The last one releases the map, and it can be opened again.
     drop((wide, low));
     assert!(Hpet::open(&host).is_ok());
 }
@@ -239,14 +243,15 @@ fn the_acpi_timer_is_open_as_long_as_one_is_and_widens_to_a_clock() {
     let width = first.info().width;
     let (before, after) = (first.ticks_end(), first.ticks_end());
     assert!(width.signed_difference(before, after) >= 0, "{before} {after}");
-    // A forked child may read it as well.
+    // A forked child can read it as well.
     assert_eq!(in_a_child(|| u8::from(width.signed_difference(after, first.ticks_end()) < 0)), ChildEnd::Exited(0));
     let wide = Widened::new(first, &host).expect("it is steady");
     let kernel = PosixClock::open(&host, PosixId::MonotonicRaw).expect("every kernel has it");
     let (outer_start, start, inner_start) = (kernel.ticks_end(), wide.ticks_end(), kernel.ticks_end());
     thread::sleep(Duration::from_millis(20));
     let (inner_end, end, outer_end) = (kernel.ticks_end(), wide.ticks_end(), kernel.ticks_end());
-    // 280 ns a tick, and a tick of either kind off at each end; 2 % are what emulators allow themselves.
+    // A tick takes 280 ns, and each end may be off by a tick of either clock. Emulators may deviate
+    // by 2 %.
     let shown_ns = (end - start) * 1_000_000_000 / 3_579_545;
     assert!(shown_ns + shown_ns / 50 + 600 >= inner_end - inner_start, "{shown_ns}");
     assert!(shown_ns - shown_ns / 50 <= outer_end - outer_start + 600, "{shown_ns}");
@@ -263,7 +268,7 @@ fn the_kernels_own_line_goes_forwards_across_sleeps_and_in_a_forked_child() {
     };
     let mut last = time.ticks_end();
     for _ in 0..200 {
-        // The thread leaves the CPU and comes back, perhaps to another: the page is brought up to date.
+        // The thread may be migrated to another CPU, and the kernel updates the page.
         thread::sleep(Duration::from_micros(100));
         let now = time.ticks_end();
         assert!(now > last, "{last} then {now}");
@@ -284,7 +289,7 @@ fn a_real_time_clock_is_read_by_its_device_and_beside_it() {
         (Ok(first), Ok(second)) => (first, second),
         (Err(reason), _) | (_, Err(reason)) => return skipped!("no real-time clock: {reason}"),
     };
-    // The device is for one at a time: one of the two goes by the kernel's file, if not both.
+    // Only one process can open the device: at least one of the two reads the kernel's file.
     let (before, between, after) = (first.ticks(), second.ticks(), first.ticks());
     assert!(before <= between && between <= after, "{before} {between} {after}");
 }
@@ -300,12 +305,12 @@ fn a_ptp_clock_says_how_far_it_is_from_the_systems() {
     println!("ptp0: {offset:?}");
 }
 
-/// Work of so many steps, which no compiler can shorten.
+/// Performs work of `steps` steps, which no compiler can shorten.
 fn work(steps: u32) -> u32 {
     (0..steps).fold(1, |sum: u32, step| std::hint::black_box(sum.wrapping_mul(step | 1)))
 }
 
-/// Work is counted, and no reading is smaller than the one before it.
+/// Checks that work is counted, and that no reading is smaller than the previous one.
 fn counts_work(source: &dyn TimeSource) {
     let width = source.info().width;
     let start = source.ticks_start();
@@ -313,7 +318,8 @@ fn counts_work(source: &dyn TimeSource) {
     let middle = source.ticks_end();
     std::hint::black_box(work(20_000));
     let end = source.ticks_end();
-    // One inside the other: on an emulated machine cycles are time, and two separate pieces of work cannot be compared.
+    // Nested intervals: on an emulated machine, cycles are time, and two separate pieces of work
+    // cannot be compared.
     let (part, whole) = (width.signed_difference(start, middle), width.signed_difference(start, end));
     assert!(0 < part && part < whole, "{}: {part} of {whole}", source.info().id);
     let mut last = source.ticks_end();
@@ -341,7 +347,7 @@ fn a_threads_cycles_are_counted_by_either_path_or_refused_with_a_remedy() {
     let lap = lap.expect("64 bits");
     assert!(lap.without_own_cost() <= lap.cycles());
     println!("perf-cycles: read by {}; {lap} of ten thousand steps", cycles.info().read_path.name());
-    // Some cores have one counter for cycles: the first is given back.
+    // Some cores have one counter for cycles, so release the first one.
     drop(cycles);
     let by_call = PerfCycles::open_by_system_call(&host).expect("as the other form");
     assert_eq!(by_call.info().read_path, ReadPath::SystemCall);
@@ -356,7 +362,7 @@ fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
         Ok(cycles) => cycles,
         Err(reason) => return skipped!("no perf-cycles: {reason}"),
     };
-    // Another thread's work is not counted here, whatever it costs.
+    // The work of another thread is not counted here.
     let start = cycles.ticks_start();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -369,7 +375,7 @@ fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
         let ours = cycles.ticks_end() - start;
         assert!(ours < theirs, "{ours} beside {theirs}");
     });
-    // A child has neither the page nor an event behind the counter.
+    // A child has neither the page nor an event for the counter.
     let end = in_a_child(|| {
         let _ = (cycles.ticks(), cycles.ticks_start(), cycles.ticks_end());
         drop(cycles);
@@ -379,7 +385,7 @@ fn each_thread_counts_its_own_cycles_and_a_forked_child_lives() {
 }
 
 #[test]
-fn a_cores_cycles_are_counted_or_refused_and_nobody_dies() {
+fn core_cycles_are_counted_or_refused_without_a_signal() {
     let _turn = turn_with_cycle_counters();
     let host = Host::live();
     let before = hpt_core::realtime::allowed_cpus();
@@ -394,7 +400,7 @@ fn a_cores_cycles_are_counted_or_refused_and_nobody_dies() {
     assert_eq!(hpt_core::realtime::allowed_cpus(), before);
 }
 
-/// On an emulated board (see boards/): it changes what programs may do there, and puts it back.
+/// For an emulated board (see boards/): changes the permissions of programs, and restores them.
 #[test]
 #[ignore = "sets kernel.perf_user_access, and needs root"]
 fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
@@ -407,10 +413,11 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     let closed = PerfCycles::open(&host).expect("the kernel counts cycles");
     assert_eq!(closed.info().read_path, ReadPath::SystemCall);
     fs::write(KNOB, "1").expect("root may");
-    // One that was opened without the right goes on without it.
+    // A source that was opened without the permission continues without it.
     counts_work(&closed);
     drop(closed);
-    // Each opening maps the page before the first system call reads the event: else a 32-bit program's count jumps by 2^32 at a switch of threads, in most openings.
+    // Each source maps the page before the first system call reads the event. Otherwise, the count
+    // of a 32-bit program usually jumps by 2^32 at a context switch.
     for _ in 0..OPENINGS {
         let open = PerfCycles::open(&host).expect("as before");
         let before = open.ticks_end();
@@ -421,11 +428,13 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     let open = PerfCycles::open(&host).expect("as before");
     assert_eq!(open.info().read_path, ReadPath::Register);
     counts_work(&open);
-    // The one counter that programs are let at is taken: the second goes without, and is no worse for it.
+    // The only counter that programs can read is in use. The second source works without it, with
+    // the same results.
     let second = PerfCycles::open(&host).expect("the core has more counters");
     assert_eq!(second.info().read_path, ReadPath::SystemCall);
     counts_work(&second);
-    // By register and by system call one thread is counted: between two readings of the one, the other moved less than it did around them.
+    // The register and the system call count the same thread: between two readings of the one, the
+    // other counted no more than around them.
     let (outer_start, inner_start) = (second.ticks_end(), open.ticks_end());
     std::hint::black_box(work(50_000));
     let (inner_end, outer_end) = (open.ticks_end(), second.ticks_end());
@@ -434,7 +443,7 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
         "{inner_start} {inner_end} in {outer_start} {outer_end}"
     );
     for _ in 0..200 {
-        // The thread leaves the CPU and comes back, perhaps to another: the counter is given back as it was.
+        // The thread may be migrated to another CPU, and the kernel restores the counter.
         let before = open.ticks_end();
         thread::sleep(Duration::from_micros(200));
         let after = open.ticks_end();
@@ -449,7 +458,7 @@ fn a_threads_cycles_are_read_by_register_where_root_lets_them() {
     fs::write(KNOB, before.trim()).expect("root may");
 }
 
-/// Minutes pass in seconds on an emulated board that skips idle time (see boards/).
+/// On an emulated board that skips idle time (see boards/), minutes pass in seconds.
 #[test]
 #[ignore = "waits for the low word of the System Timer to wrap: up to 72 minutes"]
 fn the_system_timer_carries() {
@@ -482,7 +491,7 @@ fn the_system_timer_carries() {
     println!("carried: {readings} readings from below {carry:#x} to {last_wide:#x}, none went back");
 }
 
-/// Instants beside the kernel's clock, read by system call, in whichever thread.
+/// Instants compared with the kernel's clock, which is read with a system call, in any thread.
 struct Beside<'a> {
     kernel: &'a PosixClock,
     latest_ns: &'a AtomicU64,
@@ -507,11 +516,12 @@ impl Beside<'_> {
     }
 }
 
-/// On an emulated board (see boards/): it takes some seconds, and the machine from whoever else uses it.
+/// For an emulated board (see boards/): takes some seconds, and suspends the machine.
 ///
 /// # References
 ///
-/// Linux, Documentation/admin-guide/pm/sleep-states.rst, `/sys/power/state`; Documentation/ABI/testing/sysfs-class-rtc, `wakealarm`.
+/// Linux, Documentation/admin-guide/pm/sleep-states.rst, `/sys/power/state`;
+/// Documentation/ABI/testing/sysfs-class-rtc, `wakealarm`.
 #[test]
 #[ignore = "suspends the machine to RAM, and needs root and an alarm clock that wakes it"]
 fn instants_are_right_when_the_machine_wakes() {
@@ -524,13 +534,13 @@ fn instants_are_right_when_the_machine_wakes() {
     let beside = || Beside { kernel: &kernel, latest_ns: &latest_ns, readings: 0, outside_ns: 0, back_ns: 0 };
     let stated_ns = || u64::try_from(clock::status().bound.as_nanos()).expect("far below 584 years");
 
-    // The rate is learned over an eighth of a second, and less is stated from then on.
+    // The rate is learned over an eighth of a second, and the stated bound is smaller after that.
     let begun_ns = kernel.ticks_end();
     while kernel.ticks_end() - begun_ns < 300_000_000 {
         let _ = Instant::now();
     }
     let jumps = clock::status().jumps;
-    // Nothing here may panic: the other thread reads until it is told that it is over.
+    // The code here must not panic, because the other thread reads until this one sets the flag.
     let (seen, slept, stated_ns, moved_ms, boottime_moved_ms) = thread::scope(|scope| {
         let other = scope.spawn(|| {
             let mut beside = beside();
@@ -544,7 +554,8 @@ fn instants_are_right_when_the_machine_wakes() {
         before.read(4_000);
 
         let (begun_ns, begun_boottime_ns) = (kernel.ticks_end(), boottime.ticks_end());
-        // So late that it is still to come when the machine sleeps: one that comes before wakes nothing. An emulated machine is woken by its host before that.
+        // Late enough that the machine is suspended before the alarm: an earlier alarm wakes
+        // nothing. The host wakes an emulated machine before that.
         let slept = fs::write(ALARM, "+60").and_then(|()| fs::write(SLEEP, "mem"));
         first.read(1);
         let moved_ms = (kernel.ticks_end() - begun_ns) / 1_000_000;
@@ -594,13 +605,15 @@ fn a_stopwatch_sees_a_sleep_and_nothing() {
         raw.ticks_end() - begun_ns
     });
     let outer_ns = raw.ticks_end() - before_ns;
-    // The lap lies between what the reference saw within it and around it, each at the rates that the calibration allows.
+    // The lap is between the inner and the outer interval of the reference, each at the rates that
+    // the calibration allows.
     let (slowest, fastest) = calibration.limits.unwrap_or((calibration.frequency, calibration.frequency));
     let at = |ns: u64, rate: Frequency| {
         u128::from(ns) * u128::from(rate.hertz()) / u128::from(calibration.frequency.hertz())
     };
     let (least_ns, most_ns) = (at(inner_ns, slowest), at(outer_ns, fastest));
-    // A granule at each end; and the kernel may begin to slew the source, by 500 ppm at most.
+    // One counter quantum at each end; and the kernel may begin to slew the source, by up to 500
+    // ppm.
     let room_ns = 1_000 + outer_ns / 1_000;
     let lap_ns = slept.duration().as_nanos();
     assert!(
@@ -620,7 +633,8 @@ fn with_the_counter_forbidden_the_library_answers_by_system_call() {
         }
         for opened in available() {
             let source = opened.as_dyn();
-            // prctl(PR_SET_TSC) says nothing of a core's cycles, of a device's registers and of ports.
+            // prctl(PR_SET_TSC) does not affect the cycle counter of a core, device registers and
+            // I/O ports.
             let is_of_prctl = !source.info().id.as_str().ends_with("-cycles")
                 && !matches!(source.info().read_path, ReadPath::Mmio | ReadPath::Port);
             if (is_of_prctl && source.info().read_path != ReadPath::SystemCall) || source.ticks_start() == 0 {
@@ -658,7 +672,7 @@ fn state_is_kept_for_this_boot_and_replaced_in_one_step() {
     store.save("any", &binding, b"first").expect("the temporary folder can be written");
     store.save("any", &binding, b"second").expect("the temporary folder can be written");
     assert_eq!(store.load("any", &binding).expect("just saved"), b"second");
-    // What a killed write leaves behind is beside the file, never in it.
+    // A killed write leaves data next to the file, never in it.
     std::fs::write(folder.join(".any.1"), b"half").expect("the temporary folder can be written");
     assert_eq!(store.load("any", &binding).expect("still whole"), b"second");
     std::fs::remove_dir_all(folder).expect("it is ours");

@@ -1,4 +1,4 @@
-//! The tests of hpt-core from outside, in one program: captured machines, and the machine at hand.
+//! The integration tests of hpt-core, in one program: captured machines, and this machine.
 
 #[macro_use]
 mod support;

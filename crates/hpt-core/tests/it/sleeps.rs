@@ -1,4 +1,5 @@
-//! Sleeps of the machine at hand: never early, ended by every interruption and by no other. Never how punctual they are.
+//! Sleeps on this machine: never early, ended by every interruption and by nothing else. Never
+//! tests punctuality.
 
 use std::{
     process::{self, Command},
@@ -22,7 +23,7 @@ use crate::support::{
     unsafe_calls::{ChildEnd, in_a_child, interrupt_every},
 };
 
-/// Another machine than this is emulated wherever these tests run every day.
+/// Fewer on other architectures, which are emulated in the daily runs.
 const INTERRUPTIONS: u32 = if cfg!(target_arch = "x86_64") { 10_000 } else { 500 };
 const LONG: Duration = Duration::from_secs(3_600);
 const STRATEGIES: [Strategy; 3] = [Strategy::Precise, Strategy::SpinOnly, Strategy::KernelOnly];
@@ -86,14 +87,15 @@ fn an_interruption_ends_one_sleep_be_it_before_or_during_it() {
     }
 }
 
-/// So many, one after the other, or as many as are made in half a minute, a few at least: each takes the turns of two threads, which are long in coming where others
-/// keep the machine busy.
+/// Counts to `most`, or for half a minute, but to 30 at least. Each interruption needs turns of two
+/// threads, which take long on a busy machine.
 fn interruptions(most: u32) -> impl Iterator<Item = u32> {
     let begun = std::time::Instant::now();
     (0..most).take_while(move |&number| number < 30 || begun.elapsed() < Duration::from_secs(30))
 }
 
-/// At random moments of sleeps that end by nothing else, parked or spinning: each ends one, none is lost, none is left over.
+/// Interruptions at random times of sleeps that nothing else ends, blocking or spinning: each ends
+/// one sleep, none is lost, and none remains.
 #[test]
 fn every_interruption_ends_its_sleep() {
     let mut sleeper = Sleeper::new();
@@ -105,7 +107,7 @@ fn every_interruption_ends_its_sleep() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // From none to 60 µs: the sleep is about to begin, is parked, or spins.
+            // From 0 to 60 µs: the sleep is about to begin, is blocked, or spins.
             let until = Instant::now() + Duration::from_nanos(random % 60_000);
             while Instant::now() < until {
                 std::hint::spin_loop();
@@ -130,7 +132,7 @@ static FROM_A_HANDLER: OnceLock<Interrupter> = OnceLock::new();
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
-    // Every tenth: the others only disturb.
+    // Every tenth interrupts the sleep; the others only disturb it.
     if HANDLED.fetch_add(1, Ordering::Relaxed) % 10 == 9
         && let Some(interrupter) = FROM_A_HANDLER.get()
     {
@@ -158,7 +160,7 @@ fn signals_disturb_no_sleep_and_a_handler_may_interrupt_one() {
     assert_eq!(end, ChildEnd::Exited(0));
 }
 
-/// A shell stops the whole process among sleeps, and lets it go on.
+/// A shell stops the whole process during sleeps, and continues it.
 #[test]
 fn a_program_that_was_stopped_sleeps_on() {
     const STOPPED: Duration = Duration::from_millis(100);
@@ -168,10 +170,12 @@ fn a_program_that_was_stopped_sleeps_on() {
     for strategy in STRATEGIES {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         let own = process::id();
-        // One thread takes the signal and stops the others: on a busy machine that one may have to wait for its turn.
+        // One thread handles the signal and stops the others. On a busy machine, it may have to
+        // wait for a CPU.
         let runs = format!("grep -h ^State: /proc/{own}/task/*/status | grep -qv stopped");
         let script = format!("sleep 0.03; kill -STOP {own}; while {runs}; do :; done; sleep 0.1; kill -CONT {own}");
-        // From before it begins: on one processor it may be done before this thread goes on.
+        // Started before the shell: with one processor, the shell may have finished before this
+        // thread continues.
         let (mut latest, mut longest) = (Instant::now(), Duration::ZERO);
         let mut shell = Command::new("sh").args(["-c", &script]).spawn().expect("every system has a shell");
         let mut is_over = false;
@@ -217,11 +221,11 @@ fn the_source_of_time_may_change_in_the_middle() {
     });
 }
 
-/// Never before the clock shows it, whatever interrupts the looks at the two clocks.
+/// Never early, even if signals interrupt the readings of the two clocks.
 #[test]
 fn a_moment_of_the_wall_clock_is_waited_for() {
     let end = in_a_child(|| {
-        // Not so often that an emulated machine does nothing else.
+        // At an interval that leaves time for other work on an emulated machine.
         interrupt_every(if cfg!(target_arch = "x86_64") { 50 } else { 2_000 }, disturb);
         for strategy in STRATEGIES {
             let mut sleeper = Sleeper::new().with_strategy(strategy);
@@ -234,8 +238,9 @@ fn a_moment_of_the_wall_clock_is_waited_for() {
                 let shortest = inner.elapsed();
                 let now = SystemTime::now();
                 let longest = outer.elapsed();
-                // The machine's wall clock may be set during the test. It was, if it moved by less than surely passed or by more than can have passed, however
-                // long this thread was stopped between two readings.
+                // The wall clock of the machine may be set during the test. It was set if it
+                // advanced by less than the certainly elapsed time, or by more than the possibly
+                // elapsed time.
                 let shown = now.duration_since(wall).unwrap_or_default();
                 let moved = shortest.saturating_sub(shown).max(shown.saturating_sub(longest));
                 if moved > Duration::from_millis(50) {
@@ -261,7 +266,7 @@ extern "C" fn disturb(_signal: libc::c_int) {
     std::hint::black_box(Instant::now());
 }
 
-/// What is learned is learned of them as well.
+/// These sleeps contribute to the wake-up statistics as well.
 #[test]
 fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
     let mut sleeper = Sleeper::new().with_cpu_budget(0.0);
@@ -270,11 +275,11 @@ fn sleeps_until_the_wall_clock_shows_something_are_learned_from() {
     }
     let report = sleeper.report();
     assert_eq!(report.in_time, 200);
-    // 60 µs is what is reserved before anything is known.
+    // 60 µs is the initial margin.
     assert_ne!(report.reserve, Duration::from_micros(60), "{:?}", report.late);
 }
 
-/// Also where it spins: sleeps that would end by themselves, and are interrupted at some moment of their length.
+/// Even while spinning: sleeps that would end by themselves are interrupted at some time.
 #[test]
 fn an_interruption_ends_the_sleep_it_meets() {
     let mut sleeper = Sleeper::new();
@@ -323,17 +328,19 @@ fn a_sleep_follows_the_wall_clock_when_it_is_set() {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Sleeps until `deadline` in a thread of its own, and says when that ended. It sleeps already when this returns, or is over.
+/// Sleeps until `deadline` in a separate thread, and reports when that ended. When this returns,
+/// the thread is asleep or finished.
 fn sleeping_until(deadline: SystemTime, strategy: Strategy) -> thread::JoinHandle<(WokenByWall, Instant)> {
     let (begun, begins) = mpsc::channel();
     let sleeping = thread::spawn(move || {
         let mut sleeper = Sleeper::new().with_strategy(strategy);
         let own = std::fs::read_link("/proc/thread-self").expect("the kernel names the thread");
-        begun.send(own).expect("somebody waits");
+        begun.send(own).expect("the receiver waits");
         (sleeper.sleep_until_wall(deadline), Instant::now())
     });
     let own = std::path::Path::new("/proc").join(begins.recv().expect("it begins"));
-    // It has nothing else to do: it sleeps in the kernel, or looks at the clock, which shows in its CPU time.
+    // The thread does nothing else: it sleeps in the kernel, or polls the clock, which its CPU time
+    // shows.
     let (_, before) = state_and_ticks(&own);
     while !sleeping.is_finished() {
         let (state, ticks) = state_and_ticks(&own);
@@ -345,17 +352,18 @@ fn sleeping_until(deadline: SystemTime, strategy: Strategy) -> thread::JoinHandl
     sleeping
 }
 
-/// The state of a thread, and the hundredths of a second that it has had of a CPU. proc(5), /proc/pid/stat.
+/// Returns the state of a thread, and its CPU time in hundredths of a second. proc(5),
+/// /proc/pid/stat.
 fn state_and_ticks(thread: &std::path::Path) -> (char, u64) {
     let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().and_then(|state| state.chars().next()).unwrap_or('X');
-    // The fields after the state, of which the eleventh and the twelfth are these.
+    // The eleventh and twelfth fields after the state.
     let ticks = fields.skip(10).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     (state, ticks)
 }
 
-/// It is over long before its time.
+/// The sleep ends long before its deadline on the monotonic clock.
 fn follows_forward(strategy: Strategy) {
     let start = Instant::now();
     let deadline = SystemTime::now() + HOUR;
@@ -367,7 +375,7 @@ fn follows_forward(strategy: Strategy) {
     assert!(ended.clock_was_set, "{strategy:?}: it was set forward");
 }
 
-/// It is not over when it would have been, and is when the clock shows its time.
+/// The sleep does not end at its original time, but when the wall clock reaches the deadline.
 fn follows_back(strategy: Strategy) {
     let mut ahead = Duration::from_secs(1);
     let (sleeping, deadline, start) = loop {
@@ -375,7 +383,7 @@ fn follows_back(strategy: Strategy) {
         let deadline = SystemTime::now() + ahead;
         let sleeping = sleeping_until(deadline, strategy);
         set_the_wall_clock(deadline - HOUR);
-        // The clock was set while it slept; else the machine is so busy that there has to be more time for that.
+        // The clock must be set during the sleep. On a busy machine, that needs more time.
         if Instant::now() < start + ahead && !sleeping.is_finished() {
             break (sleeping, deadline, start);
         }
@@ -383,7 +391,7 @@ fn follows_back(strategy: Strategy) {
         let _ = sleeping.join().expect("it only sleeps");
         ahead *= 2;
     };
-    // Beyond the moment at which it would have ended.
+    // Beyond the time at which it would have ended.
     thread::sleep(ahead.saturating_sub(start.elapsed()) + Duration::from_millis(200));
     let would_have_ended = Instant::now();
     assert!(!sleeping.is_finished(), "{strategy:?}: an hour before its time");

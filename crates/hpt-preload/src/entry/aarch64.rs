@@ -1,5 +1,5 @@
-//! The exported function on aarch64: adds to its arguments where it was called from.
-//! Does not decide what is answered: `answer` does.
+//! The exported function on aarch64: adds the address of its caller to its arguments. Does not serve the call;
+//! `answer` does.
 
 use core::arch::naked_asm;
 
@@ -9,11 +9,12 @@ use crate::answer::answer;
 ///
 /// # Safety
 ///
-/// As the C library's: `time` is null or may be written to.
+/// The same as for the C library's function: `time` is null or may be written to.
 ///
 /// # References
 ///
-/// Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055), 6.1.1 (general-purpose registers) and 6.8.2 (parameter passing).
+/// Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055), 6.1.1 (general-purpose registers) and 6.8.2
+/// (parameter passing).
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(id: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {

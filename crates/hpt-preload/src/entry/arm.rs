@@ -1,15 +1,16 @@
-//! The two exported functions on 32-bit ARM: add to their arguments where they were called from.
-//! Does not decide what is answered: `answer` does.
+//! The two exported functions on 32-bit ARM: add the address of their caller to their arguments. Do not serve the call;
+//! `answer` does.
 
 use core::arch::naked_asm;
 
 use crate::{answer::answer, timespec::Timespec64};
 
-/// `clock_gettime(3)` of a 32-bit `time_t`. The return address is in the link register, and the register of the third argument is free.
+/// `clock_gettime(3)` with a 32-bit `time_t`. The return address is in the link register, and the register of the third
+/// argument is free.
 ///
 /// # Safety
 ///
-/// As the C library's: `time` is null or may be written to.
+/// The same as for the C library's function: `time` is null or may be written to.
 ///
 /// # References
 ///
@@ -20,11 +21,11 @@ unsafe extern "C" fn clock_gettime(id: libc::clockid_t, time: *mut libc::timespe
     naked_asm!("mov r2, lr", "b {answer}", answer = sym answer::<libc::timespec>)
 }
 
-/// `clock_gettime(3)` of a 64-bit `time_t`, by the name that glibc since 2.34 and musl since 1.2 give it.
+/// `clock_gettime(3)` with a 64-bit `time_t`, under its name in glibc since 2.34 and musl since 1.2.
 ///
 /// # Safety
 ///
-/// As the C library's: `time` is null or may be written to.
+/// The same as for the C library's function: `time` is null or may be written to.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __clock_gettime64(id: libc::clockid_t, time: *mut Timespec64) -> libc::c_int {

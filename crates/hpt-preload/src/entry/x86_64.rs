@@ -1,5 +1,5 @@
-//! The exported function on x86-64: adds to its arguments where it was called from.
-//! Does not decide what is answered: `answer` does.
+//! The exported function on x86-64: adds the address of its caller to its arguments. Does not serve the call;
+//! `answer` does.
 
 use core::arch::naked_asm;
 
@@ -9,7 +9,7 @@ use crate::answer::answer;
 ///
 /// # Safety
 ///
-/// As the C library's: `time` is null or may be written to.
+/// The same as for the C library's function: `time` is null or may be written to.
 ///
 /// # References
 ///

@@ -1,4 +1,5 @@
-//! The tests of the preloaded library from outside: programs that it is loaded into. These programs are this one, started again (`program.rs`).
+//! Tests of the preloaded library from outside, in programs that load it. These programs are this one, started again
+//! (`program.rs`).
 
 #[macro_use]
 mod support;

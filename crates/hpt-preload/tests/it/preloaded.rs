@@ -1,5 +1,5 @@
-//! What a program sees that the library is loaded into.
-//! The programs check their readings themselves; here stands that the readings were the library's.
+//! The behavior of a program that loads the library. The programs check their readings themselves; these tests check
+//! that the library served the readings.
 
 use crate::{
     program::{CHILDREN, OTHER_CLOCKS, READINGS},
@@ -59,15 +59,15 @@ fn a_handler_reads_nothing_below_what_it_interrupted() {
 #[test]
 fn children_and_their_children_are_served() {
     let Some((_, statistic)) = preloaded("forked") else { return };
-    // Each process counts its own.
+    // Each process counts its own calls.
     assert_eq!(statistic.served, CHILDREN);
 }
 
 #[test]
 fn eight_threads_never_see_time_go_back() {
     let Some((_, statistic)) = preloaded("threads") else { return };
-    // A thread that is stopped between reading the count and writing it discards what the others counted in between, so how many remain depends on the scheduler.
-    // None was passed on, so each was served.
+    // A thread that is stopped between reading the count and writing it discards the counts of the others, so the total
+    // depends on the scheduler. None was passed on, so each was served.
     assert!(statistic.served > 0, "{statistic:?}");
     assert_eq!(statistic.passed_on, 0);
 }
@@ -78,13 +78,13 @@ fn the_standard_library_is_served() {
     assert!(statistic.served > READINGS, "{statistic:?}");
 }
 
-/// Each finds another function of its name before or behind it.
+/// Each library finds another function of its name before or after it.
 #[test]
 fn two_in_a_row_do_not_call_each_other_in_circles() {
     let Some(library) = library() else { return };
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = tempfile::tempdir().expect("a temporary directory");
     let second = folder.path().join("libhpt_preload_too.so");
-    std::fs::copy(&library, &second).expect("it was built");
+    std::fs::copy(&library, &second).expect("a library that was built");
     let ended = run("one thread", &[&library, &second]);
     assert_eq!(ended.statistic.map(|statistic| statistic.served), Some(READINGS));
 }

@@ -1,6 +1,6 @@
-//! The programs that the library is loaded into: this executable, with the name of one in its environment.
-//! They take the place of the tests before those begin, so that a program's first call is the process's first.
-#![expect(unsafe_code, reason = "a section in which the loader looks for functions")]
+//! The programs that load the library: this executable, with the name of a program in its environment. They run instead
+//! of the tests, before those start, so that a program's first call is the first call of the process.
+#![expect(unsafe_code, reason = "a section that lists functions for the loader")]
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,19 +13,20 @@ use crate::support::unsafe_calls::{
     send_sigusr1, set_errno, this_thread, with_a_null_pointer,
 };
 
-/// The variable that names a program.
+/// The environment variable that names a program.
 pub(crate) const PROGRAM: &str = "HPT_PRELOAD_TEST_PROGRAM";
 
-/// Readings of a thread. Another machine than this is emulated wherever these tests run every day.
+/// The number of readings per thread. It is lower on other architectures, which are emulated when these tests run.
 pub(crate) const READINGS: u64 = if cfg!(target_arch = "x86_64") { 100_000 } else { 4_000 };
 const THREADS: u64 = 8;
 pub(crate) const CHILDREN: u64 = 50;
 
-/// What hpt-core may be off by while it learns the counter's rate: two brackets of the width that is just accepted (20 µs), over the shortest baseline, along
-/// the shortest segment; half of one; and as much again for one that began above a slow answer.
+/// The largest error of hpt-core while it learns the counter's rate: two brackets of the largest accepted width (20
+/// µs), over the shortest baseline, along the shortest segment; half a bracket; and as much again for a segment that
+/// started above a slow answer.
 const WHILE_LEARNING_NS: u64 = 80_000;
 
-/// Clocks that nobody sets, so that a reading cannot be below an earlier one.
+/// Clocks that are never set, so that a reading cannot be below an earlier one.
 pub(crate) const OTHER_CLOCKS: [libc::clockid_t; 5] = [
     libc::CLOCK_MONOTONIC_RAW,
     libc::CLOCK_MONOTONIC_COARSE,
@@ -34,12 +35,12 @@ pub(crate) const OTHER_CLOCKS: [libc::clockid_t; 5] = [
     libc::CLOCK_THREAD_CPUTIME_ID,
 ];
 
-/// The loader calls what this section lists before `main`, in the order of the libraries and this program last.
+/// The loader calls the functions in this section before `main`, in the order of the libraries, with this program last.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// A panic in here ends the process, with a message and by a signal.
+/// Runs the selected program. A panic in here ends the process with a message and a signal.
 extern "C" fn before_main() {
     let Ok(name) = std::env::var(PROGRAM) else { return };
     // Only against a hang: no program takes minutes, even on a busy machine.
@@ -54,23 +55,23 @@ extern "C" fn before_main() {
         "forked" => forked(),
         "threads" => threads(),
         "standard library" => standard_library(),
-        other => panic!("there is no program called {other}"),
+        other => panic!("unknown program {other}"),
     }
     exit();
 }
 
-/// `CLOCK_MONOTONIC`, between two readings of the kernel that nothing interposes.
+/// Reads `CLOCK_MONOTONIC` between two readings of the kernel's clock that no library interposes.
 fn bracketed_ns() -> u64 {
     let before_ns = kernels_ns(libc::CLOCK_MONOTONIC);
     let ns = now_ns();
     let after_ns = kernels_ns(libc::CLOCK_MONOTONIC);
     let range = before_ns - WHILE_LEARNING_NS..=after_ns + WHILE_LEARNING_NS;
-    assert!(range.contains(&ns), "{ns}, and the kernel from {before_ns} to {after_ns}");
+    assert!(range.contains(&ns), "read {ns}, the kernel's clock {before_ns} to {after_ns}");
     ns
 }
 
 fn now_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC).expect("every kernel has it")
+    clock_ns(libc::CLOCK_MONOTONIC).expect("every kernel has this clock")
 }
 
 fn one_thread() {
@@ -86,7 +87,8 @@ fn one_thread() {
     }
 }
 
-/// hpt-core's own calls fail here: it looks for the kernel's list of clock sources, and no file can be opened.
+/// Checks `errno` while hpt-core's own calls fail: it reads the kernel's list of clocksources, and no file can be
+/// opened.
 fn leave_errno_alone() {
     open_no_more_files();
     for reading in 0..READINGS {
@@ -99,21 +101,21 @@ fn leave_errno_alone() {
 fn other_clocks() {
     for id in OTHER_CLOCKS {
         let before_ns = kernels_ns(id);
-        let ns = clock_ns(id).expect("every kernel has it");
+        let ns = clock_ns(id).expect("every kernel has this clock");
         let after_ns = kernels_ns(id);
         assert!(
             (before_ns..=after_ns).contains(&ns),
-            "clock {id}: {ns}, and the kernel from {before_ns} to {after_ns}"
+            "clock {id}: read {ns}, the kernel's clock {before_ns} to {after_ns}"
         );
     }
-    assert_eq!(clock_ns(10), Err(libc::EINVAL), "no kernel has this clock any more");
+    assert_eq!(clock_ns(10), Err(libc::EINVAL), "a clock that no kernel has any more");
 }
 
 fn null_pointer() {
     println!("{}, {}", with_a_null_pointer(libc::CLOCK_MONOTONIC), with_a_null_pointer(libc::CLOCK_REALTIME));
 }
 
-/// What the handler read, and whether it ever read less than its thread had read before.
+/// The reading of the handler, and whether it was ever below an earlier reading of its thread.
 static IN_HANDLER_NS: AtomicU64 = AtomicU64::new(0);
 static BEFORE_HANDLER_NS: AtomicU64 = AtomicU64::new(0);
 static WENT_BACK: AtomicBool = AtomicBool::new(false);
@@ -135,7 +137,7 @@ fn first_call_in_a_handler() {
     assert!(bracketed_ns() >= ns);
 }
 
-/// One thread reads, another interrupts it with a handler that reads.
+/// Lets one thread read, and another interrupt it with a handler that reads.
 fn interrupted() {
     on_sigusr1(read_in_handler);
     let reader = this_thread();
@@ -147,7 +149,7 @@ fn interrupted() {
                 thread::sleep(Duration::from_micros(50));
             }
         });
-        // At least; on one busy processor the other thread may not have begun by then.
+        // At least; on a single busy processor the other thread may not have started by then.
         for reading in 0.. {
             let ns = bracketed_ns();
             BEFORE_HANDLER_NS.store(ns, Ordering::Relaxed);
@@ -158,10 +160,10 @@ fn interrupted() {
         goes_on.store(false, Ordering::Relaxed);
     });
     assert!(IN_HANDLER_NS.load(Ordering::Relaxed) > 0, "the handler was called");
-    assert!(!WENT_BACK.load(Ordering::Relaxed), "a handler read less than what was read before it");
+    assert!(!WENT_BACK.load(Ordering::Relaxed), "a handler read less than the thread had read before");
 }
 
-/// Children of a process that reads, and children of theirs.
+/// Reads in children of a process that reads, and in their children.
 fn forked() {
     for _ in 0..CHILDREN {
         let before_ns = bracketed_ns();
@@ -174,7 +176,7 @@ fn forked() {
     }
 }
 
-/// Threads hand readings over as fast as they can.
+/// Lets threads pass readings on as fast as they can.
 fn threads() {
     let last_ns = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -183,7 +185,7 @@ fn threads() {
                 for _ in 0..READINGS {
                     let handed_ns = last_ns.load(Ordering::Acquire);
                     let ns = now_ns();
-                    assert!(ns >= handed_ns, "{handed_ns} was handed over, then {ns} was read");
+                    assert!(ns >= handed_ns, "{handed_ns} was passed on, then {ns} was read");
                     last_ns.fetch_max(ns, Ordering::Release);
                 }
             });
@@ -192,7 +194,7 @@ fn threads() {
     bracketed_ns();
 }
 
-/// On 32-bit machines by the C library's function for a 64-bit `time_t`.
+/// Reads with the standard library: on 32-bit machines through the C library's function for a 64-bit `time_t`.
 fn standard_library() {
     let start = std::time::Instant::now();
     for _ in 0..READINGS {

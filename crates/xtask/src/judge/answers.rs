@@ -1,9 +1,9 @@
-//! The answers of a board: a file for each stream of each step, as `scripts/test-boards` keeps them.
+//! The answers of a board: one file per step and stream, as saved by `scripts/test-boards`.
 //! Does not judge them.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-/// The kinds of files that are answers: standard output, standard error, exit code, and what
+/// The extensions of answers: standard output, standard error, exit code, and the file that
 /// `hpt capture` wrote.
 const KINDS: [&str; 4] = ["out", "err", "status", "capture"];
 
@@ -14,11 +14,11 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Reads every answer in a folder.
+    /// Reads all answers in a directory.
     ///
     /// # Errors
     ///
-    /// The folder or one of its files cannot be read.
+    /// Fails if the directory or one of its files cannot be read.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         for entry in fs::read_dir(folder)? {
@@ -26,38 +26,38 @@ impl Answers {
             let kind = path.extension().and_then(|kind| kind.to_str());
             let (Some(name), Some(kind)) = (path.file_name().and_then(|name| name.to_str()), kind) else { continue };
             if KINDS.contains(&kind) {
-                // What a program printed need not be text.
+                // The output of a program may not be text.
                 files.insert(name.to_owned(), String::from_utf8_lossy(&fs::read(&path)?).into_owned());
             }
         }
         Ok(Self { files })
     }
 
-    /// The text of a file, or `None` if there is no such file.
+    /// Returns the text of a file, or `None` if there is no such file.
     #[must_use]
     pub fn file(&self, name: &str) -> Option<&str> {
         self.files.get(name).map(String::as_str)
     }
 
-    /// What the step printed to standard output; empty if the board did not get to it.
+    /// Returns the standard output of a step; empty if the step did not run.
     #[must_use]
     pub fn out(&self, step: &str) -> &str {
         self.file(&format!("{step}.out")).unwrap_or_default()
     }
 
-    /// What the step printed to standard error; empty if the board did not get to it.
+    /// Returns the standard error of a step; empty if the step did not run.
     #[must_use]
     pub fn err(&self, step: &str) -> &str {
         self.file(&format!("{step}.err")).unwrap_or_default()
     }
 
-    /// The exit code of the step, or `None` if the board did not get to its end.
+    /// Returns the exit code of a step, or `None` if the step did not complete.
     #[must_use]
     pub fn status(&self, step: &str) -> Option<i32> {
         self.file(&format!("{step}.status"))?.trim().parse().ok()
     }
 
-    /// Replaces a file, or adds it.
+    /// Adds a file, or replaces it.
     pub fn put(&mut self, name: &str, text: impl Into<String>) {
         self.files.insert(name.to_owned(), text.into());
     }

@@ -1,7 +1,7 @@
-//! A board's file, `boards/NAME.board`: what the board is expected to show.
-//! Reads assignments of words and lists in bash's notation, and runs nothing.
+//! A board's file, `boards/NAME.board`: the subjects and the expectations of the board.
+//! Reads assignments of words and lists in bash syntax, and runs nothing.
 
-/// What reading the cycle counter meets after a perf event, although `hpt_cycles` opened it.
+/// The effect of a perf event on later reads of a cycle counter that `hpt_cycles` opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterPerf {
     /// The kernel cannot count cycles with perf.
@@ -9,7 +9,7 @@ pub enum AfterPerf {
     None,
     /// Reading it raises SIGILL.
     Sigill,
-    /// It stands still.
+    /// The counter does not advance.
     Stands,
     /// The module does not find a counter.
     Refused,
@@ -35,22 +35,22 @@ pub enum AcpiTimer {
     Unstated,
     /// It is at this port, in the kernel's notation.
     Port(String),
-    /// The kernel is locked down and lets nobody at ports.
+    /// The kernel is locked down and does not allow access to ports.
     Lockdown,
 }
 
-/// What a board is expected to show. boards/README.md explains the variables.
+/// The subjects and expectations of a board. boards/README.md explains the variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Board {
     /// Its name.
     pub name: String,
     /// Debian's name of the kernel's architecture.
     pub architecture: String,
-    /// Whether its time goes by executed instructions, whatever else the host does.
+    /// Whether its time advances with executed instructions, independently of the host's load.
     pub counts_instructions: bool,
     /// The builds of hpt that it runs.
     pub builds: Vec<String>,
-    /// The subjects that it is asked to show.
+    /// The subjects to judge.
     pub shows: Vec<String>,
     /// The board's name in the device tree, if it has one.
     pub compatible: String,
@@ -60,7 +60,7 @@ pub struct Board {
     pub system_timer: Option<String>,
     /// The frequency of the ARM counter.
     pub arm_counter: Option<u64>,
-    /// What the kernel thinks of the TSC.
+    /// The kernel's verdict on the TSC.
     pub tsc: Option<String>,
     /// The HPET.
     pub hpet: Hpet,
@@ -70,17 +70,17 @@ pub struct Board {
     pub cores: usize,
     /// Whether its second processor can be taken offline.
     pub hotplug: bool,
-    /// Whether a module stands in for KVM.
+    /// Whether a module imitates KVM.
     pub vcpu: bool,
-    /// Whether the kernel has guests of KVM.
+    /// Whether the kernel supports KVM guests.
     pub kvm: bool,
-    /// What reading the cycle counter meets after a perf event.
+    /// The effect of a perf event on later reads of the cycle counter.
     pub after_perf: AfterPerf,
     /// The label of the board's own GPIO chip.
     pub gpio: Option<String>,
 }
 
-/// Why a board's file cannot be read.
+/// The reason why a board's file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoardError {
     line: usize,
@@ -100,7 +100,7 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// A line is not an assignment, or a value is not one that the variable can have.
+    /// Fails if a line is not an assignment, or if a value is invalid for its variable.
     pub fn parse(name: &str, text: &str) -> Result<Self, BoardError> {
         let mut board = Self { name: name.to_owned(), cores: 1, ..Self::default() };
         for (index, line) in text.lines().enumerate() {
@@ -113,19 +113,19 @@ impl Board {
         Ok(board)
     }
 
-    /// The name of the first build.
+    /// Returns the name of the first build.
     #[must_use]
     pub fn first_build(&self) -> &str {
         self.builds.first().map_or("", String::as_str)
     }
 
-    /// Whether the board is asked to show a subject.
+    /// Returns whether the board's file lists a subject.
     #[must_use]
     pub fn asked_for(&self, subject: &str) -> bool {
         self.shows.iter().any(|show| show == subject)
     }
 
-    /// The processor's own counter, if it has one that programs may read.
+    /// Returns the processor's own counter, if it has one that programs may read.
     #[must_use]
     pub fn processor_counter(&self) -> Option<&'static str> {
         if self.arm_counter.is_some() {
@@ -137,7 +137,7 @@ impl Board {
         }
     }
 
-    /// The sources whose rate is known; a clock that every kernel has if there are none.
+    /// Returns the sources with a known rate; if there are none, a clock that every kernel has.
     #[must_use]
     pub fn counters(&self) -> Vec<&'static str> {
         let mut counters = Vec::new();
@@ -159,7 +159,7 @@ impl Board {
         let number = |word: &str| word.parse::<u64>().map_err(|error| format!("{variable}: {word}: {error}"));
         match variable {
             "qemu" => self.counts_instructions = words.iter().any(|word| word == "-icount"),
-            // Only booting takes these.
+            // Used for booting only.
             "qemu_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" => {}
             "kernel" => self.architecture = word.rsplit(':').next().unwrap_or_default().to_owned(),
             "builds" => self.builds = words,
@@ -193,17 +193,18 @@ impl Board {
                     "SIGILL" => AfterPerf::Sigill,
                     "stands" => AfterPerf::Stands,
                     "refused" => AfterPerf::Refused,
-                    _ => return Err(format!("after_perf: there is no {word}")),
+                    _ => return Err(format!("after_perf: unknown value {word}")),
                 };
             }
             "gpio" => self.gpio = stated,
-            _ => return Err(format!("there is no variable {variable}")),
+            _ => return Err(format!("unknown variable {variable}")),
         }
         Ok(())
     }
 }
 
-/// The words of a value: of a list in parentheses, or one. Single quotes hold a word together.
+/// Returns the words of a value: a list in parentheses, or a single word. Single quotes group
+/// characters into one word.
 fn words(value: &str) -> Result<Vec<String>, String> {
     let inner = match value.strip_prefix('(') {
         Some(list) => list.strip_suffix(')').ok_or_else(|| format!("{value} is not a list on one line"))?,
@@ -220,7 +221,7 @@ fn words(value: &str) -> Result<Vec<String>, String> {
                 }
                 begun = false;
             }
-            '"' | '$' | '`' | '\\' if !quoted => return Err(format!("{value}: only single quotes are read")),
+            '"' | '$' | '`' | '\\' if !quoted => return Err(format!("{value}: only single quotes are supported")),
             character => {
                 word.push(character);
                 begun = true;
@@ -228,7 +229,7 @@ fn words(value: &str) -> Result<Vec<String>, String> {
         }
     }
     if quoted {
-        return Err(format!("{value}: a quote is not closed"));
+        return Err(format!("{value}: unterminated quote"));
     }
     if begun {
         words.push(word);
@@ -243,11 +244,11 @@ mod tests {
     use super::{AcpiTimer, AfterPerf, Board, Hpet, words};
 
     #[test]
-    fn every_board_in_the_repository_is_read() {
+    fn every_board_in_the_repository_can_be_read() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards");
         let mut names = Vec::new();
         for entry in fs::read_dir(folder).expect("there are boards") {
-            let path = entry.expect("the folder can be read").path();
+            let path = entry.expect("the directory can be read").path();
             if path.extension().is_some_and(|kind| kind == "board") {
                 let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
                 let text = fs::read_to_string(&path).expect("a board's file is text");
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_says_what_to_expect() {
+    fn a_board_file_sets_the_expectations() {
         let text = "# A board.\nqemu=(qemu-system-arm -M virt -icount 'shift=0,sleep=off')\nkernel=linux-image-armmp:armhf\nbuilds=(armv7 armv6)\n\
                     clock_source='arm,sp804'\nsystem_timer=none\narm_counter=62500000\nhpet=unmapped\nacpi_timer=0x608\n\
                     cores=4\nafter_perf=stands\ngpio=none\n";
@@ -280,21 +281,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_boards_file_is_refused_with_its_line() {
+    fn an_invalid_line_is_rejected_with_its_number() {
         for (text, message) in [
-            ("# One.\ncolour=red\n", "line 2: there is no variable colour"),
+            ("# One.\ncolour=red\n", "line 2: unknown variable colour"),
             ("load it\n", "line 1: load it is not an assignment"),
             ("shows=(probe\n", "line 1: (probe is not a list on one line"),
             ("arm_counter=fast\n", "line 1: arm_counter: fast: invalid digit found in string"),
-            ("tsc=\"trusted\"\n", "line 1: \"trusted\": only single quotes are read"),
-            ("after_perf=maybe\n", "line 1: after_perf: there is no maybe"),
+            ("tsc=\"trusted\"\n", "line 1: \"trusted\": only single quotes are supported"),
+            ("after_perf=maybe\n", "line 1: after_perf: unknown value maybe"),
         ] {
             assert_eq!(Board::parse("one", text).expect_err("it is wrong").to_string(), message);
         }
     }
 
     #[test]
-    fn quotes_hold_words_together() {
+    fn single_quotes_group_words() {
         let wanted = vec!["-cpu".to_owned(), "max,+invtsc".to_owned(), "a b".to_owned()];
         assert_eq!(words("(-cpu 'max,+invtsc'  'a b')"), Ok(wanted));
         assert_eq!(words(""), Ok(Vec::new()));

@@ -1,5 +1,5 @@
-//! The case of one board: its answers, what is expected of them, what is wrong and what was shown.
-//! Knows no subject.
+//! The case of one board: its answers, the expectations, the problems and the results.
+//! Independent of the subjects.
 
 use std::{cell::RefCell, collections::BTreeSet, ops::Deref};
 
@@ -25,9 +25,9 @@ use serde_json::Value;
 
 use super::{answers::Answers, board::Board, text};
 
-/// How far a rate may be from what it must be, and how large a bound may be. A kernel measures the
-/// TSC itself, and the result is off by as much as its readings were disturbed. A larger bound than
-/// this is not an answer: nothing was measured.
+/// The permitted relative error of a rate, and the largest permitted bound. The kernel measures the
+/// TSC itself, and disturbed readings make its result inaccurate. A larger bound means that nothing
+/// was measured.
 pub(super) const RATE_TOLERANCE: f64 = 0.03;
 
 /// A document that a step prints, and the kinds that it may state.
@@ -71,12 +71,12 @@ pub(super) fn code_of(signal: &str) -> u8 {
     }
 }
 
-/// One board's answers, and what the judges find.
+/// One board's answers, and the findings of the judges.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
-    /// What is expected.
+    /// The expectations.
     pub(super) board: &'a Board,
-    /// What was answered.
+    /// The answers.
     pub(super) answers: &'a Answers,
     wrong: RefCell<Vec<String>>,
     shown: RefCell<BTreeSet<String>>,
@@ -87,12 +87,12 @@ impl<'a> Case<'a> {
         Self { board, answers, wrong: RefCell::default(), shown: RefCell::default() }
     }
 
-    /// What is wrong, and what was shown.
+    /// Returns the problems and the results.
     pub(super) fn close(self) -> (Vec<String>, Vec<String>) {
         (self.wrong.into_inner(), self.shown.into_inner().into_iter().collect())
     }
 
-    /// One line for each thing that is not as it must be.
+    /// Records a problem, in one line.
     pub(super) fn wrong(&self, text: String) {
         let mut wrong = self.wrong.borrow_mut();
         if !wrong.contains(&text) {
@@ -100,7 +100,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Words for the table, if there are any.
+    /// Records a result for the table, unless it is empty.
     pub(super) fn shown(&self, text: impl Into<String>) {
         let text = text.into();
         if !text.is_empty() {
@@ -116,10 +116,11 @@ impl<'a> Case<'a> {
         self.answers.err(step)
     }
 
-    /// Whether the step ended with exit code 0. It must, and without a panic.
+    /// Returns whether the step ended with exit code 0. Records a problem if it did not, or if it
+    /// panicked.
     pub(super) fn ended(&self, step: &str) -> bool {
         let Some(status) = self.answers.status(step) else {
-            self.wrong(format!("{step}: the board did not get to its end"));
+            self.wrong(format!("{step}: the step did not complete"));
             return false;
         };
         if (129..192).contains(&status) {
@@ -133,48 +134,48 @@ impl<'a> Case<'a> {
         status == 0
     }
 
-    /// The document that the step printed. That the board did not get to the step, [`Self::ended`]
-    /// says.
+    /// Returns the document that the step printed, or `None` if the step did not run, which
+    /// [`Self::ended`] reports.
     pub(super) fn document<D: Printed>(&self, step: &str) -> Option<Judged<'_, D>> {
         let text = self.answers.file(&format!("{step}.out"))?;
         match read(text) {
             Ok(document) => Some(Judged { case: self, step: step.to_owned(), document }),
             Err(reason) => {
-                self.wrong(format!("{step}: not so: a document of kind {}: {reason}", D::KINDS.join(" or ")));
+                self.wrong(format!("{step}: expected: a document of kind {}: {reason}", D::KINDS.join(" or ")));
                 None
             }
         }
     }
 
-    /// The same of a step that must have ended well.
+    /// Returns the document of a step, which must have ended with exit code 0.
     pub(super) fn ended_with<D: Printed>(&self, step: &str) -> Option<Judged<'_, D>> {
         if self.ended(step) { self.document(step) } else { None }
     }
 
-    /// The summary of a watch: the last line that the step printed, after the intervals.
+    /// Returns the summary of a watch: the last line that the step printed, after the intervals.
     pub(super) fn watched(&self, step: &str) -> Option<Judged<'_, WatchSummaryDocument>> {
         match read_watch(self.answers.file(&format!("{step}.out"))?) {
             Ok(document) => Some(Judged { case: self, step: step.to_owned(), document }),
             Err(reason) => {
-                self.wrong(format!("{step}: not so: intervals of a watch, and their summary: {reason}"));
+                self.wrong(format!("{step}: expected: intervals of a watch, and their summary: {reason}"));
                 None
             }
         }
     }
 
-    /// All lines that a step printed, with semicolons between them.
+    /// Compares all lines that a step printed, joined with semicolons.
     pub(super) fn said_all(&self, step: &str, lines: &str) {
         if !self.ended(step) {
             return;
         }
         let said = text::in_one_line(self.out(step));
         if said != lines {
-            self.wrong(format!("{step}: said {said}, not {lines}"));
+            self.wrong(format!("{step}: printed {said}, expected {lines}"));
         }
     }
 }
 
-/// Reads a document of the kind that the type is.
+/// Reads a document of this type, and checks its kind.
 pub(super) fn read<D: Printed>(text: &str) -> Result<D, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or("none");
@@ -202,10 +203,10 @@ pub(super) struct Judged<'a, D> {
 }
 
 impl<D> Judged<'_, D> {
-    /// One judgment: what must be so, in words, and whether it is.
+    /// Judges one condition: `what` describes it, and `is_so` returns whether it holds.
     pub(super) fn holds(&self, what: &str, is_so: impl FnOnce(&D) -> bool) {
         if !is_so(&self.document) {
-            self.case.wrong(format!("{}: not so: {what}", self.step));
+            self.case.wrong(format!("{}: expected: {what}", self.step));
         }
     }
 }
@@ -218,26 +219,26 @@ impl<D> Deref for Judged<'_, D> {
     }
 }
 
-/// The row of a source.
+/// Returns the row of a source.
 pub(super) fn source<'a>(probe: &'a ProbeDocument, id: &str) -> Option<&'a ProbeRow> {
     probe.sources.iter().find(|row| row.id == id)
 }
 
-/// Whether a rate was found: between its limits, with a bound that says something.
+/// Returns whether a rate was measured: it is between its limits, and its bound is useful.
 pub(super) fn measured(row: &CalibrationRow) -> bool {
     let (Some(slowest), Some(rate), Some(fastest), Some(bound)) =
-        (row.slowest_hz, row.frequency_hz, row.fastest_hz, row.bound_ppm)
+        (row.lowest_hz, row.frequency_hz, row.highest_hz, row.bound_ppm)
     else {
         return false;
     };
     row.calibrated && slowest <= rate && rate <= fastest && bound / 1e6 <= RATE_TOLERANCE
 }
 
-/// Whether a rate was found, and this one lies between its limits.
+/// Returns whether a rate was measured, and `hz` lies between its limits.
 pub(super) fn runs_at(row: &CalibrationRow, hz: f64) -> bool {
     measured(row)
-        && row.slowest_hz.is_some_and(|slowest| slowest <= hz)
-        && row.fastest_hz.is_some_and(|fastest| hz <= fastest)
+        && row.lowest_hz.is_some_and(|slowest| slowest <= hz)
+        && row.highest_hz.is_some_and(|fastest| hz <= fastest)
 }
 
 #[cfg(test)]
@@ -246,7 +247,7 @@ mod tests {
     use crate::judge::{answers::Answers, board::Board};
     use hpt_document::calibrate::CalibrationRow;
 
-    /// What a case finds that is told to look at these files.
+    /// Returns the problems that `look` finds in these files.
     fn wrong(files: &[(&str, &str)], look: impl FnOnce(&Case<'_>)) -> Vec<String> {
         let mut answers = Answers::default();
         for (name, text) in files {
@@ -262,7 +263,7 @@ mod tests {
     fn a_step_ends_with_exit_code_0_and_without_a_panic() {
         let ended = |files: &[(&str, &str)]| wrong(files, |case| _ = case.ended("a.probe"));
         assert_eq!(ended(&[("a.probe.status", "0\n")]), [""; 0]);
-        assert_eq!(ended(&[]), ["a.probe: the board did not get to its end"]);
+        assert_eq!(ended(&[]), ["a.probe: the step did not complete"]);
         assert_eq!(ended(&[("a.probe.status", "139\n")]), ["a.probe: ended by signal 11"]);
         let failed = ended(&[("a.probe.status", "2\n"), ("a.probe.err", "one\nhpt: no\n")]);
         assert_eq!(failed, ["a.probe: exit code 2, not 0: hpt: no"]);
@@ -272,9 +273,9 @@ mod tests {
 
     #[test]
     fn a_document_of_another_kind_is_noticed() {
-        let restore = r#"{"schema":1,"kind":"restore","hpt":"0","machine":{"live":true,"architecture":"x","cpu":null,
-            "board":null,"hypervisor":null,"emulated_by":"QEMU","kernel_release":"6","kernel_version":"1","clock_source":null,
-            "clock_sources_available":null,"vdso":true,"counter_permission":"enabled"},"journal":"/run","of_another_boot":false,
+        let restore = r#"{"schema":2,"kind":"restore","hpt":"0","machine":{"live":true,"architecture":"x","cpu":null,
+            "board":null,"hypervisor":null,"emulated_by":"QEMU","kernel_release":"6","kernel_version":"1","clocksource":null,
+            "available_clocksources":null,"vdso":true,"counter_permission":"enabled"},"journal":"/run","from_other_boot":false,
             "settings":[],"notes":[]}"#;
         let files = [("a.restore.out", restore)];
         let look = |case: &Case<'_>| {
@@ -282,20 +283,23 @@ mod tests {
                 .expect("it is one")
                 .holds("something", |it| !it.settings.is_empty());
         };
-        assert_eq!(wrong(&files, look), ["a.restore: not so: something"]);
+        assert_eq!(wrong(&files, look), ["a.restore: expected: something"]);
         let other = |case: &Case<'_>| assert!(case.document::<PairsDocument>("a.restore").is_none());
-        assert_eq!(wrong(&files, other), ["a.restore: not so: a document of kind latency-pairs: its kind is restore"]);
+        assert_eq!(
+            wrong(&files, other),
+            ["a.restore: expected: a document of kind latency-pairs: its kind is restore"]
+        );
         let text = wrong(&[("a.out", "hpt: no\n")], |case| assert!(case.document::<PairsDocument>("a").is_none()));
-        assert!(text[0].starts_with("a: not so: a document of kind latency-pairs: expected"), "{text:?}");
+        assert!(text[0].starts_with("a: expected: a document of kind latency-pairs: expected"), "{text:?}");
     }
 
     #[test]
-    fn all_that_a_step_said_is_compared() {
+    fn the_whole_output_of_a_step_is_compared() {
         let files = [("a.status", "0"), ("a.out", "1\nafter tsc\n")];
         assert_eq!(wrong(&files, |case| case.said_all("a", "1;after tsc")), [""; 0]);
         assert_eq!(
             wrong(&files, |case| case.said_all("a", "1;after acpi_pm")),
-            ["a: said 1;after tsc, not 1;after acpi_pm"]
+            ["a: printed 1;after tsc, expected 1;after acpi_pm"]
         );
     }
 
@@ -308,11 +312,11 @@ mod tests {
             failure: None,
             method: None,
             frequency_hz: Some(1e9),
-            slowest_hz: Some(slowest),
-            fastest_hz: Some(fastest),
+            lowest_hz: Some(slowest),
+            highest_hz: Some(fastest),
             bound_ppm: Some(bound),
             nominal_hz: None,
-            nominal_stated_by: None,
+            nominal_origin: None,
             error_ppm: None,
             window_ns: None,
             pairs: None,

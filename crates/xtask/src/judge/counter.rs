@@ -1,8 +1,9 @@
-//! What the kernel module `hpt_cycles` and its readers say of the cycle counter of each CPU.
+//! Judges the output of the kernel module `hpt_cycles` and its readers about the cycle counter of
+//! each CPU.
 
 use super::{case::Case, text::in_one_line};
 
-/// The CPU that goes offline, and that perf counts on, as in `scripts/lib/shows.bash`.
+/// The CPU that goes offline, and on which perf counts, as in `scripts/lib/shows.bash`.
 pub(super) const CPU: usize = 1;
 
 /// The cycle counter of each CPU of a board.
@@ -11,7 +12,7 @@ pub(super) struct Counter<'a> {
     case: &'a Case<'a>,
     /// All CPUs, as the kernel lists them.
     pub(super) all: String,
-    /// All CPUs but the one that something is done to. There are two or four.
+    /// All CPUs except [`CPU`]. A board has two or four CPUs.
     pub(super) others: String,
 }
 
@@ -22,7 +23,8 @@ impl<'a> Counter<'a> {
         Self { case, all: format!("0-{last}"), others }
     }
 
-    /// What a program meets on each CPU; `there` on the one that something was done to.
+    /// Judges the result of reading the counter on each CPU: `there` on [`CPU`], `word` on all
+    /// others.
     pub(super) fn is_read(&self, step: &str, word: &str, there: Option<&str>) {
         if !self.case.ended(step) {
             return;
@@ -36,11 +38,11 @@ impl<'a> Counter<'a> {
         let said = out.lines().map(|line| line.split(',').next().unwrap_or_default());
         if !wanted.eq(said) {
             let there = there.map_or(String::new(), |there| format!(", and {there} on CPU {CPU}"));
-            self.case.wrong(format!("{step}: should be {word}{there}: {}", in_one_line(out)));
+            self.case.wrong(format!("{step}: expected {word}{there}: {}", in_one_line(out)));
         }
     }
 
-    /// What the module says of its state, with semicolons between the lines.
+    /// Judges the state that the module reports, with its lines joined by semicolons.
     pub(super) fn state_is(&self, step: &str, wanted: &str) {
         if !self.case.ended(step) {
             return;
@@ -48,14 +50,14 @@ impl<'a> Counter<'a> {
         let lines: Vec<_> = self.case.out(step).lines().filter(|line| !line.starts_with("perf: ")).collect();
         let said = lines.join(";");
         if said != wanted {
-            self.case.wrong(format!("{step}: hpt_cycles says {said}, not {wanted}"));
+            self.case.wrong(format!("{step}: hpt_cycles reports {said}, expected {wanted}"));
         }
     }
 
-    /// What the module wrote to the kernel's log.
+    /// Judges whether the module wrote a text to the kernel's log.
     pub(super) fn module_said(&self, text: &str) {
         if self.case.ended("cycles-said") && !self.case.out("cycles-said").contains(&format!("hpt_cycles: {text}")) {
-            self.case.wrong(format!("hpt_cycles did not say: {text}"));
+            self.case.wrong(format!("hpt_cycles did not log: {text}"));
         }
     }
 }

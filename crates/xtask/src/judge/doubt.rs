@@ -1,5 +1,5 @@
-//! Tests the judges: plants what is wrong in the answers of boards that passed, and looks whether a
-//! judge notices.
+//! Tests the judges: plants faults in the answers of boards that passed, and checks that a judge
+//! notices each.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use super::{
     verdict::judge,
 };
 
-/// What became of the plants of one subject in the answers of one board.
+/// The result of the plants of one subject in the answers of one board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The board.
     pub board: String,
-    /// What the plants are about.
+    /// The topic of the plants.
     pub about: &'static str,
     /// Number of plants.
     pub planted: usize,
@@ -31,12 +31,12 @@ impl fmt::Display for Doubt {
         }
         let Self { board, about, planted, missed } = self;
         let noticed = planted - missed.len();
-        write!(f, "the judges noticed {noticed} of {planted} things that were planted in what {board} said ({about})")
+        write!(f, "the judges noticed {noticed} of {planted} faults planted in the answers of {board} ({about})")
     }
 }
 
-/// Plants what is wrong in the answers of boards that passed: the plants of each subject in the
-/// answers of the last board that they fit.
+/// Plants faults in the answers of boards that passed: the plants of each subject in the answers of
+/// the last board that they apply to.
 #[must_use]
 pub fn doubt(boards: &[(Board, Answers)]) -> Vec<Doubt> {
     let all = SUBJECTS.iter().flat_map(|subject| subject.plants);
@@ -64,7 +64,7 @@ mod tests {
     use super::{Answers, Board, Plants, SUBJECTS, doubt, doubt_one, judge};
     use crate::judge::plant::Plant;
 
-    /// A board that shows one thing, in text.
+    /// Returns a board with one subject, and its answers.
     fn board_that_carries() -> (Board, Answers) {
         let text = "kernel=linux-image-arm64:arm64\nbuilds=(aarch64)\nshows=(carry)\ncompatible=linux,dummy-virt\n\
                     clock_source=arch_sys_counter\n";
@@ -84,35 +84,35 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_shows_what_it_is_asked_for_passes() {
+    fn a_board_with_the_expected_answers_passes() {
         let (board, answers) = board_that_carries();
         let verdict = judge(&board, &answers);
         assert_eq!((verdict.wrong, verdict.shown), (vec![], vec!["carried: 32638 readings across a wrap".to_owned()]));
     }
 
     #[test]
-    fn every_plant_that_fits_is_noticed() {
+    fn every_applicable_plant_is_noticed() {
         let doubts = doubt(&[board_that_carries()]);
         let about: Vec<_> = doubts.iter().map(|doubt| (doubt.about, doubt.missed.len())).collect();
         assert_eq!(about, [("machine", 0), ("carry", 0)]);
-        let said = "the judges noticed 3 of 3 things that were planted in what one said (machine)";
+        let said = "the judges noticed 3 of 3 faults planted in the answers of one (machine)";
         assert_eq!(doubts[0].to_string(), said);
     }
 
     #[test]
-    fn a_plant_that_no_judge_notices_is_named() {
+    fn an_unnoticed_plant_is_reported() {
         let (board, answers) = board_that_carries();
         let plants = &[Plant { what: "nothing is changed", change: |_| {} }];
         let doubted = doubt_one(&Plants { about: "nothing", fit: |_| true, plants }, &board, &answers);
         assert_eq!(
             doubted.to_string(),
             "the judges did not notice: nothing is changed\n\
-             the judges noticed 0 of 1 things that were planted in what one said (nothing)"
+             the judges noticed 0 of 1 faults planted in the answers of one (nothing)"
         );
     }
 
     #[test]
-    fn plants_are_made_in_the_last_board_that_they_fit() {
+    fn plants_are_made_in_the_last_board_that_they_apply_to() {
         let (mut board, answers) = board_that_carries();
         board.name = "two".to_owned();
         let doubts = doubt(&[board_that_carries(), (board, answers)]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_plants_and_each_has_words_of_its_own() {
+    fn every_subject_has_plants_with_different_descriptions() {
         for subject in SUBJECTS {
             assert!(!subject.plants.is_empty(), "{}", subject.name);
             for plants in subject.plants {

@@ -1,10 +1,10 @@
-//! Judges what an emulated board answered: `scripts/test-boards` boots it, and keeps its answers in
-//! a folder.
-//! Boots nothing, and says nothing of what the guest does: `scripts/lib/shows.bash` does.
+//! Judges the answers of an emulated board. `scripts/test-boards` boots the board and saves its
+//! answers in a directory.
+//! Does not boot boards or define the guest's script: `scripts/lib/shows.bash` does.
 //!
-//! There is a file for each subject that a board can be asked to show, in `subjects`. It has the
-//! judgments of that subject, and plants: changes of the answers, or of what is expected, that a
-//! judgment must notice. CONTRIBUTING.md says how one is added.
+//! `subjects` has a file for each subject that a board can show. It contains the judgments of that
+//! subject, and plants: changes of the answers or expectations that a judgment must notice.
+//! CONTRIBUTING.md describes how to add a subject.
 
 mod answers;
 mod board;

@@ -1,5 +1,5 @@
-//! Plants: changes of a board's answers, or of what is expected of them, that a judge must notice.
-//! Knows no subject.
+//! Plants: changes of a board's answers or expectations that a judge must notice.
+//! Independent of the subjects.
 
 use super::{
     answers::Answers,
@@ -8,27 +8,27 @@ use super::{
 };
 use hpt_document::watch::{WatchDocument, WatchSummaryDocument};
 
-/// Something wrong that is planted in what a board said that passed.
+/// A fault that is planted in the answers of a board that passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plant {
-    /// What is changed, in words.
+    /// A description of the change.
     pub(super) what: &'static str,
     /// The change.
     pub(super) change: fn(&mut Planted),
 }
 
-/// Plants of one subject, and the boards whose answers they are planted in.
+/// The plants of one subject, and the boards that they apply to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plants {
-    /// What the plants are about.
+    /// The topic of the plants.
     pub(super) about: &'static str,
-    /// Whether a board's answers have what the plants change.
+    /// Returns whether the answers of a board contain what the plants change.
     pub(super) fit: fn(&Board) -> bool,
     /// The plants.
     pub(super) plants: &'static [Plant],
 }
 
-/// A copy of a board and of its answers, to be changed. A step that begins with a dot is one of the
+/// A copy of a board and its answers, to be changed. A name that begins with a dot is a step of the
 /// first build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Planted {
@@ -45,39 +45,40 @@ impl Planted {
         self.answers.file(name).unwrap_or_default().to_owned()
     }
 
-    /// The board did not get to the end of the step.
+    /// Makes the step not complete.
     pub(super) fn never_ended(&mut self, step: &str) {
         let name = self.named(step);
         self.answers.remove(&format!("{name}.status"));
     }
 
-    /// The step ended with this exit code.
+    /// Sets the exit code of a step.
     pub(super) fn status(&mut self, step: &str, code: i32) {
         let name = self.named(step);
         self.answers.put(&format!("{name}.status"), format!("{code}\n"));
     }
 
-    /// The step printed what another one did.
+    /// Replaces the output of the step `to` with that of the step `from`.
     pub(super) fn copy(&mut self, from: &str, to: &str) {
         let text = self.text(&format!("{}.out", self.named(from)));
         let to = self.named(to);
         self.answers.put(&format!("{to}.out"), text);
     }
 
-    /// A file has this text instead.
+    /// Replaces the text of a file.
     pub(super) fn put(&mut self, file: &str, text: &str) {
         let name = self.named(file);
         self.answers.put(&name, text);
     }
 
-    /// A file has another line at its end.
+    /// Appends a line to a file.
     pub(super) fn append(&mut self, file: &str, line: &str) {
         let name = self.named(file);
         let text = self.text(&name);
         self.answers.put(&name, format!("{text}{line}\n"));
     }
 
-    /// Each line of a file is another one, or is left out. The line's number, from 1, comes first.
+    /// Replaces or removes each line of a file. `change` gets the line's number, from 1, and its
+    /// text.
     pub(super) fn lines(&mut self, file: &str, change: impl Fn(usize, &str) -> Option<String>) {
         let name = self.named(file);
         let text = self.text(&name);
@@ -86,24 +87,24 @@ impl Planted {
         self.answers.put(&name, changed);
     }
 
-    /// Lines that begin so are other ones.
+    /// Replaces lines that begin with a text.
     pub(super) fn set_lines(&mut self, file: &str, beginning: &str, line: &str) {
         self.lines(file, |_, one| Some(if one.starts_with(beginning) { line } else { one }.to_owned()));
     }
 
-    /// Lines with this text are left out.
+    /// Removes lines that contain a text.
     pub(super) fn leave_out(&mut self, file: &str, text: &str) {
         self.lines(file, |_, line| (!line.contains(text)).then(|| line.to_owned()));
     }
 
-    /// One text of a file is another one, wherever it stands.
+    /// Replaces all occurrences of a text in a file.
     pub(super) fn replace(&mut self, file: &str, from: &str, to: &str) {
         let name = self.named(file);
         let changed = self.text(&name).replace(from, to);
         self.answers.put(&name, changed);
     }
 
-    /// The number between two texts is another one, in each line.
+    /// Replaces the number between two texts, in each line.
     pub(super) fn set_number(&mut self, file: &str, before: &str, after: &str, number: &str) {
         self.lines(file, |_, line| {
             let changed = line.split_once(before).and_then(|(head, tail)| {
@@ -115,7 +116,8 @@ impl Planted {
         });
     }
 
-    /// The document that the step printed says something else. What is no such document stays.
+    /// Changes the document that the step printed. Does not change output that is not such a
+    /// document.
     pub(super) fn document<D: Printed>(&mut self, step: &str, change: impl FnOnce(&mut D)) {
         let file = format!("{}.out", self.named(step));
         let Ok(mut document) = case::read::<D>(&self.text(&file)) else { return };
@@ -123,7 +125,7 @@ impl Planted {
         self.answers.put(&file, serde_json::to_string_pretty(&document).expect("a document has a JSON form") + "\n");
     }
 
-    /// The watch that the step printed says something else, in its intervals and its summary.
+    /// Changes the intervals and the summary of the watch that the step printed.
     pub(super) fn watch(
         &mut self,
         step: &str,
@@ -144,7 +146,7 @@ impl Planted {
         });
     }
 
-    /// The same for the summary alone.
+    /// Changes the summary of the watch that the step printed.
     pub(super) fn summary(&mut self, step: &str, change: impl Fn(&mut WatchSummaryDocument)) {
         self.watch(step, |_| {}, change);
     }

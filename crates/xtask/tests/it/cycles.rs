@@ -1,4 +1,4 @@
-//! Plants of import cycles.
+//! Tests of the check for import cycles.
 
 use xtask::{
     Violation,
@@ -15,22 +15,22 @@ fn library() -> Tree {
     part_of_workspace("crates/hpt-core/src/")
 }
 
-/// The violations of the library, under its rules.
+/// Returns the violations of the library, under its rules.
 fn check(tree: &Tree) -> Vec<Violation> {
     let rules: Vec<Rules> = RULES.iter().filter(|rules| rules.package == "hpt-core").cloned().collect();
     cycles::check(&Program::link(tree).0, &rules)
 }
 
-/// The violations of a small library under no rules but the general ones.
+/// Returns the violations of a small library, under the general rules only.
 #[track_caller]
 fn check_small(files: &[(&str, &str)]) -> Vec<String> {
-    let (program, in_the_way) = Program::link(&tree(files));
-    assert_eq!(in_the_way, []);
+    let (program, problems) = Program::link(&tree(files));
+    assert_eq!(problems, []);
     cycles::check(&program, &[]).iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn a_cycle_is_found_however_it_is_written() {
+fn a_cycle_is_found_in_every_notation() {
     let clean = library();
     assert_eq!(check(&clean), []);
     let file = "crates/hpt-core/src/source/time_source.rs";
@@ -59,7 +59,7 @@ fn a_cycle_is_found_however_it_is_written() {
 }
 
 #[test]
-fn what_is_no_import_makes_no_cycle() {
+fn code_that_imports_nothing_makes_no_cycle() {
     let clean = library();
     for text in [
         "pub use super::tsc::Tsc;",
@@ -95,7 +95,7 @@ fn the_shortest_cycle_is_printed_with_the_line_of_each_import() {
 }
 
 #[test]
-fn a_parent_that_uses_its_child_is_not_used_by_it() {
+fn a_parent_and_its_child_must_not_use_each_other() {
     let parent = |text: &str| {
         check_small(&[("crates/a/src/lib.rs", text), ("crates/a/src/child.rs", "use super::Shared; pub fn f() {}")])
     };
@@ -107,7 +107,7 @@ fn a_parent_that_uses_its_child_is_not_used_by_it() {
 }
 
 #[test]
-fn a_method_of_a_test_is_no_code() {
+fn a_test_method_makes_no_cycle() {
     let said = check_small(&[
         ("crates/a/src/lib.rs", "mod child; pub struct Shared; impl Shared { #[cfg(test)] fn g() { child::f() } }"),
         ("crates/a/src/child.rs", "use super::Shared; pub fn f() {}"),
@@ -137,7 +137,7 @@ fn a_program_may_use_the_library_of_its_package() {
 }
 
 #[test]
-fn each_file_for_another_machine_counts() {
+fn files_for_every_target_count() {
     let said = check_small(&[
         (
             "crates/a/src/lib.rs",
@@ -153,7 +153,7 @@ fn each_file_for_another_machine_counts() {
     );
 }
 
-/// A parent and a child that import each other, and rules that except the parents in question.
+/// Checks a parent and a child that import each other, with these parents exempt.
 fn check_excepting(parents: &'static [&'static str]) -> Vec<String> {
     let (program, _) = Program::link(&tree(&[
         ("crates/a/src/lib.rs", "mod parent;"),
@@ -166,22 +166,22 @@ fn check_excepting(parents: &'static [&'static str]) -> Vec<String> {
 }
 
 #[test]
-fn an_excepted_parent_may_use_what_uses_it() {
+fn an_exempt_parent_may_use_its_users() {
     assert_eq!(check_excepting(&[]).len(), 1);
     assert_eq!(check_excepting(&["parent"]), [""; 0]);
 }
 
 #[test]
-fn an_exception_without_need_is_found() {
+fn an_unnecessary_exception_is_found() {
     let said = check_excepting(&["parent", "parent::other"]);
     assert!(
-        matches!(said.as_slice(), [one] if one.contains("parent::other is listed as circular and is not")),
+        matches!(said.as_slice(), [one] if one.contains("parent::other is listed as circular but is not")),
         "{said:?}"
     );
 }
 
 #[test]
-fn a_package_is_excepted_as_long_as_it_has_a_cycle() {
+fn a_package_is_exempt_while_it_has_a_cycle() {
     let said = |root: &str| -> Vec<String> {
         let (program, _) =
             Program::link(&tree(&[("crates/a/src/lib.rs", root), ("crates/a/src/child.rs", "use super::Shared;")]));
@@ -191,13 +191,13 @@ fn a_package_is_excepted_as_long_as_it_has_a_cycle() {
     assert_eq!(said("mod child; pub struct Shared; fn f() { child::f() }"), [""; 0]);
     let needless = said("mod child; pub struct Shared;");
     assert!(
-        matches!(needless.as_slice(), [one] if one.contains("a may have import cycles and has none")),
+        matches!(needless.as_slice(), [one] if one.contains("a has no import cycles, but the rules allow them")),
         "{needless:?}"
     );
 }
 
 #[test]
-fn a_file_is_one_layer_above_what_it_imports() {
+fn a_file_is_one_layer_above_its_imports() {
     let (program, _) = Program::link(&tree(&[
         ("crates/a/src/lib.rs", "mod high; mod low; mod parts; mod unused;"),
         ("crates/a/src/high.rs", "use crate::{low::f, parts::g};"),

@@ -1,4 +1,4 @@
-//! Plants of imports that the declared layers and the other rules about modules forbid.
+//! Tests of the checks of declared layers and the other rules about modules.
 
 use xtask::{
     Violation, layers,
@@ -13,7 +13,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
     layers::check(&Program::link(tree).0, RULES)
 }
 
-/// The library of this workspace, with two backends whatever else it has.
+/// The library of this workspace, with two additional backends.
 fn library() -> Tree {
     let mut tree = part_of_workspace("crates/hpt-core/src/");
     append(&mut tree, "crates/hpt-core/src/source/planted_one.rs", "pub struct One;\nimpl Backend for One {}");
@@ -35,7 +35,7 @@ fn plant_all(plants: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn an_import_of_a_higher_layer_is_found_however_it_is_written() {
+fn an_import_of_a_higher_layer_is_found_in_every_notation() {
     plant_all(&[
         ("source (layer 2) names calibrate (layer 3)", "source/info.rs", "use crate::calibrate::Calibration;"),
         ("units (layer 0) names host (layer 1)", "units.rs", "fn f() { crate::host::Host::live(); }"),
@@ -100,7 +100,7 @@ fn a_name_of_the_root_is_found() {
 }
 
 #[test]
-fn the_module_for_tests_is_for_tests() {
+fn only_tests_may_name_the_test_support() {
     let want = "names testing, which is for tests only";
     plant_all(&[
         (want, "measure/mod.rs", "use crate::testing::ManualSource;"),
@@ -118,7 +118,7 @@ fn the_module_for_tests_is_for_tests() {
 }
 
 #[test]
-fn a_file_that_is_for_tests_as_a_whole_may_name_the_module_for_tests() {
+fn a_test_file_may_name_the_test_support() {
     let mut clean = library();
     append(&mut clean, "crates/hpt-core/src/measure/mod.rs", "mod planted;");
     let text = "#![cfg(test)]\nfn f() {}\nuse crate::testing::ManualSource;";
@@ -128,7 +128,7 @@ fn a_file_that_is_for_tests_as_a_whole_may_name_the_module_for_tests() {
 #[test]
 fn a_module_without_a_layer_is_found() {
     let mut tree = library();
-    append(&mut tree, "crates/hpt-core/src/attic.rs", "//! Nobody knows where this stands.");
+    append(&mut tree, "crates/hpt-core/src/attic.rs", "//! A module without a layer.");
     plant(&tree, check, "the module attic has no layer", "crates/hpt-core/src/lib.rs", "mod attic;");
 }
 
@@ -156,7 +156,7 @@ fn lower_layers_may_be_named() {
 }
 
 #[test]
-fn what_is_not_code_names_nothing() {
+fn comments_and_literals_name_nothing() {
     plant_all(&[
         (
             "",
@@ -192,7 +192,7 @@ fn a_backend_that_names_another_is_found() {
 }
 
 #[test]
-fn a_backend_by_a_macro_is_one() {
+fn a_backend_from_a_macro_is_recognized() {
     let mut clean = library();
     append(&mut clean, "crates/hpt-core/src/source/mod.rs", "mod planted_three;");
     let text = "macro_rules! m { ($name:ident) => { impl Backend for $name {} } }\nuse super::planted_one::One;";
@@ -201,7 +201,7 @@ fn a_backend_by_a_macro_is_one() {
 }
 
 #[test]
-fn a_part_of_a_backend_that_names_another_is_found() {
+fn a_submodule_of_a_backend_that_names_another_is_found() {
     let mut clean = library();
     append(&mut clean, "crates/hpt-core/src/source/planted_one.rs", "mod part;");
     let want = "source::planted_one names source::planted_two";
@@ -278,14 +278,14 @@ fn an_output_module_that_names_another_module_is_found() {
         ("render names super::super::cmd::probe", "render/planted.rs", "use super::super::cmd::probe;"),
         ("progress names crate::cmd::probe::run", "progress.rs", "fn f() { crate::cmd::probe::run(); }"),
         ("progress names crate::cmd::probe::run", "progress.rs", "fn f() { vec![crate::cmd::probe::run()]; }"),
-        ("may name picture and render only", "picture/planted.rs", "use crate::cmd::probe;"),
+        ("may name only picture and render", "picture/planted.rs", "use crate::cmd::probe;"),
         ("", "picture/planted.rs", "use crate::render::short_time; use super::Picture;"),
     ]);
 }
 
 #[test]
 fn an_output_module_that_names_more_than_data_is_found() {
-    let want = "of hpt_core it may name data types only";
+    let want = "it may name only data types of hpt_core";
     plant_in_command(&[
         (want, "render/planted.rs", "use hpt_core::{Calibration, Host};"),
         (want, "render/planted.rs", "use hpt_core::Host as Harmless; fn f() -> Harmless { Harmless::live() }"),
@@ -325,7 +325,7 @@ fn a_subcommand_that_names_another_is_found() {
 }
 
 #[test]
-fn the_librarys_module_for_tests_is_for_the_commands_tests() {
+fn tests_of_the_command_may_name_the_librarys_test_support() {
     let want = "names testing, which is for tests only";
     plant_in_command(&[
         (want, "cmd/planted.rs", "use hpt_core::testing::ManualSource;"),

@@ -1,5 +1,4 @@
-//! The checks, tried on trees with something planted in them: each plant is found, and nothing
-//! else.
+//! Tests the checks with planted violations: each is found, and nothing else.
 #![forbid(unsafe_code)]
 
 mod cycles;
@@ -7,4 +6,5 @@ mod layers;
 mod modules;
 mod support;
 mod unsafe_code;
+mod words;
 mod workspace;

@@ -1,16 +1,16 @@
-//! Files, modules and names: what is found of them, and what is reported where something is not.
+//! Tests how files, modules and names are resolved, and which problems are reported.
 
 use xtask::{cycles, program::Program, tree::Tree};
 
 use crate::support::tree;
 
-/// What is in the way of linking these files.
-fn in_the_way(files: &[(&str, &str)]) -> Vec<String> {
+/// Returns the problems when linking these files.
+fn problems(files: &[(&str, &str)]) -> Vec<String> {
     Program::link(&tree(files)).1.iter().map(ToString::to_string).collect()
 }
 
-/// Whether `one.rs` imports `two.rs`: then this program has a cycle, because `two.rs` imports
-/// `one.rs`.
+/// Returns whether `one.rs` imports `two.rs`. If it does, this program has a cycle, because
+/// `two.rs` imports `one.rs`.
 #[track_caller]
 fn imports(root: &str, one: &str, two: &str) -> bool {
     let tree: Tree = tree(&[
@@ -24,40 +24,40 @@ fn imports(root: &str, one: &str, two: &str) -> bool {
 }
 
 #[test]
-fn what_is_not_rust_is_reported() {
-    let said = in_the_way(&[("crates/a/src/lib.rs", "mod one;"), ("crates/a/src/one.rs", "fn f() {}\nfn g( {}")]);
+fn invalid_rust_is_reported() {
+    let said = problems(&[("crates/a/src/lib.rs", "mod one;"), ("crates/a/src/one.rs", "fn f() {}\nfn g( {}")]);
     assert!(
-        matches!(said.as_slice(), [one] if one.starts_with("crates/a/src/one.rs:2: this is not Rust: ")),
+        matches!(said.as_slice(), [one] if one.starts_with("crates/a/src/one.rs:2: this is not valid Rust: ")),
         "{said:?}"
     );
 }
 
 #[test]
-fn a_root_that_is_not_rust_is_reported() {
-    let said = in_the_way(&[("crates/a/src/lib.rs", "mod"), ("crates/b/src/lib.rs", "use a::b;")]);
+fn an_invalid_root_is_reported() {
+    let said = problems(&[("crates/a/src/lib.rs", "mod"), ("crates/b/src/lib.rs", "use a::b;")]);
     assert!(
-        matches!(said.as_slice(), [one] if one.starts_with("crates/a/src/lib.rs:1: this is not Rust: ")),
+        matches!(said.as_slice(), [one] if one.starts_with("crates/a/src/lib.rs:1: this is not valid Rust: ")),
         "{said:?}"
     );
 }
 
 #[test]
 fn a_module_without_a_file_is_reported() {
-    let said = in_the_way(&[("crates/a/src/lib.rs", "\nmod one;")]);
+    let said = problems(&[("crates/a/src/lib.rs", "\nmod one;")]);
     assert_eq!(said, ["crates/a/src/lib.rs:2: the module one has no file"]);
-    let said = in_the_way(&[("crates/a/src/lib.rs", "#[path = \"elsewhere.rs\"] mod one;")]);
+    let said = problems(&[("crates/a/src/lib.rs", "#[path = \"elsewhere.rs\"] mod one;")]);
     assert_eq!(said, ["crates/a/src/elsewhere.rs:1: this file is missing"]);
 }
 
 #[test]
 fn a_file_that_no_crate_includes_is_reported() {
-    let said = in_the_way(&[("crates/a/src/lib.rs", ""), ("crates/a/src/forgotten.rs", "")]);
+    let said = problems(&[("crates/a/src/lib.rs", ""), ("crates/a/src/forgotten.rs", "")]);
     assert_eq!(said, ["crates/a/src/forgotten.rs:1: no crate includes this file"]);
 }
 
 #[test]
-fn files_are_found_where_the_compiler_looks() {
-    let said = in_the_way(&[
+fn files_are_found_where_the_compiler_searches() {
+    let said = problems(&[
         (
             "crates/a/src/lib.rs",
             "mod one; mod two; mod r#type; mod inline { mod below; #[path = \"other.rs\"] mod named; }",
@@ -87,7 +87,7 @@ fn a_file_that_two_crates_include_is_part_of_both() {
     ]);
     let (program, violations) = Program::link(&tree);
     assert_eq!(violations, []);
-    // It uses what another file of its crate has: in `a` that one uses it as well.
+    // It uses another file of its crate. In `a`, that file uses it, too.
     let said: Vec<String> = cycles::check(&program, &[]).iter().map(ToString::to_string).collect();
     assert!(matches!(said.as_slice(), [one] if one.contains("crates/a/src/user.rs")), "{said:?}");
 }
@@ -107,20 +107,20 @@ fn a_name_is_followed_to_its_definition() {
     ));
     assert!(imports("", "fn f() { crate::two::Two::new(); }", "pub struct Two;"));
     assert!(imports("", "fn f() { m!(crate::two::made_by_a_macro); }", ""));
-    // The root's own name, and one of another crate.
+    // A name of the root itself, and names of other crates.
     assert!(!imports("pub struct Own;", "use crate::Own;", ""));
     assert!(!imports("pub use std::fmt;", "use crate::fmt::Debug; use serde::two;", ""));
 }
 
 #[test]
-fn a_name_that_leads_to_itself_comes_to_an_end() {
+fn resolving_a_circular_name_terminates() {
     assert!(imports("pub use two::two;", "use crate::two;  fn f() { two() }", "pub fn two() {}"));
     assert!(!imports("pub use a::a; mod a { pub use super::a; }", "use crate::a;", ""));
     assert!(!imports("pub use b::*; mod b { pub use super::*; }", "use crate::nowhere::C;", ""));
 }
 
 #[test]
-fn a_macro_is_known_below_its_definition() {
+fn a_macro_is_visible_below_its_definition() {
     let root = "macro_rules! m { () => {} }";
     assert!(!imports(root, "fn f() { m!() }", ""));
     let tree = tree(&[
@@ -131,7 +131,7 @@ fn a_macro_is_known_below_its_definition() {
 }
 
 #[test]
-fn a_variable_hides_a_name() {
+fn a_variable_shadows_a_name() {
     let root = "pub use two::two;";
     assert!(imports(root, "use super::*; fn f() { two() }", "pub fn two() {}"));
     let glob = "mod names { pub fn two() {} } ";

@@ -1,4 +1,4 @@
-//! Trees to plant in: small ones, and a copy of this workspace.
+//! Trees for planted violations: small ones, and copies of this workspace.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -7,16 +7,17 @@ use xtask::{
     tree::{Kind, Target, Tree},
 };
 
-/// This workspace. A copy shares the files that nothing is planted in, which are parsed once.
+/// This workspace. Copies share the unchanged files, which are parsed once.
 static WORKSPACE: LazyLock<Tree> =
     LazyLock::new(|| Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the workspace can be read"));
 
-/// A copy of this workspace.
+/// Returns a copy of this workspace.
 pub(crate) fn workspace() -> Tree {
     WORKSPACE.clone()
 }
 
-/// A copy of what is below a directory of this workspace, with its libraries and programs.
+/// Returns a copy of the files below a directory of this workspace, with its libraries and
+/// programs.
 pub(crate) fn part_of_workspace(directory: &str) -> Tree {
     let mut tree = workspace();
     tree.files.retain(|path, _| path.starts_with(directory));
@@ -25,7 +26,7 @@ pub(crate) fn part_of_workspace(directory: &str) -> Tree {
     tree
 }
 
-/// A tree of these files: `crates/NAME/src/lib.rs` is a library, `main.rs` a program,
+/// Returns a tree of these files: `crates/NAME/src/lib.rs` is a library, `main.rs` a program,
 /// `tests/it/main.rs` a test.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     let mut tree = Tree::default();
@@ -48,14 +49,14 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     tree
 }
 
-/// Puts text at the end of a file; of a new one, where there is none.
+/// Appends text to a file, which is created if it does not exist.
 pub(crate) fn append(tree: &mut Tree, path: &str, text: &str) {
     let before = tree.files.get(path).map(|source| source.text.clone()).unwrap_or_default();
     tree.put(path, format!("{before}\n{text}\n"));
 }
 
-/// Puts text at the end of a file of a copy of `clean`, and asserts that `check` says this of that
-/// file, and nothing else. With an empty `want`, nothing at all.
+/// Appends text to a file in a copy of `clean`, and asserts that `check` reports `want` for that
+/// file and nothing else. With an empty `want`, `check` must report nothing.
 #[track_caller]
 pub(crate) fn plant(clean: &Tree, check: impl Fn(&Tree) -> Vec<Violation>, want: &str, file: &str, text: &str) {
     let mut tree = clean.clone();
@@ -63,7 +64,7 @@ pub(crate) fn plant(clean: &Tree, check: impl Fn(&Tree) -> Vec<Violation>, want:
     judge(&check(&tree), want, file, text);
 }
 
-/// Asserts that these are the violations that a plant should give.
+/// Asserts that these are the expected violations of a plant.
 #[track_caller]
 pub(crate) fn judge(violations: &[Violation], want: &str, file: &str, text: &str) {
     let is_right = match violations {
@@ -71,5 +72,5 @@ pub(crate) fn judge(violations: &[Violation], want: &str, file: &str, text: &str
         [violation] => !want.is_empty() && violation.file == file && violation.message.contains(want),
         [_, _, ..] => false,
     };
-    assert!(is_right, "in {file}\n{text}\nshould give: {want:?}\ngave: {violations:#?}");
+    assert!(is_right, "in {file}\n{text}\nexpected: {want:?}\nfound: {violations:#?}");
 }

@@ -1,4 +1,4 @@
-//! Plants of unsafe code, and of permissions for it.
+//! Tests of the check for unsafe code and permissions for it.
 
 use xtask::{
     Violation,
@@ -13,7 +13,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
     unsafe_code::check(tree, Places { allowed: UNSAFE_PLACES, forbidden: UNSAFE_FORBIDDEN })
 }
 
-/// This workspace, with one more example.
+/// This workspace, with an additional example.
 fn clean() -> Tree {
     let mut tree = workspace();
     append(&mut tree, "examples/planted.rs", "#![forbid(unsafe_code)]\nfn main() {}");
@@ -32,8 +32,8 @@ fn plant_all(plants: &[(&str, &str, &str)]) {
 const UNITS: &str = "crates/hpt-core/src/units.rs";
 
 #[test]
-fn unsafe_code_outside_of_its_places_is_found() {
-    let outside = "unsafe outside the places for it";
+fn unsafe_code_outside_the_allowed_places_is_found() {
+    let outside = "unsafe code outside the allowed places";
     plant_all(&[
         (outside, UNITS, "fn f(p: *const u8) -> u8 { unsafe { *p } }"),
         (outside, UNITS, "fn f(p: *const u8) -> u8 {\n    unsafe\n    {\n        *p\n    }\n}"),
@@ -57,7 +57,7 @@ fn unsafe_code_outside_of_its_places_is_found() {
 }
 
 #[test]
-fn a_permission_outside_of_the_places_is_found() {
+fn a_permission_outside_the_allowed_places_is_found() {
     plant_all(&[
         ("allow(unsafe_code) outside", UNITS, "#[allow(unsafe_code)] fn f() {}"),
         (
@@ -70,7 +70,7 @@ fn a_permission_outside_of_the_places_is_found() {
 }
 
 #[test]
-fn unsafe_code_in_its_places_is_allowed() {
+fn unsafe_code_in_the_allowed_places_is_accepted() {
     plant_all(&[
         (
             "",
@@ -90,7 +90,7 @@ fn unsafe_code_in_its_places_is_allowed() {
 }
 
 #[test]
-fn what_only_looks_like_unsafe_code_is_none() {
+fn text_that_only_resembles_unsafe_code_is_accepted() {
     plant_all(&[
         (
             "",
@@ -99,33 +99,36 @@ fn what_only_looks_like_unsafe_code_is_none() {
         ),
         ("", UNITS, "#[deny(unsafe_code)] #[allow(unused_unsafe)] fn f() { let unsafe_code = allow(1); unsafe_code; }"),
         ("", "examples/more.rs", "//! An example.\n#![forbid(unsafe_code)]"),
-        ("", "examples/more.rs", "#![forbid(unused, unsafe_code, reason = \"nobody needs it\")]"),
+        ("", "examples/more.rs", "#![forbid(unused, unsafe_code, reason = \"not needed\")]"),
     ]);
 }
 
 #[test]
-fn an_unsafe_function_that_says_nothing_of_safety_is_found() {
+fn an_unsafe_function_without_a_safety_section_is_found() {
     let place = "crates/hpt-core/src/sys/planted.rs";
-    let want = "f is unsafe and has no section # Safety";
+    let want = "f is unsafe and has no # Safety section";
     plant_all(&[
         (want, place, "unsafe fn f() {}"),
         (want, place, "/// Does something. Safety matters.\nunsafe extern \"C\" fn f() {}"),
         (want, place, "impl S {\n    /// Does something.\n    unsafe fn f() {}\n}"),
         (want, place, "trait T {\n    unsafe fn f();\n}"),
-        ("T is unsafe and has no section # Safety", place, "unsafe trait T {}"),
+        ("T is unsafe and has no # Safety section", place, "unsafe trait T {}"),
         ("", place, "/// Does something.\n///\n/// # Safety\n///\n/// Never call it.\nunsafe fn f() {}"),
     ]);
 }
 
 #[test]
-fn what_is_not_rust_is_found() {
+fn invalid_rust_is_found() {
     let mut tree = clean();
     append(&mut tree, UNITS, "fn f( {}");
     let said = check(&tree);
-    assert!(matches!(said.as_slice(), [one] if one.file == UNITS && one.message.contains("not Rust")), "{said:?}");
+    assert!(
+        matches!(said.as_slice(), [one] if one.file == UNITS && one.message.contains("not valid Rust")),
+        "{said:?}"
+    );
 }
 
-/// Puts `to` for `from` in a file, and asserts that this is found.
+/// Replaces `from` with `to` in a file, and asserts that the check finds it.
 #[track_caller]
 fn replace(want: &str, file: &str, from: &str, to: &str) {
     let mut tree = clean();

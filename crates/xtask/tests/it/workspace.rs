@@ -1,4 +1,4 @@
-//! This workspace itself.
+//! Checks this workspace.
 
 use xtask::{
     cycles::{self, Graph},
@@ -11,7 +11,7 @@ use xtask::{
 use crate::support::workspace;
 
 #[test]
-fn this_workspace_is_as_it_should_be() {
+fn this_workspace_has_no_violations() {
     let tree = workspace();
     let (program, mut violations) = Program::link(&tree);
     violations.extend(cycles::check(&program, RULES));

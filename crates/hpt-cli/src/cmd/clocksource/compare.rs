@@ -16,13 +16,14 @@ use crate::{
 };
 
 pub(super) const COMPARE_EXAMPLES: &str = "  \
-  sudo hpt clocksource compare                  all that the kernel offers
+  sudo hpt clocksource compare                  compare all available ones
   sudo hpt clocksource compare --count 1e6 --yes --format csv > costs.csv
   sudo hpt clocksource compare --source tsc,hpet";
 
 /// Measure the kernel's clocks under each clocksource
 ///
-/// Needs root, and asks for confirmation. The first clocksource is restored at the end, also after Ctrl-C, SIGTERM, SIGHUP or a panic; after SIGKILL by `hpt restore`.
+/// Needs root, and asks for confirmation. hpt restores the first clocksource at the end, even after
+/// Ctrl-C, SIGTERM, SIGHUP or a panic. After SIGKILL, `hpt restore` restores it.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept a clocksource")), COMPARE_EXAMPLES))]
 pub(super) struct CompareArguments {
@@ -54,15 +55,15 @@ pub(super) fn compare_all(arguments: &CompareArguments, context: &Context) -> Re
         stopwatch: compared.stopwatch,
         before: comparison.before.current,
         after: compared.after,
-        wanted: comparison.names,
-        not_taken: compared.not_taken,
+        requested: comparison.names,
+        refused: compared.refused,
         journal: comparison.journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
-        away: parts.away(),
+        cpu_absences: parts.absences(),
         results: with_ratios(compared.results),
         notes: [context.notes(), parts.notes(), warnings.clone()].concat(),
     };
-    let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.not_taken.is_empty()) {
+    let answer = match (warnings.is_empty() && data.after.as_ref() == Some(&data.before), data.refused.is_empty()) {
         (false, _) => Answer::Unknown,
         (true, false) => Answer::No,
         (true, true) => Answer::Yes,

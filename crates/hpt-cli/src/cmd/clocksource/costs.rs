@@ -15,8 +15,8 @@ use hpt_document::clocksource_cost::{ClockCost, ClocksourceCostDocument};
 /// The clocks whose reads depend on the clocksource, and for comparison those that do not.
 pub(super) const CLOCKS: [&str; 7] =
     ["realtime", "monotonic", "monotonic-raw", "boottime", "tai", "realtime-coarse", "monotonic-coarse"];
-/// Assumed duration of a read, from which the progress bar estimates the duration of the run. It is that of a device
-/// read; a single read takes three of them.
+/// Assumed duration of a read, from which the progress bar estimates the duration of the run. It is the duration of a
+/// device read, and a single read takes three of them.
 pub(super) const GUESSED_READ: Duration = Duration::from_micros(4);
 
 #[derive(Debug, Args)]
@@ -24,17 +24,17 @@ pub(super) struct MeasuringArguments {
     /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
-    /// Consecutive reads of each clock
+    /// Back-to-back reads of each clock
     ///
-    /// Accepts 1e6.
+    /// For example 20000 or 1e6.
     #[arg(short = 'n', long, value_name = "N", default_value = "20000", value_parser = calls)]
     pub(super) count: u64,
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     pub(super) cpu: Option<CpuChoice>,
-    /// Directory of the journal of changed settings [default: /run/hpt]
+    /// Directory of the change journal [default: /run/hpt]
     ///
-    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE)]
     pub(super) journal: Option<PathBuf>,
 }
@@ -43,12 +43,12 @@ pub(super) struct MeasuringArguments {
 pub(super) fn with_ratios(mut results: Vec<ClockCost>) -> Vec<ClockCost> {
     let firsts: Vec<(String, f64)> = results
         .iter()
-        .filter(|cost| cost.clock_source == results[0].clock_source)
-        .filter_map(|cost| Some((cost.clock.clone(), cost.repeated.per_call_ns?)))
+        .filter(|cost| cost.clocksource == results[0].clocksource)
+        .filter_map(|cost| Some((cost.clock.clone(), cost.repeated.per_read_ns?)))
         .collect();
     for cost in &mut results {
         let first = firsts.iter().find(|(clock, _)| *clock == cost.clock).filter(|(_, first)| *first > 0.0);
-        cost.ratio_to_first = first.zip(cost.repeated.per_call_ns).map(|((_, first), own)| rounded(own / first));
+        cost.ratio_to_first = first.zip(cost.repeated.per_read_ns).map(|((_, first), own)| rounded(own / first));
     }
     results
 }
@@ -57,23 +57,23 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     let columns = [
         Column("clock", Align::Left),
         Column("path", Align::Left),
-        Column("per call", Align::Right),
-        Column("× first", Align::Right),
+        Column("per read", Align::Right),
+        Column("vs first", Align::Right),
         Column("user s", Align::Right),
         Column("sys s", Align::Right),
         Column("p99", Align::Right),
         Column("max", Align::Right),
-        Column("steps", Align::Right),
+        Column("granul.", Align::Right),
     ];
     let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
     let mut blocks = Vec::new();
-    for costs in data.results.chunk_by(|one, other| one.clock_source == other.clock_source) {
-        blocks.push(Block::Section(format!("Under {}", costs[0].clock_source), Vec::new()));
+    for costs in data.results.chunk_by(|one, other| one.clocksource == other.clocksource) {
+        blocks.push(Block::Section(format!("Under {}", costs[0].clocksource), Vec::new()));
         let rows = costs.iter().map(|cost| {
             vec![
                 Cell::plain(cost.clock.as_str()),
                 Cell::plain(if cost.read_path == "syscall" { "call" } else { &cost.read_path }),
-                time(cost.repeated.per_call_ns),
+                time(cost.repeated.per_read_ns),
                 Cell::or_dash(cost.ratio_to_first.map(|ratio| format!("{ratio:.2}"))),
                 Cell::plain(format!("{:.3}", cost.repeated.user_s)),
                 Cell::plain(format!("{:.3}", cost.repeated.system_s)),
@@ -84,29 +84,29 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
         });
         blocks.push(Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }));
     }
-    if !data.not_taken.is_empty() {
-        let lines = data.not_taken.iter();
-        let lines = lines.map(|not| vec![Cell(not.clock_source.clone(), Tone::Bad), Cell::plain(not.reason.as_str())]);
-        blocks.push(Block::Section("Not taken by the kernel".to_owned(), lines.collect()));
+    if !data.refused.is_empty() {
+        let lines = data.refused.iter();
+        let lines = lines.map(|not| vec![Cell(not.clocksource.clone(), Tone::Bad), Cell::plain(not.reason.as_str())]);
+        blocks.push(Block::Section("Refused by the kernel".to_owned(), lines.collect()));
     }
-    let after = data.after.as_deref().unwrap_or("not told");
+    let after = data.after.as_deref().unwrap_or("unknown");
     blocks.push(Block::Text(if data.head.kind == "clocksource-set" {
         let back = if after == data.before {
             String::new()
         } else {
-            format!(" `hpt restore` puts {} back; it is written down in {}.", data.before, data.journal)
+            format!(" `hpt restore` restores {}, which is recorded in {}.", data.before, data.journal)
         };
-        format!("The kernel's clock source is {after}; it was {}.{back}", data.before)
+        format!("The clocksource is now {after}; it was {}.{back}", data.before)
     } else if data.after.as_ref() == Some(&data.before) {
-        format!("The kernel's clock source is {after}, as before.")
+        format!("The clocksource is {after}, as before.")
     } else {
-        format!("The kernel's clock source is {after}, and was {} before; {} has it.", data.before, data.journal)
+        format!("The clocksource is now {after}; it was {}, which is recorded in {}.", data.before, data.journal)
     }));
-    let calls = data.results.iter().map(|cost| cost.repeated.calls).max().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
+    let calls = data.results.iter().map(|cost| cost.repeated.reads).max().unwrap_or(0);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "{calls} reads of each clock in a row, timed by CLOCK_MONOTONIC_RAW, then singly by {}, whose own cost is in p99 and max. user and sys: as the \
-         kernel accounts them, in steps of up to one of its ticks. steps: granularity. {cpu}. {}",
+        "{calls} back-to-back reads of each clock, timed with CLOCK_MONOTONIC_RAW, then single reads timed with {}, whose overhead is included in p99 and max. user, sys: CPU \
+         time as accounted by the kernel, with a granularity of up to one tick. granul.: observed granularity. {cpu}. {}",
         data.stopwatch,
         machine_line(&data.head.machine)
     )));
@@ -126,16 +126,16 @@ mod tests {
 
     fn cost(clock_source: &str, clock: &str, per_call_ns: f64) -> ClockCost {
         ClockCost {
-            clock_source: clock_source.to_owned(),
+            clocksource: clock_source.to_owned(),
             clock: clock.to_owned(),
             read_path: if clock_source == "tsc" { "vdso" } else { "syscall" }.to_owned(),
             repeated: RepeatedReads {
-                calls: 20_000,
+                reads: 20_000,
                 complete: true,
                 total_s: per_call_ns * 2e-5,
                 user_s: 0.002,
                 system_s: 0.021,
-                per_call_ns: Some(per_call_ns),
+                per_read_ns: Some(per_call_ns),
             },
             ratio_to_first: None,
             single: SingleReads {
@@ -162,14 +162,14 @@ mod tests {
             stopwatch: "tsc".to_owned(),
             before: "tsc".to_owned(),
             after: Some("tsc".to_owned()),
-            wanted: ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec(),
-            not_taken: vec![RefusedClocksource {
-                clock_source: "hpet".to_owned(),
+            requested: ["tsc", "hpet", "acpi_pm"].map(str::to_owned).to_vec(),
+            refused: vec![RefusedClocksource {
+                clocksource: "hpet".to_owned(),
                 reason: "the kernel overrode the wish".to_owned(),
             }],
             journal: "/run/hpt/journal".to_owned(),
             interrupted: true,
-            away: Vec::new(),
+            cpu_absences: Vec::new(),
             results,
             notes: vec!["a note".to_owned()],
         };

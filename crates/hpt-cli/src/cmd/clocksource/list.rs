@@ -1,4 +1,4 @@
-//! `hpt clocksource`: every clocksource with its read overhead and its risks, why one is missing, and the boot
+//! `hpt clocksource`: lists every clocksource with its read overhead and its risks, why one is missing, and the boot
 //! parameters. Changes nothing.
 
 use hpt_core::{
@@ -40,11 +40,11 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
             name: source.name.clone(),
             available: true,
             current: source.current,
-            what,
-            cost,
+            counter: what,
+            read_cost: cost,
             risk,
-            known_because: "the kernel offers it".to_owned(),
-            log_says: Vec::new(),
+            evidence: "the kernel offers it".to_owned(),
+            log_lines: Vec::new(),
         }
     });
     let absent = outline.absent.iter().map(|source| {
@@ -53,17 +53,17 @@ pub(super) fn rows(outline: &ClockSourceOutline) -> Vec<ClocksourceRow> {
             name: source.name.clone(),
             available: false,
             current: false,
-            what,
-            cost,
+            counter: what,
+            read_cost: cost,
             risk,
-            known_because: source.had.to_owned(),
-            log_says: source.said.iter().map(log_line).collect(),
+            evidence: source.had.to_owned(),
+            log_lines: source.said.iter().map(log_line).collect(),
         }
     });
     listed.chain(absent).collect()
 }
 
-/// In the format of dmesg.
+/// Formats a line as dmesg does.
 pub(super) fn log_line(line: &LogLine) -> String {
     format!("[{:5}.{:06}] {}", line.at_us / 1_000_000, line.at_us % 1_000_000, line.text)
 }
@@ -71,18 +71,18 @@ pub(super) fn log_line(line: &LogLine) -> String {
 pub(super) fn log(outline: &ClockSourceOutline) -> KernelLogState {
     match &outline.log {
         Ok(from_the_beginning) => {
-            KernelLogState { readable: true, from_the_beginning: *from_the_beginning, reason: None, remedy: None }
+            KernelLogState { readable: true, complete: *from_the_beginning, reason: None, fix: None }
         }
         Err(reason) => KernelLogState {
             readable: false,
-            from_the_beginning: false,
+            complete: false,
             reason: Some(reason.to_string()),
-            remedy: reason.remedy().map(str::to_owned),
+            fix: reason.remedy().map(str::to_owned),
         },
     }
 }
 
-/// Returns those that are set and affect clocksources, and those that could be set.
+/// Returns the boot parameters that are set and affect clocksources, and those that could be set.
 pub(super) fn parameters(host: &Host, set: &[SetParameter]) -> Vec<BootParameter> {
     let set: Vec<&SetParameter> = set.iter().filter(|parameter| parameter.bears_on_clock_sources()).collect();
     let is_set = |known: &KnownParameter| set.iter().any(|parameter| parameter.known() == Some(known));
@@ -90,14 +90,14 @@ pub(super) fn parameters(host: &Host, set: &[SetParameter]) -> Vec<BootParameter
         parameter: parameter.text.clone(),
         set: true,
         effect: parameter.known().map(|known| known.effect.to_owned()),
-        helps: parameter.known().map(|known| known.helps.to_owned()),
+        advice: parameter.known().map(|known| known.helps.to_owned()),
     });
     let others = KnownParameter::all(host.facts().architecture).filter(|known| !is_set(known));
     let others = others.map(|known| BootParameter {
         parameter: known.text.to_owned(),
         set: false,
         effect: Some(known.effect.to_owned()),
-        helps: Some(known.helps.to_owned()),
+        advice: Some(known.helps.to_owned()),
     });
     now.chain(others).collect()
 }
@@ -108,48 +108,47 @@ pub(super) fn list_page(data: &ClocksourceDocument) -> Vec<Block> {
         let state = match (row.available, row.current) {
             (true, true) => "in use",
             (true, false) => "available",
-            (false, _) => "not on the kernel's list",
+            (false, _) => "not available",
         };
-        let unknown = "not known to hpt";
-        let mut lines = vec![line("is", row.what.as_deref().unwrap_or(unknown), Tone::Plain)];
-        lines.extend(row.cost.as_ref().map(|cost| line("costs", cost, Tone::Plain)));
+        let unknown = "unknown to hpt";
+        let mut lines = vec![line("description", row.counter.as_deref().unwrap_or(unknown), Tone::Plain)];
+        lines.extend(row.read_cost.as_ref().map(|cost| line("read overhead", cost, Tone::Plain)));
         lines.extend(row.risk.as_ref().map(|risk| line("risks", risk, Tone::Plain)));
         if !row.available {
-            lines.push(line("missing", &missing(row, &data.log), Tone::Bad));
-            lines.extend(row.log_says.iter().map(|said| line("log", said, Tone::Plain)));
+            lines.push(line("why missing", &missing(row, &data.log), Tone::Bad));
+            lines.extend(row.log_lines.iter().map(|said| line("log", said, Tone::Plain)));
         }
         blocks.push(Block::Section(format!("{}: {state}", row.name), lines));
     }
     if data.sources.is_empty() {
-        let text = "Nothing can be told: /sys/devices/system/clocksource cannot be read; mount /sys.";
+        let text = "Cannot read /sys/devices/system/clocksource; mount /sys.";
         blocks.push(Block::Text(text.to_owned()));
     }
-    blocks.push(Block::Text(match (&data.log.reason, data.log.from_the_beginning) {
+    blocks.push(Block::Text(match (&data.log.reason, data.log.complete) {
         (Some(reason), _) => {
-            let remedy = data.log.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            format!("The kernel's log was not read, so what it dropped, and why, is not known: {reason}{remedy}.")
+            let remedy = data.log.fix.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            format!(
+                "The kernel log was not read, so dropped clocksources and the reasons are unknown: {reason}{remedy}."
+            )
         }
-        (None, true) => "The kernel's log was read from its beginning.".to_owned(),
-        (None, false) => "The kernel's log was read, and has forgotten its beginning.".to_owned(),
+        (None, true) => "The kernel log was read from its beginning.".to_owned(),
+        (None, false) => "The kernel log was read, but its beginning is no longer available.".to_owned(),
     }));
     let parameters = |set: bool| data.boot_parameters.iter().filter(move |parameter| parameter.set == set);
     let now: Vec<Vec<Cell>> = parameters(true)
         .map(|parameter| {
-            let effect =
-                parameter.effect.as_deref().unwrap_or("bears on clock sources; this value is not known to hpt");
+            let effect = parameter.effect.as_deref().unwrap_or("affects clocksources; this value is unknown to hpt");
             vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(effect)]
         })
         .collect();
     blocks.push(match (data.command_line_readable, now.is_empty()) {
-        (false, _) => {
-            Block::Text("Which boot parameters are set is not known: /proc/cmdline cannot be read.".to_owned())
-        }
-        (true, true) => Block::Text("No boot parameter is set that bears on clock sources.".to_owned()),
+        (false, _) => Block::Text("The boot parameters are unknown: cannot read /proc/cmdline.".to_owned()),
+        (true, true) => Block::Text("No boot parameter that affects clocksources is set.".to_owned()),
         (true, false) => Block::Section("Boot parameters that are set".to_owned(), now),
     });
     let others = parameters(false).map(|parameter| {
         let (effect, helps) =
-            (parameter.effect.as_deref().unwrap_or_default(), parameter.helps.as_deref().unwrap_or_default());
+            (parameter.effect.as_deref().unwrap_or_default(), parameter.advice.as_deref().unwrap_or_default());
         vec![Cell::plain(parameter.parameter.as_str()), Cell::plain(format!("{effect}. Helps {helps}"))]
     });
     blocks.push(Block::Section("Boot parameters that may help".to_owned(), others.collect()));
@@ -161,15 +160,15 @@ pub(super) fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
     vec![Cell::faint(format!("  {name}")), Cell(text.to_owned(), tone)]
 }
 
-/// Returns why a clocksource is not on offer, as far as that is known.
+/// Returns why a clocksource is not available, if known.
 pub(super) fn missing(row: &ClocksourceRow, log: &KernelLogState) -> String {
-    let why = match (row.log_says.is_empty(), log.readable, log.from_the_beginning) {
-        (false, ..) => "the kernel's log says why",
-        (true, false, _) => "the log, which would say why, was not read",
+    let why = match (row.log_lines.is_empty(), log.readable, log.complete) {
+        (false, ..) => "the kernel log states the reason",
+        (true, false, _) => "the kernel log, which would state the reason, was not read",
         (true, true, true) => {
-            "the log says nothing of it: it may have been unbound, or never fit for high-resolution timers"
+            "the kernel log does not mention it: it may have been unbound, or was never suitable for high-resolution timers"
         }
-        (true, true, false) => "what is left of the log says nothing of it",
+        (true, true, false) => "the remaining kernel log does not mention it",
     };
-    format!("{}; {why}", row.known_because)
+    format!("{}; {why}", row.evidence)
 }

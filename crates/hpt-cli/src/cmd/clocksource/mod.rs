@@ -22,19 +22,20 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt clocksource                    what there is, and why something is missing
-  sudo hpt clocksource compare       what clocks cost under each, and back again
-  sudo hpt clocksource set hpet      another one, until hpt restore";
+  hpt clocksource                    list clocksources, and why one is missing
+  sudo hpt clocksource compare       measure clock reads under each, and restore
+  sudo hpt clocksource set hpet      switch to another one, until hpt restore";
 
 /// Show, change or compare the kernel's clocksource
 ///
-/// Lists each clocksource with its cost and its risk, those that the kernel dropped with the reason in its log, and the boot parameters that matter.
+/// Lists each clocksource with its read overhead and its risks, the clocksources that the kernel
+/// dropped with the reason from its log, and the boot parameters that affect clocksources.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::of(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Explain the captured machine in FILE (see hpt capture)
+    /// Read the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
 }
@@ -48,7 +49,7 @@ enum Action {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, Failure> {
     match (&arguments.action, &arguments.host) {
         (Some(_), Some(_)) => {
-            Err(Failure::Usage("--host explains a captured machine: nothing of it can be set or measured"))
+            Err(Failure::Usage("--host reads a system snapshot: nothing can be set or measured in it"))
         }
         (None, file) => {
             let captured = file.as_deref().map(Context::captured).transpose()?;

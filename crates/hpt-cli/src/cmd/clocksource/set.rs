@@ -20,17 +20,18 @@ use crate::{
 };
 
 pub(super) const SET_EXAMPLES: &str = "  \
-  sudo hpt clocksource set hpet       asks before it does it
-  sudo hpt clocksource set tsc --yes  for scripts
-  sudo hpt restore                    back to what it was before hpt changed it";
+  sudo hpt clocksource set hpet       change it after confirmation
+  sudo hpt clocksource set tsc --yes  change it without confirmation (scripts)
+  sudo hpt restore                    restore the previous clocksource";
 
 /// Change the clocksource, and measure a clock before and after
 ///
-/// For the whole machine, until the next boot or `hpt restore`. Needs root, and asks for confirmation. The kernel may refuse the change: the clocksource is read back.
+/// Changes the system-wide clocksource until the next boot or `hpt restore`. Needs root, and asks
+/// for confirmation. The kernel may refuse the change, so hpt reads the clocksource back.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("the kernel did not accept the clocksource")), SET_EXAMPLES))]
 pub(super) struct SetArguments {
-    /// Clocksource, by its kernel name
+    /// Kernel name of the clocksource
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -39,12 +40,13 @@ pub(super) struct SetArguments {
 
 pub(super) fn warning(from: &str, to: &str) -> String {
     let known = KnownClockSource::named(to);
-    let known =
-        known.map(|known| format!("\n{to} costs: {}. Its risk: {}.", known.cost, known.risk)).unwrap_or_default();
+    let known = known
+        .map(|known| format!("\nRead overhead of {to}: {}. Risk: {}.", known.cost, known.risk))
+        .unwrap_or_default();
     format!(
-        "this makes {to} the clock source of the whole machine instead of {from}: every program's readings of clocks cost what it costs.{known}\n\
-         CLOCK_MONOTONIC_RAW goes on at its rate, and the kernel counts as not synchronised until a time daemon speaks again.\n\
-         It stays so until the next boot, or until `hpt restore`."
+        "this changes the system-wide clocksource from {from} to {to}; clock reads of all programs then have the overhead of {to}.{known}\n\
+         CLOCK_MONOTONIC_RAW then runs at the rate of {to}, and the kernel reports the clock as unsynchronized until a time daemon updates it again.\n\
+         The change lasts until the next boot or `hpt restore`."
     )
 }
 
@@ -63,8 +65,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         }
     }
     context.signals.listen_until_the_end()?;
-    // Before anything is measured: a value that another process has set temporarily, or that a killed one left behind,
-    // is not the machine's setting.
+    // Must precede the measurement: a value that another process set temporarily, or that a killed
+    // process left behind, is not the setting of the machine.
     let mut change = match may {
         Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
         Err(_) => None,
@@ -84,7 +86,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         &|done| progress.at(done),
         &mut results,
     )?;
-    let (mut not_taken, mut notes) = (Vec::new(), context.notes());
+    let (mut refused, mut notes) = (Vec::new(), context.notes());
     if let Some(mut change) = change.take().filter(|_| !is_so && !context.interrupted()) {
         match change.set(name) {
             Ok(()) => {
@@ -102,11 +104,11 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
                 let is = knob.value()?;
                 if is != *name {
                     results.truncate(measured_before);
-                    not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: did_not_stay(&is) });
+                    refused.push(RefusedClocksource { clocksource: name.clone(), reason: did_not_stay(&is) });
                 }
             }
             Err(error @ KnobError::Overridden { .. }) => {
-                not_taken.push(RefusedClocksource { clock_source: name.clone(), reason: causes(&error) });
+                refused.push(RefusedClocksource { clocksource: name.clone(), reason: causes(&error) });
                 notes.extend(given_up(change.restore())?);
             }
             Err(error) => return Err(error.into()),
@@ -116,7 +118,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     parts.end("all of them");
     notes.extend(parts.notes());
     if is_so {
-        notes.push(format!("{name} is the clock source already: nothing was changed"));
+        notes.push(format!("the clocksource is already {name}; nothing was changed"));
     }
     let after = knob.value().ok();
     let answer = match &after {
@@ -130,11 +132,11 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         stopwatch: instruments.stopwatch_name(),
         before: sources.current,
         after,
-        wanted: vec![name.clone()],
-        not_taken,
+        requested: vec![name.clone()],
+        refused,
         journal: journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
-        away: parts.away(),
+        cpu_absences: parts.absences(),
         results: with_ratios(results),
         notes,
     };
@@ -142,8 +144,8 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     Ok(Document { answer, ..Document::new(data, blocks) })
 }
 
-/// Returns a note if another process changed the clocksource while hpt restored one that the kernel had overridden.
-/// That change is left alone, and it is not an error.
+/// Returns a note if another process changed the clocksource while hpt was restoring one that the
+/// kernel had overridden. hpt does not touch that change, and does not treat it as an error.
 pub(super) fn given_up(restored: Result<(), KnobError>) -> Result<Option<String>, KnobError> {
     match restored {
         Ok(()) => Ok(None),
@@ -164,8 +166,8 @@ mod tests {
     fn what_somebody_else_sets_right_after_the_kernel_overrode_a_wish_is_told_and_no_failure() {
         let path = || PathBuf::from("current_clocksource");
         let theirs = given_up(Err(KnobError::ChangedSince { path: path(), is: "acpi_pm".to_owned() }));
-        let note = theirs.expect("the answer is what there is now").expect("there is a note");
-        assert!(note.contains("acpi_pm") && note.contains("left alone"), "{note}");
+        let note = theirs.expect("it is not an error").expect("there is a note");
+        assert!(note.contains("acpi_pm") && note.contains("is kept"), "{note}");
         assert!(matches!(given_up(Ok(())), Ok(None)));
         let refused =
             KnobError::Refused { path: path(), value: "tsc".to_owned(), cause: io::Error::from_raw_os_error(22) };

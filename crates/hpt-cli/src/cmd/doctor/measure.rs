@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 
 use hpt_core::{
     Host, Instant, PosixClock, PosixId, TimeSource,
-    diagnose::{Examined, Hole, Holes, MachineFacts, Verdict, prove},
+    diagnose::{Examined, Gap, Gaps, MachineFacts, Verdict, prove},
     host::waited_ns,
     measure::{Lateness, Rouser, Waiting, wakes},
     realtime::{AwakeCpus, Fifo, Pinned},
@@ -18,12 +18,12 @@ use crate::{
     output::{progress::Progress, short_time},
 };
 
-/// Three whole periods of one second, wherever in a period it begins.
-const LOOK: Duration = Duration::from_millis(4_300);
+/// Contains three whole periods of one second, wherever in a period it begins.
+const POLL: Duration = Duration::from_millis(4_300);
 /// The interval between clock reads. A gap is as long as the latency of a deadline in it.
 const STEP: Duration = Duration::from_micros(100);
 /// Shorter gaps are negligible here: `hpt latency poll` counts all of them.
-const HOLE: Duration = Duration::from_millis(5);
+const GAP: Duration = Duration::from_millis(5);
 const WAKES: u32 = 500;
 const PERIOD: Duration = Duration::from_millis(1);
 /// Above ordinary threads, and below the kernel's own.
@@ -46,50 +46,47 @@ pub(super) fn measure(
     let cpu = pinned.cpu();
     let mut found = Vec::new();
     let wakes = PERIOD * WAKES;
-    let expected = LOOK + 2 * wakes;
+    let expected = POLL + 2 * wakes;
     let progress = Progress::new(1, expected);
-    progress.name("looking");
+    progress.name("polling");
     found.extend(reading(host));
     let is_found = |rules: &[&str]| {
-        examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Found(_)))
+        examined.iter().any(|one| rules.contains(&one.rule.id) && matches!(one.verdict, Verdict::Problem(_)))
     };
     // Without reserved time, a thread that never blocks would stop all others; and with a limit, hpt would be killed.
-    let may_go_on = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
-    let fifo = if may_go_on { Fifo::at(PRIORITY).ok() } else { None };
-    let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
-    let holes = look(context);
+    let may_preempt = is_found(&["throttling", "fair-server"]) && !is_found(&["realtime-timeout"]);
+    let fifo = if may_preempt { Fifo::at(PRIORITY).ok() } else { None };
+    let policy =
+        if fifo.is_some() { format!("under SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
+    let gaps = poll(context);
     if fifo.is_some() && !context.interrupted() {
-        prove(examined, facts, cpu, &holes);
+        prove(examined, facts, cpu, &gaps);
     }
-    let longest = holes.holes.iter().map(|hole| hole.length).max();
-    let longest = longest.map_or_else(String::new, |longest| format!(", the longest of {}", time(longest)));
+    let longest = gaps.gaps.iter().map(|gap| gap.length).max();
+    let longest = longest.map_or_else(String::new, |longest| format!(", the longest {}", time(longest)));
     found.push(measured(
-        "times in which a thread that never waits did not run",
+        "pauses of a thread that never blocks",
         &["throttling", "fair-server", "stolen-time", "isolated-cpus"],
-        format!(
-            "{} of {} and more in {} on CPU {cpu} {by}{longest}",
-            holes.holes.len(),
-            time(HOLE),
-            time(holes.window)
-        ),
+        format!("{} of {} or more in {} on CPU {cpu} {policy}{longest}", gaps.gaps.len(), time(GAP), time(gaps.window)),
     ));
     drop(fifo);
     progress.name("waking up");
-    progress.at_fraction(LOOK.div_duration_f64(expected));
+    progress.at_fraction(POLL.div_duration_f64(expected));
     // A blocking thread disturbs no other.
     let fifo = Fifo::at(PRIORITY).ok();
-    let by = if fifo.is_some() { format!("by SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
+    let policy =
+        if fifo.is_some() { format!("under SCHED_FIFO {PRIORITY}") } else { "as an ordinary thread".to_owned() };
     found.extend(woken(context).map(|late| {
         measured(
-            "how late a thread was woken",
+            "wake-up latency",
             &["preemption", "governor", "idle-states", "interrupts", "kernel-threads"],
-            format!("{late} on CPU {cpu} {by}"),
+            format!("{late} on CPU {cpu} {policy}"),
         )
     }));
-    progress.at_fraction((LOOK + wakes).div_duration_f64(expected));
+    progress.at_fraction((POLL + wakes).div_duration_f64(expected));
     if let Ok(_awake) = AwakeCpus::hold() {
         found.extend(woken(context).map(|late| {
-            measured("the same with all CPUs kept awake", &["idle-states"], format!("{late} on CPU {cpu} {by}"))
+            measured("wake-up latency without idle states", &["idle-states"], format!("{late} on CPU {cpu} {policy}"))
         }));
     }
     found
@@ -104,9 +101,9 @@ fn reading(host: &Host) -> Option<DoctorMeasurement> {
     let clock = PosixClock::open(host, PosixId::Monotonic).ok()?;
     let reference = PosixClock::open(host, PosixId::MonotonicRaw).ok()?;
     let cost = self_test(&clock, &reference).ok()?.read_cost_ns;
-    let path = if clock.info().read_path == ReadPath::Vdso { "by the vDSO" } else { "by system call" };
+    let path = if clock.info().read_path == ReadPath::Vdso { "through the vDSO" } else { "with a system call" };
     Some(measured(
-        "what a reading of CLOCK_MONOTONIC costs",
+        "read overhead of CLOCK_MONOTONIC",
         &["clock-source", "clock-by-system-call"],
         format!("{}, {path}", short_time(cost)),
     ))
@@ -118,10 +115,10 @@ fn waited() -> Option<Duration> {
 }
 
 /// Polls the clock.
-fn look(context: &Context) -> Holes {
+fn poll(context: &Context) -> Gaps {
     let begun = Instant::now();
-    let end = begun + LOOK;
-    let mut holes = Vec::new();
+    let end = begun + POLL;
+    let mut gaps = Vec::new();
     let mut waited_before = waited();
     wakes(
         begun + STEP,
@@ -131,17 +128,17 @@ fn look(context: &Context) -> Holes {
         || !context.interrupted(),
         |wake| {
             let length = Duration::from_nanos(wake.late_ns);
-            if length >= HOLE {
+            if length >= GAP {
                 let waited_by_now = waited();
                 let waited = waited_by_now.zip(waited_before).map(|(now, before)| now.saturating_sub(before));
                 waited_before = waited_by_now;
                 let began = wake.deadline.saturating_duration_since(begun);
-                holes.push(Hole { began, length, waited });
+                gaps.push(Gap { began, length, waited });
             }
             !context.interrupted() && wake.deadline < end
         },
     );
-    Holes { holes, window: Instant::now().saturating_duration_since(begun) }
+    Gaps { gaps, window: Instant::now().saturating_duration_since(begun) }
 }
 
 /// Sleeps repeatedly with the kernel's timer; `None` if nothing was measured.

@@ -9,9 +9,7 @@ use hpt_core::{
     Host,
     diagnose::{Examined, Finding, MachineFacts, Severity, Verdict, examine},
 };
-use hpt_document::doctor::{
-    DoctorDocument, DoctorMeasurement, DoctorRemedy, DoctorRule, DoctorSeverity, DoctorVerdict,
-};
+use hpt_document::doctor::{DoctorDocument, DoctorFix, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict};
 
 use self::measure::measure;
 use crate::{
@@ -24,25 +22,25 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt doctor                        what is in the way on this machine
-  hpt doctor --cpu 3                for a thread that is to have CPU 3
-  sudo hpt doctor --cpu 3 --measure what a few seconds show of it
-  hpt doctor --host my.capture      what is in the way on a captured machine";
+  hpt doctor                         check this machine
+  hpt doctor --cpu 3                 check it for a thread dedicated to CPU 3
+  sudo hpt doctor --cpu 3 --measure  also measure for five seconds
+  hpt doctor --host my.capture       check a captured machine";
 
 /// Find what causes latency and clock errors, and how to fix it
 ///
-/// Checks the kernel's clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions for counters. Changes nothing, and needs no permissions; what only root can read is named. With --measure, a thread also measures for five seconds which of the problems occur now.
+/// Checks the clocksource, time synchronization, real-time permissions and throttling, isolated CPUs and what still runs there, frequency scaling and idle states, memory, the hypervisor, the power supply of a board, and permissions for counters and devices. Changes nothing, and does not need root; checks that need root are listed. With --measure, also measures for five seconds which of the problems occur now.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a problem was found")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Check for a thread that gets this CPU [default: isolated CPUs]
+    /// Check for a thread on this CPU [default: isolated CPUs]
     ///
-    /// Without it, the checks of single CPUs are made for the isolated CPUs, and the others for all.
+    /// Without this option, checks of dedicated CPUs examine the isolated CPUs, and all other checks examine all CPUs.
     #[arg(short, long, value_name = "CPU")]
     cpu: Option<usize>,
     /// Also measure for five seconds
     ///
-    /// Measures the cost of reading the clock, how long a real-time thread is held up, and wake-up latency.
+    /// Measures the read overhead of the clock, the pauses of a thread that never blocks, and wake-up latency.
     #[arg(long)]
     measure: bool,
     /// Check the captured machine in FILE (see hpt capture)
@@ -50,7 +48,7 @@ pub(crate) struct Arguments {
     host: Option<PathBuf>,
 }
 
-/// Returns the notes, in addition to the rules' verdicts.
+/// The results in addition to the verdicts of the rules.
 struct Said {
     measured: Option<Vec<DoctorMeasurement>>,
     interrupted: bool,
@@ -89,18 +87,18 @@ fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[E
     let data = DoctorDocument {
         head: head_of("doctor", host),
         cpu,
-        in_the_way: match answer {
+        problems_found: match answer {
             Answer::Yes => Some(false),
             Answer::No => Some(true),
             Answer::Unknown => None,
         },
-        major: count(Severity::Major),
-        minor: count(Severity::Minor),
-        to_know: count(Severity::ToKnow),
+        high: count(Severity::High),
+        low: count(Severity::Low),
+        info: count(Severity::Info),
         rules: examined.iter().map(row).collect(),
         measured: said.measured,
         interrupted: said.interrupted,
-        root_would_be_told: facts.root_would_be_told().into_iter().map(str::to_owned).collect(),
+        needs_root: facts.needs_root().into_iter().map(str::to_owned).collect(),
         notes: said.notes,
     };
     let blocks = page(&data);
@@ -109,23 +107,23 @@ fn document(host: &Host, facts: &MachineFacts, cpu: Option<usize>, examined: &[E
 
 fn findings(examined: &[Examined]) -> impl Iterator<Item = &Finding> {
     examined.iter().filter_map(|examined| match &examined.verdict {
-        Verdict::Found(finding) => Some(finding),
-        Verdict::Fine(_) | Verdict::NotHere(_) | Verdict::Untold { .. } => None,
+        Verdict::Problem(finding) => Some(finding),
+        Verdict::Pass(_) | Verdict::NotApplicable(_) | Verdict::Unknown { .. } => None,
     })
 }
 
 /// Returns whether there is no problem.
 fn answer(examined: &[Examined]) -> Answer {
-    let in_the_way = |certain: bool| {
-        findings(examined).any(|finding| finding.severity >= Severity::Minor && finding.certain == certain)
+    let has_problem = |certain: bool| {
+        findings(examined).any(|finding| finding.severity >= Severity::Low && finding.certain == certain)
     };
     // Rules that only root can decide, and unlikely problems, are reported, but do not make the verdict unknown.
-    let untold = || {
-        let weighs =
-            |verdict: &Verdict| matches!(verdict, Verdict::Untold { root_is_told: false, is_unlikely: false, .. });
-        examined.iter().any(|examined| weighs(&examined.verdict))
+    let is_unknown = || {
+        let matters =
+            |verdict: &Verdict| matches!(verdict, Verdict::Unknown { needs_root: false, is_unlikely: false, .. });
+        examined.iter().any(|examined| matters(&examined.verdict))
     };
-    match (in_the_way(true), in_the_way(false) || untold()) {
+    match (has_problem(true), has_problem(false) || is_unknown()) {
         (true, _) => Answer::No,
         (false, true) => Answer::Unknown,
         (false, false) => Answer::Yes,
@@ -134,112 +132,119 @@ fn answer(examined: &[Examined]) -> Answer {
 
 fn row(examined: &Examined) -> DoctorRule {
     let rule = examined.rule;
-    let (verdict, seen, finding) = match &examined.verdict {
-        Verdict::Found(finding) => (DoctorVerdict::Found, finding.seen.clone(), Some(finding)),
-        Verdict::Fine(seen) => (DoctorVerdict::Fine, seen.clone(), None),
-        Verdict::NotHere(why) => (DoctorVerdict::NotHere, why.clone(), None),
-        Verdict::Untold { why, .. } => (DoctorVerdict::Untold, why.clone(), None),
+    let (verdict, observed, finding) = match &examined.verdict {
+        Verdict::Problem(finding) => (DoctorVerdict::Problem, finding.observed.clone(), Some(finding)),
+        Verdict::Pass(observed) => (DoctorVerdict::Pass, observed.clone(), None),
+        Verdict::NotApplicable(why) => (DoctorVerdict::NotApplicable, why.clone(), None),
+        Verdict::Unknown { why, .. } => (DoctorVerdict::Unknown, why.clone(), None),
     };
-    let remedies = finding.map(|finding| finding.remedies.as_slice()).unwrap_or_default();
+    let fixes = finding.map(|finding| finding.fixes.as_slice()).unwrap_or_default();
     DoctorRule {
         rule: rule.id.to_owned(),
         theme: examined.theme.to_owned(),
+        title: rule.title.to_owned(),
         about: rule.about.to_owned(),
         verdict,
         severity: finding.map(|finding| severity(finding.severity)),
         certain: finding.map(|finding| finding.certain),
-        seen,
+        observed,
         why: rule.why.to_owned(),
-        bites: rule.bites.to_owned(),
-        remedies: remedies
-            .iter()
-            .map(|remedy| DoctorRemedy { text: remedy.text.clone(), commands: remedy.commands.clone() })
-            .collect(),
+        affects: rule.affects.to_owned(),
+        fixes: fixes.iter().map(|fix| DoctorFix { text: fix.text.clone(), commands: fix.commands.clone() }).collect(),
         references: rule.references.iter().map(|&text| text.to_owned()).collect(),
     }
 }
 
 const fn severity(severity: Severity) -> DoctorSeverity {
     match severity {
-        Severity::Major => DoctorSeverity::Major,
-        Severity::Minor => DoctorSeverity::Minor,
-        Severity::ToKnow => DoctorSeverity::ToKnow,
+        Severity::High => DoctorSeverity::High,
+        Severity::Low => DoctorSeverity::Low,
+        Severity::Info => DoctorSeverity::Info,
     }
 }
 
 fn page(data: &DoctorDocument) -> Vec<Block> {
     let mut facts = machine_facts(&data.head.machine);
-    facts.extend(data.cpu.map(|cpu| ("for", format!("a thread that is to have CPU {cpu}"))));
-    let word = match data.in_the_way {
-        Some(true) => "something is in the way",
-        Some(false) => "nothing is in the way",
-        None => "cannot be told for certain",
-    };
-    facts.push((
-        "verdict",
-        format!(
-            "{word}: {} major (a millisecond or more, or wrong time), {} minor; {} to know",
-            data.major, data.minor, data.to_know
-        ),
-    ));
+    facts.extend(data.cpu.map(|cpu| ("checked for", format!("a thread dedicated to CPU {cpu}"))));
+    facts.push(("verdict", verdict_line(data)));
+    facts.push(("severity", "high: a delay of 1 ms or more, or wrong time; low: a shorter delay".to_owned()));
     let mut blocks = vec![Block::Facts(facts)];
-    for severity in [DoctorSeverity::Major, DoctorSeverity::Minor, DoctorSeverity::ToKnow] {
+    for severity in [DoctorSeverity::High, DoctorSeverity::Low, DoctorSeverity::Info] {
         let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
         blocks.extend(of_this.map(|row| finding_block(row, severity)));
     }
     for (verdict, title) in [
-        (DoctorVerdict::Fine, "As it should be"),
-        (DoctorVerdict::Untold, "Not to be told"),
-        (DoctorVerdict::NotHere, "Nothing of the kind here"),
+        (DoctorVerdict::Pass, "Passed:"),
+        (DoctorVerdict::Unknown, "Unknown:"),
+        (DoctorVerdict::NotApplicable, "Not applicable:"),
     ] {
         let rows = rows_of(data, verdict);
         if !rows.is_empty() {
             blocks.push(Block::Section(title.to_owned(), rows));
         }
     }
-    if !data.root_would_be_told.is_empty() {
-        let rows = data.root_would_be_told.iter().map(|what| vec![Cell::plain(what)]);
-        blocks.push(Block::Section("As root, hpt would be told besides".to_owned(), rows.collect()));
+    if !data.needs_root.is_empty() {
+        let rows = data.needs_root.iter().map(|what| vec![Cell::plain(what)]);
+        blocks.push(Block::Section("Run as root to check as well:".to_owned(), rows.collect()));
     }
     if let Some(measured) = &data.measured {
         let rows = measured.iter().map(|measured| vec![Cell::plain(&measured.what), Cell::plain(&measured.result)]);
-        blocks.push(Block::Section("Measured".to_owned(), rows.collect()));
+        blocks.push(Block::Section("Measured:".to_owned(), rows.collect()));
     }
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
 
+/// Returns the verdict in one line, for example `8 problems (5 high, 3 low), 1 note`.
+fn verdict_line(data: &DoctorDocument) -> String {
+    let problems = data.high.saturating_add(data.low);
+    let noun = if problems == 1 { "problem" } else { "problems" };
+    let counts = format!("({} high, {} low)", data.high, data.low);
+    let found = match data.problems_found {
+        Some(true) => format!("{problems} {noun} {counts}"),
+        Some(false) => "no problems".to_owned(),
+        None if problems > 0 => format!("{problems} likely {noun} {counts}, none observed"),
+        None => "no problems observed, but some checks had no result".to_owned(),
+    };
+    match data.info {
+        1 => format!("{found}, 1 note"),
+        notes => format!("{found}, {notes} notes"),
+    }
+}
+
 /// Formats the rules with this verdict, combining those with the same text.
 fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
-    let mut by_words: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in data.rules.iter().filter(|row| row.verdict == verdict) {
-        let alike = by_words.iter_mut().find(|(seen, _)| *seen == row.seen && verdict != DoctorVerdict::Fine);
+        let alike =
+            by_text.iter_mut().find(|(observed, _)| *observed == row.observed && verdict != DoctorVerdict::Pass);
         match alike {
             Some((_, rules)) => rules.push(&row.rule),
-            None => by_words.push((&row.seen, vec![&row.rule])),
+            None => by_text.push((&row.observed, vec![&row.rule])),
         }
     }
-    by_words.into_iter().map(|(seen, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(seen)]).collect()
+    by_text.into_iter().map(|(observed, rules)| vec![Cell::plain(rules.join(", ")), Cell::faint(observed)]).collect()
 }
 
 fn finding_block(row: &DoctorRule, severity: DoctorSeverity) -> Block {
-    let tone = if severity == DoctorSeverity::ToKnow { Tone::Plain } else { Tone::Bad };
-    let seen = match row.certain {
-        Some(false) => format!("{} (not seen, but likely)", row.seen),
-        _ => row.seen.clone(),
+    let tone = if severity == DoctorSeverity::Info { Tone::Plain } else { Tone::Bad };
+    let observed = match row.certain {
+        Some(false) => format!("{} (likely, not observed)", row.observed),
+        _ => row.observed.clone(),
     };
     let mut lines = vec![
-        line("about", &row.about, Tone::Plain),
-        line("seen", &seen, tone),
+        line("rule", &format!("{}: checks {}", row.rule, row.about), Tone::Plain),
+        line("observed", &observed, tone),
         line("why", &row.why, Tone::Plain),
-        line("bites", &row.bites, Tone::Plain),
+        line("affects", &row.affects, Tone::Plain),
     ];
-    for help in &row.remedies {
-        lines.push(line("helps", &help.text, Tone::Plain));
-        lines.extend(help.commands.iter().map(|command| line("", &format!("$ {command}"), Tone::Good)));
+    for fix in &row.fixes {
+        let colon = if fix.commands.is_empty() { "" } else { ":" };
+        lines.push(line("fix", &format!("{}{colon}", fix.text), Tone::Plain));
+        lines.extend(fix.commands.iter().map(|command| line("", &format!("$ {command}"), Tone::Good)));
     }
     lines.push(line("see", &row.references.join(" · "), Tone::Faint));
-    Block::Section(format!("{}: {}", severity.name(), row.rule), lines)
+    Block::Section(format!("{}: {}", severity.name(), row.title), lines)
 }
 
 fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
@@ -250,16 +255,16 @@ fn line(name: &str, text: &str, tone: Tone) -> Vec<Cell> {
 mod tests {
     use std::time::Duration;
 
-    use hpt_core::diagnose::{Hole, Holes, MachineFacts, Verdict, examine, prove};
+    use hpt_core::diagnose::{Gap, Gaps, MachineFacts, Verdict, examine, prove};
 
     use super::{Said, answer, document, measure::measured};
     use crate::{golden, output::Answer};
 
     /// Three of this length, one second apart.
-    fn holes(length_ms: u64) -> Holes {
+    fn gaps(length_ms: u64) -> Gaps {
         let length = Duration::from_millis(length_ms);
-        let holes = [0, 1, 2].map(|second| Hole { began: Duration::from_secs(second), length, waited: Some(length) });
-        Holes { holes: holes.into(), window: Duration::from_millis(3_300) }
+        let gaps = [0, 1, 2].map(|second| Gap { began: Duration::from_secs(second), length, waited: Some(length) });
+        Gaps { gaps: gaps.into(), window: Duration::from_millis(3_300) }
     }
 
     #[test]
@@ -267,28 +272,27 @@ mod tests {
         let host = golden::host();
         let facts = MachineFacts::of(&host);
         let mut examined = examine(&facts, Some(1));
-        let holes = holes(52);
-        prove(&mut examined, &facts, 1, &holes);
-        let woken = measured("how late a thread was woken", &["idle-states"], "p50 7 µs".to_owned());
+        prove(&mut examined, &facts, 1, &gaps(52));
+        let woken = measured("wake-up latency", &["idle-states"], "p50 7 µs".to_owned());
         let said = Said { measured: Some(vec![woken]), interrupted: true, notes: vec!["a note".to_owned()] };
         golden::assert("doctor-measured", &document(&host, &facts, Some(1), &examined, said));
     }
 
     #[test]
-    fn what_is_likely_is_no_answer_and_what_was_seen_is_one() {
+    fn a_likely_problem_is_no_answer_and_an_observed_one_is() {
         let host = golden::host();
         let facts = MachineFacts::of(&host);
         let mut examined = examine(&facts, None);
         examined.retain(|examined| examined.rule.id == "fair-server" || examined.rule.id == "turbo");
         assert_eq!(answer(&examined), Answer::Unknown);
-        prove(&mut examined, &facts, 1, &holes(50));
+        prove(&mut examined, &facts, 1, &gaps(50));
         assert_eq!(answer(&examined), Answer::No);
-        examined.retain(|examined| !matches!(examined.verdict, Verdict::Found(_)));
+        examined.retain(|examined| !matches!(examined.verdict, Verdict::Problem(_)));
         assert_eq!((examined.len(), answer(&examined)), (1, Answer::Yes));
-        for (root_is_told, is_unlikely, expected) in
+        for (needs_root, is_unlikely, expected) in
             [(false, false, Answer::Unknown), (true, false, Answer::Yes), (false, true, Answer::Yes)]
         {
-            examined[0].verdict = Verdict::Untold { why: "no file".to_owned(), root_is_told, is_unlikely };
+            examined[0].verdict = Verdict::Unknown { why: "no file".to_owned(), needs_root, is_unlikely };
             assert_eq!(answer(&examined), expected, "{:?}", examined[0].verdict);
         }
     }

@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// Returns every published value with the measured one, then the other measured values.
-pub(super) fn beside(
+pub(super) fn compared(
     experiment: &'static Experiment,
     measured: Vec<Measured>,
     failed: Option<&str>,
 ) -> Vec<ExperimentFigureRow> {
     let row = |published: Option<f64>, figure: Measured| ExperimentFigureRow {
         experiment: experiment.name.to_owned(),
-        what: figure.what,
+        quantity: figure.what,
         unit: figure.unit,
         published,
         measured: figure.value,
@@ -29,17 +29,17 @@ pub(super) fn beside(
         p99: figure.p99,
         max: figure.max,
         distribution: figure.distribution.into_iter().map(|(length, samples)| LengthCount(length, samples)).collect(),
-        how: figure.how,
+        method: figure.how,
     };
     let mut rows = Vec::new();
     let mut left = measured;
     for figure in experiment.published {
         let found = left.iter().position(|one| one.what == figure.what).map(|place| left.remove(place));
         let absent = || match failed {
-            Some(why) => Measured::missing(figure.what, figure.unit, why),
+            Some(why) => Measured::unavailable(figure.what, figure.unit, why),
             None => Measured {
-                standing: FigureState::NotMade,
-                ..Measured::missing(figure.what, figure.unit, "not made: hpt did not get so far")
+                standing: FigureState::NotMeasured,
+                ..Measured::unavailable(figure.what, figure.unit, "not measured: the run ended earlier")
             },
         };
         rows.push(row(Some(figure.value), found.unwrap_or_else(absent)));
@@ -54,7 +54,7 @@ pub(super) fn of(experiment: &'static Experiment, parts: Vec<ExperimentPartRow>)
         title: experiment.title.to_owned(),
         published_in: experiment.published_in.to_owned(),
         hardware: experiment.hardware.to_owned(),
-        differs: experiment.differs.to_owned(),
+        differences: experiment.differs.to_owned(),
         parts,
     }
 }
@@ -68,11 +68,11 @@ pub(super) fn data(
 ) -> ExperimentDocument {
     let head = head_of("experiment", &context.host);
     if let Some(by) = head.machine.emulated_by.clone() {
-        // Repeated in each row, because rows are separated from each other.
+        // Repeated in each row, because rows may be separated from each other.
         let measured = results.iter_mut().filter(|row| row.state == FigureState::Measured);
-        measured.for_each(|row| row.how.push_str(&format!("; emulated by {by}")));
+        measured.for_each(|row| row.method.push_str(&format!("; emulated by {by}")));
         if thread.is_some() {
-            notes.push(format!("emulated by {by}: how long things take is the emulator's doing"));
+            notes.push(format!("emulated by {by}: the measured times are those of the emulator"));
         }
     }
     ExperimentDocument { head, cpu, thread, interrupted: context.interrupted(), experiments, results, notes }

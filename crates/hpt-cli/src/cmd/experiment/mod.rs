@@ -15,7 +15,7 @@ use hpt_core::realtime::{Conduct, allowed_cpus};
 use hpt_document::experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState};
 
 use self::{
-    document::{beside, data, of},
+    document::{compared, data, of},
     saved_parts::{Planned, SavedParts, expected},
     terminal::page,
 };
@@ -23,7 +23,7 @@ use crate::{
     arguments::{Codes, CpuChoice, SYSTEM_WIDE, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::Failure,
-    experiments::{EXPERIMENTS, Experiment, Outlook, Part, Run, Ways, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, Part, Preflight, Run, Ways, in_one_line},
     kernel_clocksources::Comparison,
     output::{Align, Answer, Block, Cell, Column, Document, Table, message, progress::Progress, rounded},
     sampling::{
@@ -34,39 +34,40 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt experiment                       what there is, and how long it takes
-  hpt experiment pairs --short         one of them, in seconds
+  hpt experiment                       list the experiments and their duration
+  hpt experiment pairs --short         run one with fewer samples, in seconds
   hpt experiment all --short
   sudo hpt experiment pairs isolated-core --resume
   sudo hpt experiment isolated-core --no-throttling --no-turbo --cpu 3
   sudo hpt experiment clock-sources --all-clock-sources";
 
 const BY: &str = "hpt experiment";
-/// The progress bar is not drawn for every sample.
+/// The minimum time between updates of the progress bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Repeat a published measurement, and compare the figures
+/// Repeat published measurements, and compare the results
 ///
-/// Without NAME, lists the experiments. Each part is saved when it is finished, and long parts now and then, so that --resume continues an interrupted run of this boot.
+/// Without NAME, lists the experiments. hpt saves each part when it is finished, and long parts at
+/// intervals, so that --resume can continue an interrupted run of this boot.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Experiments, or all; without NAME: list them
+    /// Experiments, or all; without NAME, list them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"])))]
     names: Vec<String>,
-    /// Run for seconds, with fewer samples
+    /// Take fewer samples, in seconds
     ///
-    /// The result says so.
+    /// The result states the number of samples.
     #[arg(long, conflicts_with = "count")]
     short: bool,
     /// Number of samples [default: as published]
     ///
-    /// Accepts 1e4.
+    /// For example 10000 or 1e4.
     #[arg(short = 'n', long, value_name = "N", value_parser = calls)]
     count: Option<u64>,
     /// Continue an earlier run of this boot
     ///
-    /// Finished parts with the same settings are kept, and interrupted ones continue.
+    /// Reuses finished parts with the same settings, and continues interrupted ones.
     #[arg(long, requires = "names")]
     resume: bool,
     /// Run on this CPU; any: not pinned [default: highest]
@@ -76,7 +77,7 @@ pub(crate) struct Arguments {
     alone: Alone,
     /// Repeat clock-sources under each kernel clocksource
     ///
-    /// Asks before it changes the clocksource of the machine.
+    /// Asks for confirmation before it changes the system-wide clocksource.
     #[arg(long, requires = "names", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     all_clock_sources: bool,
     /// Do not ask for confirmation
@@ -85,9 +86,9 @@ pub(crate) struct Arguments {
     /// Directory of finished parts [default: $XDG_STATE_HOME/hpt or ~/.local/state/hpt]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     state_dir: Option<PathBuf>,
-    /// Directory of the journal of changed settings [default: /run/hpt]
+    /// Directory of the change journal [default: /run/hpt]
     ///
-    /// Each setting is written there before it is changed, and `hpt restore` puts it back after a crash.
+    /// hpt records each setting in the journal before changing it. `hpt restore` restores it after a crash.
     #[arg(long, value_name = "DIR", help_heading = SYSTEM_WIDE, hide_short_help = true)]
     journal: Option<PathBuf>,
 }
@@ -107,10 +108,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let of_all = conditions(context, &thread, held.cpu());
     let warnings = RefCell::new(Vec::new());
     let conditions = |experiment: &Experiment| {
-        let outlook = experiment.way.map_or_else(|| Ok(Outlook::default()), |way| way(context, &ways))?;
-        outlook.notes.iter().for_each(message::note);
-        warnings.borrow_mut().extend(outlook.warnings);
-        Ok([of_all.clone(), outlook.conditions].concat())
+        let preflight = experiment.way.map_or_else(|| Ok(Preflight::default()), |way| way(context, &ways))?;
+        preflight.notes.iter().for_each(message::note);
+        warnings.borrow_mut().extend(preflight.warnings);
+        Ok([of_all.clone(), preflight.conditions].concat())
     };
     let conditions =
         experiments.iter().map(|experiment| conditions(experiment)).collect::<Result<Vec<_>, Failure>>()?;
@@ -119,12 +120,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let plans = experiments.iter().zip(&conditions);
     let plans: Vec<(&Experiment, Vec<Planned<'_>>)> =
         plans.map(|(&experiment, conditions)| (experiment, arguments.plan(experiment, conditions, &kept))).collect();
-    // Before an hour of measuring, not after.
+    // Printed before an hour of measuring, not after it.
     kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let progress = Progress::new(1, expected);
     let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    // Returns the number of samples of each part.
+    // The number of samples of each part.
     let mut reached = Vec::new();
     let mut presence = cpu_absences::Parts::of(held.cpu(), context);
     for (experiment, plan) in plans {
@@ -139,14 +140,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     progress.at_fraction(passed.as_secs_f64() / expected.as_secs_f64().max(1e-9));
                 }
             };
-            let taken_up = planned.count - planned.left();
+            let resumed = planned.count - planned.left();
             let first = figures.len();
             let state = if planned.left() == 0 {
                 figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                ExperimentPartState::TakenUp
+                ExperimentPartState::Resumed
             } else if context.interrupted() {
                 figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                ExperimentPartState::NotBegun
+                ExperimentPartState::NotStarted
             } else {
                 let keep = |made, figures| {
                     kept.keep(experiment, &planned, made, figures);
@@ -159,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                     count: planned.left(),
                     before,
                     progress: &report,
-                    keep: &|done, figures| keep(taken_up + done, figures),
+                    keep: &|done, figures| keep(resumed + done, figures),
                     warnings: &warnings,
                 };
                 let outcome = (planned.part.measure)(&run);
@@ -188,12 +189,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 name: planned.part.name.to_owned(),
                 full_count: planned.part.count,
                 count: planned.count,
-                taken_up,
+                resumed,
                 expected_s: rounded(self::expected(planned.part, planned.count).as_secs_f64()),
                 state,
             });
         }
-        rows.extend(beside(experiment, figures, failed.as_deref()));
+        rows.extend(compared(experiment, figures, failed.as_deref()));
         made.push(of(experiment, parts));
     }
     drop(progress);
@@ -206,29 +207,29 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// No if this machine does not show everything that was published for machines of its kind.
+/// Returns no if a published value could not be measured on this machine.
 fn answer(data: &ExperimentDocument, warnings: &[String]) -> Answer {
     let measured = data.results.iter().any(|row| row.state == FigureState::Measured);
-    let missing = data.results.iter().any(|row| row.state == FigureState::Missing);
-    match (measured && warnings.is_empty(), missing) {
+    let unavailable = data.results.iter().any(|row| row.state == FigureState::Unavailable);
+    match (measured && warnings.is_empty(), unavailable) {
         (false, _) => Answer::Unknown,
         (true, true) => Answer::No,
         (true, false) => Answer::Yes,
     }
 }
 
-/// Returns the settings that make a measurement of a part a different one.
+/// Returns the conditions that distinguish measurements of the same part.
 fn conditions(context: &Context, thread: &EffectiveSettings, cpu: Option<usize>) -> Vec<String> {
     let source = context.host.clock_sources().current.unwrap_or_default();
     vec![
         format!("hpt {}", env!("CARGO_PKG_VERSION")),
-        format!("clock source {source}"),
+        format!("clocksource {source}"),
         thread.words(cpu),
         format!("capabilities {}", capabilities(context)),
     ]
 }
 
-/// Returns the permissions of the process: with others, it runs under another scheduling policy.
+/// Returns the capabilities of the process, which determine the scheduling policies that it can use.
 fn capabilities(context: &Context) -> String {
     let status = context.host.read("/proc/self/status").unwrap_or_default();
     let status = String::from_utf8_lossy(&status).into_owned();
@@ -246,20 +247,20 @@ impl Arguments {
         self.alone != Alone::default() || self.all_clock_sources
     }
 
-    /// Applies the requested system-wide settings. If they are refused, it fails here: before an hour of measuring.
+    /// Applies the requested system-wide settings. If they are refused, it fails here, before an hour of measuring.
     fn ways(&self, experiments: &[&Experiment], context: &Context) -> Result<Ways, Failure> {
         let makes = |name: &str| experiments.iter().any(|experiment| experiment.name == name);
         if self.alone != Alone::default() && !makes("isolated-core") {
             return Err(Failure::Usage(
-                "--no-throttling, --no-turbo and --governor go with the experiment isolated-core",
+                "--no-throttling, --no-turbo and --governor apply only to the experiment isolated-core",
             ));
         }
         if self.all_clock_sources && !makes("clock-sources") {
-            return Err(Failure::Usage("--all-clock-sources goes with the experiment clock-sources"));
+            return Err(Failure::Usage("--all-clock-sources applies only to the experiment clock-sources"));
         }
         if self.alone.no_throttling && allowed_cpus().len() <= 1 {
             return Err(Failure::Usage(
-                "a real-time thread that never waits, on the only CPU and without throttling, would stop the machine; leave out --no-throttling",
+                "a real-time thread that never blocks, on the only CPU and without throttling, would stop the machine; omit --no-throttling",
             ));
         }
         let journal = self.journal.as_deref();
@@ -297,19 +298,19 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
         name: part.name.to_owned(),
         full_count: part.count,
         count: arguments.count(part),
-        taken_up: 0,
+        resumed: 0,
         expected_s: rounded(expected(part, arguments.count(part)).as_secs_f64()),
-        state: ExperimentPartState::NotBegun,
+        state: ExperimentPartState::NotStarted,
     };
     let made =
         EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
-    let rows = EXPERIMENTS.iter().flat_map(|experiment| beside(experiment, Vec::new(), None)).collect();
+    let rows = EXPERIMENTS.iter().flat_map(|experiment| compared(experiment, Vec::new(), None)).collect();
     let data = data(context, (None, None), made, rows, context.notes());
     let columns = vec![
         Column("name", Align::Left),
-        Column("takes about", Align::Right),
-        Column("in short", Align::Right),
-        Column("what it measures, and where and on what that was published", Align::Left),
+        Column("duration", Align::Right),
+        Column("--short", Align::Right),
+        Column("measurement; publication: hardware", Align::Left),
     ];
     let rows = EXPERIMENTS.iter().map(|experiment| {
         let time = |count: &dyn Fn(&Part) -> u64| {
@@ -323,7 +324,7 @@ fn list(arguments: &Arguments, context: &Context) -> Document {
             Cell::plain(format!("{}; {}: {}", experiment.title, experiment.published_in, experiment.hardware)),
         ]
     });
-    let how = "`hpt experiment NAME...` makes them, `hpt experiment all` all of them; --short in seconds. Ctrl-C prints what is there, and --resume goes on.";
+    let how = "Run `hpt experiment NAME...` or `hpt experiment all`; with --short, each takes seconds. Ctrl-C prints partial results, and --resume continues.";
     let blocks = vec![Block::Table(Table { columns, rows: rows.collect() }), Block::Text(how.to_owned())];
     Document::new(data, blocks)
 }

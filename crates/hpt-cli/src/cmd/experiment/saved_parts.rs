@@ -1,4 +1,4 @@
-//! Finished parts of experiments, which are saved until the next boot, so that `--resume` can continue.
+//! Finished parts of experiments. They are saved until the next boot, so that `--resume` can continue.
 
 use std::{
     cell::{Cell as Shared, RefCell},
@@ -23,13 +23,13 @@ pub(super) const STATE: &str = "experiment";
 pub(super) struct SavedPart {
     pub(super) count: u64,
     pub(super) made: u64,
-    /// What must be equal for it to be the same measurement.
+    /// The conditions that must be equal for it to be the same measurement.
     pub(super) conditions: Vec<String>,
     pub(super) figures: Vec<Measured>,
 }
 
 impl SavedPart {
-    /// Returns whether it is the same measurement with fewer samples.
+    /// Returns whether it is the same measurement as `kept`, with fewer samples.
     pub(super) fn is_less_than(&self, kept: &Self) -> bool {
         self.count == kept.count && self.conditions == kept.conditions && self.made < kept.made
     }
@@ -58,12 +58,12 @@ pub(super) fn expected(part: &Part, count: u64) -> Duration {
     Duration::from_secs_f64(part.each.as_secs_f64() * count as f64)
 }
 
-/// Finished parts, and where they are saved: one file per part, so that two processes that measure different parts do
-/// not replace each other's.
+/// Finished parts, and where they are saved. Each part has its own file, so that two processes that measure different
+/// parts do not replace each other's results.
 pub(super) struct SavedParts {
     pub(super) store: Option<(Store, Binding)>,
     pub(super) resume: bool,
-    /// If this lock is not held, another process is measuring at the same time.
+    /// The lock. If it is not held, another process is measuring at the same time.
     pub(super) _alone: Option<Locked>,
     pub(super) notes: RefCell<Vec<String>>,
     /// The number of these notes already printed.
@@ -71,7 +71,7 @@ pub(super) struct SavedParts {
 }
 
 impl SavedParts {
-    /// A failure to save is reported, and does not prevent measuring.
+    /// Opens the state directory. A failure becomes a note, and does not prevent measuring.
     pub(super) fn open(resume: bool, store: Option<&Path>, context: &Context) -> Self {
         let mut kept = Self { store: None, resume, _alone: None, notes: RefCell::default(), told: Shared::new(0) };
         if context.is_of_a_part() {
@@ -82,15 +82,15 @@ impl SavedParts {
         match opened {
             Ok((alone, store, binding)) => {
                 if alone.is_none() {
-                    kept.note("another hpt experiment was measuring when this one began: each may have made the other late".to_owned());
+                    kept.note("another hpt experiment was running when this one started; each may have increased the latency of the other".to_owned());
                 }
                 (kept._alone, kept.store) = (alone, Some((store, binding)));
             }
-            Err(Failure::State(error)) => kept.note(format!("finished parts are not kept: {}", causes(&error))),
+            Err(Failure::State(error)) => kept.note(format!("finished parts are not saved: {}", causes(&error))),
             Err(Failure::NoBootId) => kept.note(
-                "finished parts are not kept: they are bound to this boot, and /proc/sys/kernel/random/boot_id cannot be read; mount /proc".to_owned(),
+                "finished parts are not saved: cannot read /proc/sys/kernel/random/boot_id, which identifies this boot; mount /proc".to_owned(),
             ),
-            Err(failure) => kept.note(format!("finished parts are not kept: {}", causes(&failure))),
+            Err(failure) => kept.note(format!("finished parts are not saved: {}", causes(&failure))),
         }
         kept
     }
@@ -117,12 +117,12 @@ impl SavedParts {
             Ok(payload) => payload,
             Err(StateError::Missing { .. }) => return None,
             Err(error) => {
-                self.note(format!("{name} is made anew: {}", causes(&error)));
+                self.note(format!("{name} is measured again: {}", causes(&error)));
                 return None;
             }
         };
         let Ok(found) = serde_json::from_slice::<SavedPart>(&payload) else {
-            self.note(format!("{name} is made anew: what was kept of it was written by another version of hpt"));
+            self.note(format!("{name} is measured again: another version of hpt wrote the saved result"));
             return None;
         };
         if found.conditions != conditions {
@@ -131,7 +131,7 @@ impl SavedParts {
                 only.join("; ")
             };
             let (then, now) = (only_in(&found.conditions, conditions), only_in(conditions, &found.conditions));
-            self.note(format!("{name} is made anew: it was made in another way (then {then}; now {now})"));
+            self.note(format!("{name} is measured again: the conditions differ (then {then}; now {now})"));
             return None;
         }
         let is_it = found.count == count && found.made > 0 && found.made <= count;
@@ -146,17 +146,17 @@ impl SavedParts {
         match store.load(&purpose, binding) {
             // A file that cannot be read may be valid.
             Err(error @ StateError::Unreadable { .. }) => {
-                return self.note(format!("{name} is not kept: {}", causes(&error)));
+                return self.note(format!("{name} is not saved: {}", causes(&error)));
             }
             Ok(payload) if serde_json::from_slice(&payload).is_ok_and(|kept| finished.is_less_than(&kept)) => {
                 return self
-                    .note(format!("{name} is not kept: there is more of an earlier run, with which --resume goes on"));
+                    .note(format!("{name} is not saved: an earlier run has more samples; --resume continues it"));
             }
             _ => {}
         }
         let payload = serde_json::to_vec(&finished).expect("numbers and names have a JSON form");
         if let Err(error) = store.save(&purpose, binding, &payload) {
-            self.note(format!("finished parts are not kept: {}", causes(&error)));
+            self.note(format!("finished parts are not saved: {}", causes(&error)));
         }
     }
 }

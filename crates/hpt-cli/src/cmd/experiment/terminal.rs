@@ -11,14 +11,14 @@ use crate::{
     sampling::realtime_settings::words,
 };
 
-/// Formats about three digits, and more of a large value if the published one has more.
-pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
+/// Formats a value with about three digits, or as many as the published value if it is large.
+pub(super) fn figure(value: Option<f64>, compared: Option<f64>) -> Cell {
     let Some(value) = value else { return Cell::faint("-") };
     let decimals = match value.abs() {
         0.0 => 0,
         size if size >= 100.0 => {
-            let beside = beside.map(|beside| beside.to_string()).unwrap_or_default();
-            beside.split_once('.').map_or(0, |(_, decimals)| decimals.len())
+            let compared = compared.map(|compared| compared.to_string()).unwrap_or_default();
+            compared.split_once('.').map_or(0, |(_, decimals)| decimals.len())
         }
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
@@ -27,7 +27,7 @@ pub(super) fn figure(value: Option<f64>, beside: Option<f64>) -> Cell {
     Cell::plain(format!("{value:.decimals$}"))
 }
 
-/// Returns the number of samples between each two of the limits 1, 2, 3, 5, 7, 10, 20, …; first those below one unit.
+/// Returns the number of samples in bins with the limits 1, 2, 3, 5, 7, 10, 20, …. The first bin is below one unit.
 pub(super) fn classes(distribution: &[LengthCount]) -> String {
     let mut classes: Vec<(f64, u64)> = Vec::new();
     for &LengthCount(length, samples) in distribution {
@@ -43,7 +43,7 @@ pub(super) fn classes(distribution: &[LengthCount]) -> String {
     classes.collect::<Vec<_>>().join(", ")
 }
 
-/// A letter for each way in which a value was obtained.
+/// Returns the letter of a measurement method.
 pub(super) fn letter(place: usize) -> String {
     let letters: Vec<char> = ('a'..='z').collect();
     match place / letters.len() {
@@ -52,27 +52,27 @@ pub(super) fn letter(place: usize) -> String {
     }
 }
 
-/// `reached` has the number of samples of each part, in order.
+/// Formats the result. `reached` contains the number of samples of each part, in order.
 pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut left = reached;
     for made in &data.experiments {
         let title = vec![Cell::plain(format!("{} ({}; {})", made.title, made.published_in, made.hardware))];
         blocks.push(Block::Section(made.name.clone(), vec![title]));
-        let columns = ["", "unit", "published", "here", "p50", "p99", "max", "by"];
+        let columns = ["", "unit", "published", "here", "p50", "p99", "max", "how"];
         let mut columns: Vec<_> = columns.map(|name| Column(name, Align::Right)).to_vec();
         columns[0] = Column("", Align::Left);
         let rows: Vec<&ExperimentFigureRow> = data.results.iter().filter(|row| row.experiment == made.name).collect();
         let mut hows: Vec<&str> = Vec::new();
         for row in &rows {
-            if !hows.contains(&row.how.as_str()) {
-                hows.push(&row.how);
+            if !hows.contains(&row.method.as_str()) {
+                hows.push(&row.method);
             }
         }
         let cells = rows.iter().map(|row| {
-            let by = hows.iter().position(|how| *how == row.how).map_or_else(String::new, letter);
+            let by = hows.iter().position(|how| *how == row.method).map_or_else(String::new, letter);
             vec![
-                Cell::plain(row.what.clone()),
+                Cell::plain(row.quantity.clone()),
                 Cell::plain(row.unit.clone()),
                 Cell::or_dash(row.published.map(|value| value.to_string())),
                 figure(row.measured, row.published),
@@ -84,20 +84,20 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
         });
         blocks.push(Block::Table(Table { columns, rows: cells.collect() }));
         let hows = hows.iter().enumerate().map(|(place, how)| vec![Cell::plain(format!("{}: {how}", letter(place)))]);
-        blocks.push(Block::Section("By, or why not".to_owned(), hows.collect()));
+        blocks.push(Block::Section("How measured, or why not".to_owned(), hows.collect()));
         let spread = rows.iter().filter(|row| !row.distribution.is_empty());
-        let spread =
-            spread.map(|row| vec![Cell::plain(format!("{} ({}): {}", row.what, row.unit, classes(&row.distribution)))]);
+        let spread = spread
+            .map(|row| vec![Cell::plain(format!("{} ({}): {}", row.quantity, row.unit, classes(&row.distribution)))]);
         let spread: Vec<_> = spread.collect();
         if !spread.is_empty() {
-            blocks.push(Block::Section("How many were that long".to_owned(), spread));
+            blocks.push(Block::Section("Distribution: number of samples".to_owned(), spread));
         }
         let (reached, others) = left.split_at(made.parts.len().min(left.len()));
         left = others;
         blocks.push(Block::Text(format!(
-            "Samples: {}. What differs: {}. Here: {}.",
+            "Samples: {}. Differences from the publication: {}. Here: {}.",
             samples(&made.parts, reached),
-            made.differs,
+            made.differences,
             here(data)
         )));
     }
@@ -105,13 +105,13 @@ pub(super) fn page(data: &ExperimentDocument, reached: &[u64]) -> Vec<Block> {
     blocks
 }
 
-/// Formats the requested number of samples and the result.
+/// Formats the requested number of samples of each part, and its state.
 pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     let parts = parts.iter().zip(reached).map(|(part, reached)| {
         let fewer =
-            if part.count == part.full_count { String::new() } else { format!(" in place of {}", part.full_count) };
-        let before = if part.taken_up > 0 && part.taken_up < part.count {
-            format!(", {} of them by an earlier run", part.taken_up)
+            if part.count == part.full_count { String::new() } else { format!(" instead of {}", part.full_count) };
+        let before = if part.resumed > 0 && part.resumed < part.count {
+            format!(", {} of them from an earlier run", part.resumed)
         } else {
             String::new()
         };
@@ -122,11 +122,11 @@ pub(super) fn samples(parts: &[ExperimentPartRow], reached: &[u64]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// Formats the machine it was measured on.
+/// Formats the machine on which it was measured.
 pub(super) fn here(data: &ExperimentDocument) -> String {
     let thread = data.thread.as_ref().map(|thread| format!("{}; ", words(thread, data.cpu))).unwrap_or_default();
     let machine = &data.head.machine;
-    // The emulator is in its line.
+    // The line of the machine names the emulator.
     let runs_it = if machine.emulated_by.is_some() {
         None
     } else {
@@ -144,7 +144,7 @@ mod tests {
 
     use super::{classes, figure, letter, page};
     use crate::{
-        cmd::experiment::document::{beside, of},
+        cmd::experiment::document::{compared, of},
         experiments::{EXPERIMENTS, Measured},
         golden,
         output::Document,
@@ -160,7 +160,7 @@ mod tests {
                 distribution: vec![(19.5, 150), (20.0, 49), (2_500.0, 1)],
                 ..Measured::figure("100 µs, system's clock", 31.25, "ns", 200, "monotonic")
             },
-            Measured::missing(
+            Measured::unavailable(
                 "100 µs, cycle counter",
                 "ns",
                 "there is no counter that programs may read; see hpt probe",
@@ -171,7 +171,7 @@ mod tests {
             name: name.to_owned(),
             full_count: 1_000,
             count,
-            taken_up: if state == ExperimentPartState::TakenUp { count } else { 0 },
+            resumed: if state == ExperimentPartState::Resumed { count } else { 0 },
             expected_s: 0.04,
             state,
         };
@@ -183,11 +183,11 @@ mod tests {
             experiments: vec![of(
                 experiment,
                 vec![
-                    part("100 µs", 200, ExperimentPartState::TakenUp),
+                    part("100 µs", 200, ExperimentPartState::Resumed),
                     part("1 ms", 1_000, ExperimentPartState::Interrupted),
                 ],
             )],
-            results: beside(experiment, measured, None),
+            results: compared(experiment, measured, None),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &[0, 70]);
@@ -197,10 +197,10 @@ mod tests {
     #[test]
     fn what_was_not_measured_says_why() {
         let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "period").expect("it is listed");
-        let failed = beside(experiment, Vec::new(), Some("it takes root"));
-        assert!(failed.iter().all(|row| row.state == FigureState::Missing && row.how == "it takes root"));
-        let not_made = beside(experiment, Vec::new(), None);
-        assert!(not_made.iter().all(|row| row.state == FigureState::NotMade && !row.how.is_empty()));
+        let failed = compared(experiment, Vec::new(), Some("it takes root"));
+        assert!(failed.iter().all(|row| row.state == FigureState::Unavailable && row.method == "it takes root"));
+        let not_made = compared(experiment, Vec::new(), None);
+        assert!(not_made.iter().all(|row| row.state == FigureState::NotMeasured && !row.method.is_empty()));
     }
 
     #[test]
@@ -224,7 +224,10 @@ mod tests {
             .collect();
         assert_eq!(shown, ["0.0160", "9.48", "62.0", "485", "0.00743", "0"]);
         assert_eq!(figure(None, None).0, "-");
-        let beside = [(100.0391, 100.383), (0.0321, 0.806_555), (485.4, 288.0)];
-        assert_eq!(beside.map(|(value, beside)| figure(Some(value), Some(beside)).0), ["100.039", "0.0321", "485"]);
+        let compared = [(100.0391, 100.383), (0.0321, 0.806_555), (485.4, 288.0)];
+        assert_eq!(
+            compared.map(|(value, compared)| figure(Some(value), Some(compared)).0),
+            ["100.039", "0.0321", "485"]
+        );
     }
 }

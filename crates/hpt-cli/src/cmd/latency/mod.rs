@@ -1,4 +1,4 @@
-//! `hpt latency`: wake-up, polling and edge latency, stalls, and back-to-back reads. One file or directory per
+//! `hpt latency`: wake-up, polling and GPIO edge latency, CPU stalls, and back-to-back reads. One file or directory per
 //! subcommand.
 
 pub(crate) mod gpio;
@@ -16,13 +16,14 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt latency timer --fifo 80       how late the kernel wakes a real-time thread
-  hpt latency poll --cpu 3          what keeps CPU 3 from a program that only looks
-  hpt latency stall --cpu 3         what takes CPU 3 away, and for how long
-  hpt latency pairs --interval 0s,1s   what two reads differ by, in a row and after
-                                    a second";
+  hpt latency timer -P f:80         wake-up latency of a real-time thread
+  hpt latency poll --cpu 3          latency of a busy-polling thread on CPU 3
+  hpt latency stall --cpu 3         CPU stalls on CPU 3, with likely causes
+  hpt latency pairs --interval 0s,1s
+                                    interval between back-to-back reads, without
+                                    a pause and after 1 s";
 
-/// Measure wake-up, polling, stall and GPIO latency
+/// Measure timer, polling, CPU stall and GPIO latency
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), EXAMPLES))]
 pub(crate) struct Arguments {
@@ -52,13 +53,13 @@ impl Arguments {
     }
 
     /// Returns the file for a chart of the result.
-    pub(crate) fn picture(&self) -> Option<ChartFile<'_>> {
+    pub(crate) fn chart(&self) -> Option<ChartFile<'_>> {
         match &self.mode {
-            Mode::Timer(arguments) => arguments.picture(),
-            Mode::Poll(arguments) => arguments.picture(),
-            Mode::Stall(arguments) => arguments.picture.file(),
-            Mode::Pairs(arguments) => arguments.picture.file(),
-            Mode::Gpio(arguments) => arguments.picture.file(),
+            Mode::Timer(arguments) => arguments.chart(),
+            Mode::Poll(arguments) => arguments.chart(),
+            Mode::Stall(arguments) => arguments.chart.file(),
+            Mode::Pairs(arguments) => arguments.chart.file(),
+            Mode::Gpio(arguments) => arguments.chart.file(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `hpt latency pairs`: the difference of back-to-back reads, after pauses.
+//! `hpt latency pairs`: the interval between back-to-back reads, after pauses.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hpt_core::{
 use hpt_document::pairs::{PairsDocument, PairsRow};
 
 use crate::{
-    arguments::{Codes, CpuChoice, after_help, cpu_choice, duration_in, without_metrics},
+    arguments::{Codes, CpuChoice, after_help, at_least_one, cpu_choice, duration_in, without_metrics},
     context::Context,
     cycle_counters::counts_cycles,
     document_head::{head_of, machine_line},
@@ -28,10 +28,10 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt latency pairs                       in a row, and ten times a second
+  hpt latency pairs                       without pauses, and after 100 ms
   hpt latency pairs --interval 0s,1s,1s/5s
-                                          in a row; each second; after 1 s and 5 s
-                                          in turn (7 minutes)
+                                          without pauses; after 1 s; after 1 s
+                                          and 5 s in turn (7 minutes)
   hpt latency pairs --source monotonic,tsc --count 1000 --format csv";
 
 /// The kind of its document.
@@ -41,29 +41,31 @@ const LOOK_EVERY: u64 = 1_000;
 /// Assumed duration of a pair of reads, for the progress bar only.
 const GUESSED_PAIR: Duration = Duration::from_nanos(200);
 
-/// Measure the difference of two back-to-back reads
+/// Measure the interval between back-to-back reads
 ///
-/// Between them nothing is done: the difference is what a program that times a piece of its work adds to it. In a loop that is the least. Who reads once a
-/// second finds caches cold and the processor slowed down. The sources are read one after the other, in another order each time.
+/// Reads a source twice with nothing in between. The difference is what a program adds to the time
+/// of an operation when it reads a clock before and after it. Reads in a loop show the minimum.
+/// After a pause, caches are cold and the CPU frequency may be lower. hpt reads the sources in
+/// turn, in a different order each time.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(None), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
     /// Sources to read, separated by commas [default: kernel clocks and counters]
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Pauses before pairs, separated by commas
+    /// Pauses before each pair, separated by commas
     ///
-    /// 1s/5s pauses for 1 s and 5 s in turn.
+    /// 1s/5s alternates between pauses of 1 s and 5 s.
     #[arg(short, long, value_name = "TIME", value_delimiter = ',', value_parser = waits, default_value = "0s,100ms")]
     interval: Vec<Waits>,
-    /// Pairs to read from each source
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of pairs from each source
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = at_least_one::<u32>)]
     count: u32,
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 /// The pauses before pairs, used in turn.
@@ -84,12 +86,12 @@ impl Waits {
 
     fn name(&self) -> String {
         if self.0.iter().all(Duration::is_zero) {
-            return "in a row".to_owned();
+            return "no pause".to_owned();
         }
         self.0.iter().map(|wait| format!("{wait:?}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The total duration of all pauses of a run.
+    /// Returns the total duration of all pauses of a run.
     fn total(&self, count: u32) -> Duration {
         let turn: Duration = self.0.iter().sum();
         turn.saturating_mul(count) / u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX)
@@ -137,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut notes = context.notes();
     if sources.iter().any(|source| counts_cycles(*source)) {
         notes.push(
-            "cycles are nanoseconds at the rate at which they were counted before, while the core was busy: after a pause it may be clocked lower".to_owned(),
+            "cycles are converted to nanoseconds at the frequency of a busy core; after a pause, the frequency may be lower".to_owned(),
         );
     }
     notes.extend(parts.notes());
@@ -145,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         head: head_of(KIND, &context.host),
         cpu: pinned.as_ref().map(Pinned::cpu),
         interrupted: context.interrupted(),
-        away: parts.away(),
+        cpu_absences: parts.absences(),
         results: rows,
         notes,
     };
@@ -161,16 +163,16 @@ fn subjects(arguments: &Arguments, context: &Context) -> Result<Vec<Opened>, Fai
     }
     let names = source::names().into_iter();
     let opened = names.filter_map(|id| source::open(&context.host, id.as_str()).ok());
-    // A clock with a granularity of milliseconds is too coarse for this.
+    // A clock with a granularity of milliseconds is too coarse.
     Ok(opened.filter(|opened| opened.as_dyn().info().resolution_ns().is_none_or(|ns| ns < 100_000.0)).collect())
 }
 
-/// About how long the reads themselves take.
+/// Returns the approximate duration of the reads themselves.
 fn reads(sources: usize, ways: usize, count: u32) -> Duration {
     GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
 }
 
-/// Pauses in one sleep, which Ctrl-C ends. Returns false in that case.
+/// Pauses in one sleep. Returns false if Ctrl-C ended it.
 fn pause(wait: Duration, sleeper: &mut Sleeper, context: &Context) -> bool {
     !context.interrupted() && sleeper.sleep(wait).is_in_time() && !context.interrupted()
 }
@@ -181,7 +183,7 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
     let time = |figure: fn(&Spread) -> f64| spread.as_ref().map(figure).map(rounded);
     Some(PairsRow {
         id: id.to_string(),
-        waits_ns: waits.0.iter().copied().map(saturating_nanos).collect(),
+        pauses_ns: waits.0.iter().copied().map(saturating_nanos).collect(),
         samples: ticks.samples,
         mean_ticks: rounded(ticks.mean_ns),
         ns_per_tick: rate.map(Frequency::tick_ns_f64),
@@ -195,7 +197,7 @@ fn row(id: &SourceId, rate: Option<Frequency>, waits: &Waits, differences: &Hist
 
 fn page(data: &PairsDocument) -> Vec<Block> {
     let columns = [
-        Column("before a pair", Align::Left),
+        Column("pause before", Align::Left),
         Column("source", Align::Left),
         Column("mean", Align::Right),
         Column("min", Align::Right),
@@ -207,9 +209,9 @@ fn page(data: &PairsDocument) -> Vec<Block> {
     let mut before = None;
     let rows = data.results.iter().map(|row| {
         let time = |ns: Option<f64>| Cell::or_dash(ns.map(short_time));
-        let first = before.replace(&row.waits_ns) != Some(&row.waits_ns);
+        let first = before.replace(&row.pauses_ns) != Some(&row.pauses_ns);
         vec![
-            Cell::plain(if first { Waits::of(&row.waits_ns).name() } else { String::new() }),
+            Cell::plain(if first { Waits::of(&row.pauses_ns).name() } else { String::new() }),
             Cell::plain(row.id.as_str()),
             time(row.mean_ns),
             time(row.min_ns),
@@ -221,9 +223,9 @@ fn page(data: &PairsDocument) -> Vec<Block> {
     });
     let table = Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() });
     let samples = data.results.iter().map(|row| row.samples).min().unwrap_or(0);
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     let summary = format!(
-        "What two reads in a row differ by, with nothing in between: {samples} pairs of each. ticks: the mean in the source's own. {cpu}. {}",
+        "Interval between back-to-back reads: {samples} pairs per row. ticks: the mean in ticks of the source. {cpu}. {}",
         machine_line(&data.head.machine)
     );
     let mut blocks = vec![table, Block::Text(summary)];
@@ -254,7 +256,7 @@ mod tests {
             head: golden::head("latency-pairs"),
             cpu: Some(1),
             interrupted: true,
-            away: Vec::new(),
+            cpu_absences: Vec::new(),
             results: vec![
                 figures("monotonic", gigahertz, "0s", &[100, 200, 300]),
                 figures("arm-cycles", Frequency::from_hertz(2_000_000_000), "0s", &[6, 6, 12]),

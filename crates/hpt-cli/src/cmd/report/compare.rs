@@ -1,9 +1,9 @@
-//! Compares two reports: which values differ by more than their spread.
+//! Compares two reports, and finds the values that differ by more than their spread.
 
 use std::path::Path;
 
 use hpt_document::{
-    Document as AnyDocument,
+    Document as AnyDocument, SCHEMA,
     bench::BenchDocument,
     doctor::{DoctorDocument, DoctorRule, DoctorSeverity, DoctorVerdict},
     experiment::ExperimentDocument,
@@ -40,11 +40,11 @@ struct One {
     value: f64,
     range: Option<(f64, f64)>,
     samples: u64,
-    /// For a rate: the origin of its nominal frequency, and the frequency. Nominal frequencies of two origins differ by
-    /// more than clocks do.
+    /// The origin of the nominal frequency, and the frequency, if the value is a rate. Nominal
+    /// frequencies from two origins differ by more than clocks do.
     against: Option<(String, f64)>,
-    /// The number of earlier values with this name in the report. `bench` measures a clock with its system call in two
-    /// rows if the kernel provides no vDSO.
+    /// The number of earlier values with this name in the report. If the kernel provides no vDSO, two rows of `bench`
+    /// measure a clock via system call.
     earlier: usize,
 }
 
@@ -52,15 +52,15 @@ struct One {
 type Spread = (Option<f64>, Option<(f64, f64)>, u64);
 
 impl One {
-    /// `None` if it was not measured. From p50 to p99: what lies below is the same in every run for a read or a
-    /// wake-up.
+    /// Creates a value, or returns `None` if it was not measured. A range is from p50 to p99,
+    /// because the values below p50 are the same in every run of a read or a wake-up.
     fn of(part: &'static str, what: String, unit: &str, (value, range, samples): Spread) -> Option<Self> {
         let value = value.filter(|value| value.is_finite())?;
         Some(Self { part, what, unit: unit.to_owned(), value, range, samples, against: None, earlier: 0 })
     }
 }
 
-/// A longer name would be truncated in a chart, and two with the same start would look equal.
+/// The maximum length of a name. A chart truncates longer names, and two with the same start would look equal.
 const LONGEST_NAME: usize = 24;
 
 pub(super) fn run(
@@ -70,8 +70,8 @@ pub(super) fn run(
 ) -> Result<Document, Failure> {
     keeping.spare(&[one, other])?;
     let (first, second) = (sound(one)?, sound(other)?);
-    if keeping.page.is_none() && keeping.pictures.is_some() {
-        return Err(Failure::Usage("pictures of a comparison are those of its page; --output names it"));
+    if keeping.page.is_none() && keeping.charts.is_some() {
+        return Err(Failure::Usage("--svg with --compare also requires --output: the charts are those of the page"));
     }
     let unreadable = |why: Unreadable| Failure::NotAReport {
         path: format!("{} or {}", one.display(), other.display()).into(),
@@ -87,7 +87,7 @@ pub(super) fn run(
     Ok(Document::new(data, blocks))
 }
 
-/// A complete report is required: values of others would silently be missing.
+/// Reads a report, which must be complete. Values of an incomplete one would silently be missing.
 fn sound(path: &Path) -> Result<Report, Failure> {
     let report = Report::read(path)?;
     let made = super::html_page::page(&report);
@@ -105,28 +105,29 @@ fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportComp
     };
     let mut notes = context.notes();
     if first.0.hpt != second.0.hpt {
-        notes.push(format!("hpt {} made the one and hpt {} the other", first.0.hpt, second.0.hpt));
+        notes.push(format!("different versions of hpt created the reports: {} and {}", first.0.hpt, second.0.hpt));
     }
     if first.0.machine.cpu != second.0.machine.cpu {
-        notes.push("the machines are of different kinds".to_owned());
+        notes.push("the machines have different CPUs".to_owned());
     }
     notes.extend(other_commands(first, second));
     notes.extend(of_first.iter().filter_map(|one| {
         let other = of_second.iter().find(|other| is_same(one, other) && !is_alike(one, other))?;
         let against = |one: &One| {
-            one.against
-                .as_ref()
-                .map_or_else(|| "an unnamed rate".to_owned(), |(by, hz)| format!("{} MHz by {by}", rounded(hz / 1e6)))
+            one.against.as_ref().map_or_else(
+                || "an unknown frequency".to_owned(),
+                |(by, hz)| format!("{} MHz ({by})", rounded(hz / 1e6)),
+            )
         };
         Some(format!(
-            "{}: the first is held against {}, the second against {}; the two are not compared",
+            "{}: not compared, because the nominal frequencies differ: {} in the first report, {} in the second",
             one.what,
             against(one),
             against(other)
         ))
     }));
     Ok(ReportCompareDocument {
-        schema: 1,
+        schema: SCHEMA,
         kind: "report-compare".to_owned(),
         hpt: env!("CARGO_PKG_VERSION").to_owned(),
         first: side(first, names.0),
@@ -142,7 +143,7 @@ fn data(first: &Report, second: &Report, context: &Context) -> Result<ReportComp
 fn other_commands(first: &Report, second: &Report) -> Vec<String> {
     let both = first.0.parts.iter().map(|part| (part.command.as_str(), second.command(&part.name)));
     both.filter(|(one, other)| !other.is_empty() && one != other)
-        .map(|(one, other)| format!("the first was measured by `{one}`, the second by `{other}`"))
+        .map(|(one, other)| format!("different commands: `{one}` in the first report, `{other}` in the second"))
         .collect()
 }
 
@@ -150,7 +151,7 @@ fn side(report: &Report, name: String) -> ComparedReport {
     ComparedReport {
         name,
         title: report.title(),
-        made: report.0.began.clone(),
+        started_at: report.0.started_at.clone(),
         hpt: report.0.hpt.clone(),
         interrupted: report.0.interrupted,
         emulated_by: report.0.emulated_by.clone(),
@@ -168,15 +169,15 @@ fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
             let (p50, samples) = (row.single.single_p50_ns, row.single.single_samples.unwrap_or(0));
             let range = p50.zip(row.single.single_p99_ns);
             found.extend(One::of("bench", format!("{name}, single read"), "ns", (p50, range, samples)));
-            let mean = (row.repeated.per_call_ns, None, row.repeated.calls);
-            found.extend(One::of("bench", format!("{name}, in a row"), "ns", mean));
+            let mean = (row.repeated.per_read_ns, None, row.repeated.reads);
+            found.extend(One::of("bench", format!("{name}, back to back"), "ns", mean));
         }
     }
     let of_cpu = |what: &str, cpu: Option<usize>, threads: usize| {
         let cpu = cpu.filter(|_| threads > 1).map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
         format!("{what}{cpu}")
     };
-    for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "looking")] {
+    for (part, what) in [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")] {
         let Some(document) = report.document::<WakeLatencyDocument>(part)? else { continue };
         found.extend(document.results.iter().filter_map(|row| {
             let p50 = whole(row.figures.p50_ns);
@@ -204,14 +205,14 @@ fn figures(report: &Report) -> Result<Vec<One>, Unreadable> {
             let high = row.highest_ppm.zip(row.highest_bound_ppm).map(|(ppm, bound)| ppm + bound);
             let range = low.zip(high);
             let middle = range.map(|(low, high)| rounded(f64::midpoint(low, high)));
-            let what = format!("{}, rate beside {}", row.source, watch.reference);
+            let what = format!("{}, frequency error against {}", row.source, watch.reference);
             let one = One::of("watch", what, "ppm", (middle, range, row.offset.bursts))?;
-            Some(One { against: row.expected_by.clone().zip(row.expected_hz), ..one })
+            Some(One { against: row.expected_origin.clone().zip(row.expected_hz), ..one })
         }));
     }
     if let Some(experiment) = report.document::<ExperimentDocument>("experiment")? {
         found.extend(experiment.results.iter().filter_map(|row| {
-            let what = format!("{}: {}", row.experiment, row.what);
+            let what = format!("{}: {}", row.experiment, row.quantity);
             let middle = row.p50.or(row.measured);
             One::of("experiment", what, &row.unit, (middle, row.p50.zip(row.p99), row.samples))
         }));
@@ -233,7 +234,7 @@ fn numbered(mut found: Vec<One>) -> Vec<One> {
     found
 }
 
-/// Whether it is the same value.
+/// Returns whether two values have the same meaning.
 fn is_same(one: &One, other: &One) -> bool {
     is_named_alike(one, other) && one.earlier == other.earlier
 }
@@ -242,7 +243,7 @@ fn is_named_alike(one: &One, other: &One) -> bool {
     one.part == other.part && one.what == other.what && one.unit == other.unit
 }
 
-/// Whether both are relative to the same nominal frequency, as far as they state it.
+/// Returns whether both values are relative to a nominal frequency of the same origin, as far as known.
 fn is_alike(one: &One, other: &One) -> bool {
     let by = |one: &One| one.against.as_ref().map(|(by, _)| by.clone());
     by(one) == by(other)
@@ -264,7 +265,7 @@ fn row(first: Option<&One>, second: Option<&One>) -> ComparedFigureRow {
     let high = |one: Option<&One>| one.and_then(|one| one.range).map(|range| range.1);
     ComparedFigureRow {
         part: either.part.to_owned(),
-        what: either.what.clone(),
+        quantity: either.what.clone(),
         unit: either.unit.clone(),
         first: first.map(|one| one.value),
         first_low: low(first),
@@ -279,14 +280,14 @@ fn row(first: Option<&One>, second: Option<&One>) -> ComparedFigureRow {
     }
 }
 
-/// They differ if their ranges do not overlap.
+/// Compares two values. They differ if their ranges do not overlap.
 fn verdict(first: Option<&One>, second: Option<&One>) -> CompareVerdict {
     match (first, second) {
-        (Some(one), Some(other)) if !is_alike(one, other) => CompareVerdict::OtherRates,
+        (Some(one), Some(other)) if !is_alike(one, other) => CompareVerdict::DifferentNominalRates,
         (Some(one), Some(other)) => match (one.range, other.range) {
             (Some(one), Some(other)) if one.1 < other.0 || other.1 < one.0 => CompareVerdict::Differs,
             (Some(_), Some(_)) => CompareVerdict::WithinSpread,
-            _ => CompareVerdict::NoSpread,
+            _ => CompareVerdict::SpreadUnknown,
         },
         (Some(_), None) => CompareVerdict::OnlyFirst,
         (None, _) => CompareVerdict::OnlySecond,
@@ -296,8 +297,8 @@ fn verdict(first: Option<&One>, second: Option<&One>) -> CompareVerdict {
 fn rules(first: Option<DoctorDocument>, second: Option<DoctorDocument>) -> Vec<ComparedRuleRow> {
     let of = |doctor: Option<DoctorDocument>| -> Vec<(String, String, String)> {
         let said = |rule: &DoctorRule| match (rule.verdict, rule.severity) {
-            (DoctorVerdict::Found, severity) => {
-                format!("{}: {}", severity.map_or("", DoctorSeverity::name), rule.seen)
+            (DoctorVerdict::Problem, severity) => {
+                format!("{}: {}", severity.map_or("", DoctorSeverity::name), rule.observed)
             }
             (verdict, _) => verdict.name().to_owned(),
         };
@@ -340,7 +341,7 @@ fn cells(row: &ComparedFigureRow) -> Vec<String> {
     };
     let middle = |value: Option<f64>, low: Option<f64>| if row.unit == "ppm" { low } else { value };
     vec![
-        row.what.clone(),
+        row.quantity.clone(),
         with_range(middle(row.first, row.first_low), row.first_high, &row.unit),
         with_range(middle(row.second, row.second_low), row.second_high, &row.unit),
         row.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("× {ratio:.2}")),
@@ -348,12 +349,12 @@ fn cells(row: &ComparedFigureRow) -> Vec<String> {
     ]
 }
 
-const RULE: &str = "A figure counts as different where the ranges of the two have nothing in common: for times from p50 to p99, for rates all that their bounds allow. Rates are compared where the same one states what they are held against.";
+const RULE: &str = "Two values differ if their ranges do not overlap. The range of a time is from p50 to p99; the range of a frequency error includes its bounds. Frequency errors are compared only if both nominal frequencies have the same origin.";
 
 fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     let columns = vec![
         Column("part", Align::Left),
-        Column("figure", Align::Left),
+        Column("quantity", Align::Left),
         Column("first", Align::Right),
         Column("second", Align::Right),
         Column("ratio", Align::Right),
@@ -368,16 +369,16 @@ fn blocks(data: &ReportCompareDocument) -> Vec<Block> {
     });
     let mut blocks = vec![Block::Table(Table { columns, rows: rows.collect() })];
     for changed in &data.rules {
-        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "not asked".to_owned());
+        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "not checked".to_owned());
         let rows = vec![
             vec![Cell::plain(format!("first: {}", side(&changed.first)))],
             vec![Cell::plain(format!("second: {}", side(&changed.second)))],
         ];
         blocks.push(Block::Section(format!("{} ({})", changed.about, changed.rule), rows));
     }
-    let side = |side: &ComparedReport| format!("{}, {}, hpt {}", side.title, side.made, side.hpt);
+    let side = |side: &ComparedReport| format!("{}, {}, hpt {}", side.title, side.started_at, side.hpt);
     blocks.push(Block::Text(format!(
-        "{} of {} figures differ. {RULE} first: {}. second: {}.",
+        "{} of {} values differ. {RULE} first: {}. second: {}.",
         data.differing,
         data.results.len(),
         side(&data.first),
@@ -399,7 +400,7 @@ fn page(
     let both = [(names.0, first, &data.first), (names.1, second, &data.second)];
     let mut sections = vec![Section {
         id: "sides",
-        title: "The two".to_owned(),
+        title: "Reports".to_owned(),
         pieces: vec![
             Piece::Facts(
                 both.iter()
@@ -411,18 +412,18 @@ fn page(
     }];
     sections[0].pieces.extend(data.notes.iter().map(|note| Piece::Text(format!("Note: {note}."))));
     if !data.rules.is_empty() {
-        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "not asked".to_owned());
+        let side = |said: &Option<String>| said.clone().unwrap_or_else(|| "not checked".to_owned());
         let rows = data.rules.iter().map(|rule| vec![rule.about.clone(), side(&rule.first), side(&rule.second)]);
         let head = ["", names.0, names.1].map(str::to_owned).to_vec();
         let table = html::Table {
-            caption: "Rules of hpt doctor that say something else".to_owned(),
+            caption: "Rules of hpt doctor with different results".to_owned(),
             head,
             rows: rows.collect(),
             marked: Vec::new(),
         };
         sections.push(Section {
             id: "findings",
-            title: "What is in the way".to_owned(),
+            title: "Problems found".to_owned(),
             pieces: vec![Piece::Table(table)],
         });
     }
@@ -437,14 +438,14 @@ fn page(
         let head = ["", names.0, names.1, "ratio", ""].map(str::to_owned).to_vec();
         let table = Figures { head: head.clone(), rows: rows.iter().map(|row| cells(row)).collect() };
         let differing = rows.iter().filter(|row| row.verdict == CompareVerdict::Differs).count();
-        let says = format!("{differing} of {} figures differ by more than their spread.", rows.len());
+        let says = format!("{differing} of {} values differ by more than their spread.", rows.len());
         let mut pieces = Vec::new();
         let times: Vec<_> =
             rows.iter().filter(|row| row.unit == "ns" && row.first.is_some() && row.second.is_some()).collect();
         let pairs: Vec<Pair> = times
             .iter()
             .map(|row| Pair {
-                what: row.what.clone(),
+                what: row.quantity.clone(),
                 first: row.first,
                 second: row.second,
                 words: if row.verdict == CompareVerdict::Differs {
@@ -486,8 +487,8 @@ fn page(
         sections.push(Section { id, title: title(part).to_owned(), pieces });
     }
     let page = Page {
-        title: format!("{} beside {}", data.first.name, data.second.name),
-        lead: format!("Two reports of hpt side by side: {} of {} figures differ.", data.differing, data.results.len()),
+        title: format!("Comparison: {} vs {}", data.first.name, data.second.name),
+        lead: format!("Comparison of two hpt reports: {} of {} values differ.", data.differing, data.results.len()),
         first: Vec::new(),
         sections,
         style: chart::style(),
@@ -497,13 +498,13 @@ fn page(
 
 fn title(part: &str) -> &str {
     match part {
-        "bench" => "Cost of a read",
-        "timer" => "Latency by the kernel's timer",
-        "timer-hpt" => "Latency by hpt's Sleeper",
-        "poll" => "Latency of looking",
-        "stall" => "Stalls",
-        "sleep" => "Sleeps",
-        "watch" => "Rates of clocks",
+        "bench" => "Read overhead",
+        "timer" => "Wake-up latency of the kernel's timer",
+        "timer-hpt" => "Wake-up latency of hpt's Sleeper",
+        "poll" => "Polling latency",
+        "stall" => "CPU stalls",
+        "sleep" => "Sleep overshoot",
+        "watch" => "Frequency errors of clocks",
         "experiment" => "Published experiments",
         other => other,
     }
@@ -530,8 +531,8 @@ mod tests {
         for (other, verdict) in [
             (rate("kernel", 2.2e9, 5.0), CompareVerdict::Differs),
             (rate("kernel", 2.4e9, 0.1), CompareVerdict::WithinSpread),
-            (rate("cpuid", 2.4e9, 5.0), CompareVerdict::OtherRates),
-            (One { against: None, ..kernel.clone() }, CompareVerdict::OtherRates),
+            (rate("cpuid", 2.4e9, 5.0), CompareVerdict::DifferentNominalRates),
+            (One { against: None, ..kernel.clone() }, CompareVerdict::DifferentNominalRates),
         ] {
             assert_eq!(rows(std::slice::from_ref(&kernel), &[other])[0].verdict, verdict);
         }
@@ -575,7 +576,7 @@ mod tests {
             one("new", 1.0, None),
         ];
         let rows = rows(&first, &second);
-        let verdicts: Vec<_> = rows.iter().map(|row| (row.what.as_str(), row.verdict)).collect();
+        let verdicts: Vec<_> = rows.iter().map(|row| (row.quantity.as_str(), row.verdict)).collect();
         assert_eq!(
             verdicts,
             [
@@ -583,7 +584,7 @@ mod tests {
                 ("below", CompareVerdict::Differs),
                 ("touching", CompareVerdict::WithinSpread),
                 ("wide", CompareVerdict::WithinSpread),
-                ("unjudged", CompareVerdict::NoSpread),
+                ("unjudged", CompareVerdict::SpreadUnknown),
                 ("gone", CompareVerdict::OnlyFirst),
                 ("new", CompareVerdict::OnlySecond)
             ]

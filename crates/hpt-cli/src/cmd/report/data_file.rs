@@ -1,9 +1,9 @@
-//! The saved data of a report: what was measured, with which commands, and each command's own document.
+//! The saved data of a report: the parts, their command lines, and the document of each.
 
 use std::path::Path;
 
 use hpt_document::{
-    Document, ReadError,
+    Document, ReadError, SCHEMA,
     head::Head,
     report::{ReportDocument, ReportPartState},
 };
@@ -14,8 +14,7 @@ use super::plan::PLANS;
 use crate::{exit::Failure, output::chart::Unreadable};
 
 pub(super) const KIND: &str = "report";
-pub(super) const SCHEMA: u32 = 1;
-/// A larger file is not a report: that of a machine with a hundred CPUs has a hundredth of it.
+/// A larger file is not a report. The report of a machine with a hundred CPUs has a hundredth of this size.
 const LARGEST: u64 = 256 << 20;
 
 /// A report, with typed access to its documents.
@@ -27,7 +26,7 @@ pub(super) const fn words(state: ReportPartState) -> &'static str {
     match state {
         ReportPartState::Measured => "measured",
         ReportPartState::Interrupted => "ended early",
-        ReportPartState::NotBegun => "not begun",
+        ReportPartState::NotStarted => "not started",
         ReportPartState::Failed => "failed",
     }
 }
@@ -59,35 +58,43 @@ impl Report {
 
     fn of(content: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(content).map_err(|cause| {
-            if cause.is_eof() { format!("it is cut off: {cause}") } else { format!("not JSON: {cause}") }
+            if cause.is_eof() { format!("it is truncated: {cause}") } else { format!("not JSON: {cause}") }
         })?;
         match value.get("kind").and_then(Value::as_str) {
             Some(KIND) => {}
-            Some(other) => return Err(format!("it is a document of kind {other:?}; a report is made by `hpt report`")),
-            None => return Err("no document of hpt".to_owned()),
+            Some(other) => return Err(format!("it is a document of kind {other:?}; `hpt report` writes reports")),
+            None => return Err("it is not an hpt document".to_owned()),
         }
         match value.get("schema").and_then(Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) => {}
-            Some(schema) if schema > u64::from(SCHEMA) => {
-                return Err(format!(
-                    "its layout is number {schema}, and this hpt knows number {SCHEMA}; a newer hpt reads it"
-                ));
-            }
-            _ => return Err("it does not say which layout it has".to_owned()),
+            Some(schema) => return Err(other_layout(&value, schema)),
+            None => return Err("it does not state its layout: it has no schema number".to_owned()),
         }
         let report: ReportDocument =
-            serde_json::from_value(value).map_err(|cause| format!("it is a report of another shape: {cause}"))?;
+            serde_json::from_value(value).map_err(|cause| format!("its content does not match the schema: {cause}"))?;
         for (part, document) in &report.documents {
             let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
             let is_known = PLANS.iter().any(|plan| plan.name == part && plan.kind == kind);
-            if !is_known || document.get("schema").and_then(Value::as_u64) != Some(1) {
-                return Err(format!("its part {part:?} holds no document that this hpt knows"));
+            if !is_known || document.get("schema").and_then(Value::as_u64) != Some(u64::from(SCHEMA)) {
+                return Err(format!("its part {part:?} contains no document that this hpt supports"));
             }
-            Head::deserialize(document)
-                .map_err(|why| format!("its part {part:?} does not say on what machine it was measured: {why}"))?;
+            Head::deserialize(document).map_err(|why| {
+                format!("its part {part:?} does not state the machine on which it was measured: {why}")
+            })?;
         }
         Ok(Self(report))
     }
+}
+
+/// Returns why a report of another layout is refused: which version of hpt wrote it, and which layout this one reads.
+fn other_layout(report: &Value, schema: u64) -> String {
+    let writer = report.get("hpt").and_then(Value::as_str).unwrap_or("of an unknown version");
+    let advice = if schema > u64::from(SCHEMA) {
+        "a newer hpt reads it"
+    } else {
+        "read it with the version that wrote it, or measure again"
+    };
+    format!("hpt {writer} wrote it in layout {schema}, and this hpt reads layout {SCHEMA}; {advice}")
 }
 
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -97,7 +104,7 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     if !regular(&path.metadata()?) {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    // Without waiting for a program that writes to a pipe.
+    // Non-blocking, so that opening a pipe does not wait for a writer.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let what = file.metadata()?;
     let wrong = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());
@@ -119,16 +126,21 @@ mod tests {
     #[test]
     fn what_is_no_report_is_refused_with_a_reason() {
         for (content, why) in [
-            ("", "cut off"),
-            (r#"{"schema": 1, "kind": "rep"#, "cut off"),
+            ("", "truncated"),
+            (r#"{"schema": 2, "kind": "rep"#, "truncated"),
             ("report", "not JSON"),
             ("\u{0}\u{1}", "not JSON"),
-            ("[1]", "no document of hpt"),
-            (r#"{"schema": 1, "kind": "bench"}"#, "kind \"bench\""),
-            (r#"{"kind": "report"}"#, "which layout"),
-            (r#"{"schema": 2, "kind": "report"}"#, "newer hpt"),
+            ("[1]", "not an hpt document"),
+            (r#"{"schema": 2, "kind": "bench"}"#, "kind \"bench\""),
+            (r#"{"kind": "report"}"#, "does not state its layout"),
+            (r#"{"schema": 3, "kind": "report"}"#, "newer hpt"),
+            (
+                r#"{"schema": 1, "kind": "report", "hpt": "0.1.0"}"#,
+                "hpt 0.1.0 wrote it in layout 1, and this hpt reads layout 2; read it with the version that wrote it",
+            ),
+            (r#"{"schema": 1, "kind": "report"}"#, "hpt of an unknown version wrote it in layout 1"),
             (r#"{"schema": 18446744073709551615, "kind": "report"}"#, "newer hpt"),
-            (r#"{"schema": 1, "kind": "report"}"#, "another shape: missing field"),
+            (r#"{"schema": 2, "kind": "report"}"#, "does not match the schema: missing field"),
         ] {
             let said = Report::of(content.as_bytes()).expect_err(content);
             assert!(said.contains(why), "{content}: {said}");

@@ -1,5 +1,5 @@
-//! The files of a report. All of them are written to temporary files before any is renamed, so that a full disk leaves
-//! none incomplete. Independent of their content.
+//! The files of a report. All of them are written to temporary files before any is renamed, so that
+//! a full disk leaves no incomplete file. Independent of their content.
 
 use std::{
     fs,
@@ -20,8 +20,8 @@ use crate::{
 pub(super) struct ReportFiles<'a> {
     pub(super) page: Option<PathBuf>,
     pub(super) data: Option<PathBuf>,
-    /// A folder.
-    pub(super) pictures: Option<&'a Path>,
+    /// A directory.
+    pub(super) charts: Option<&'a Path>,
     pub(super) force: bool,
 }
 
@@ -30,11 +30,11 @@ pub(super) struct ReportFiles<'a> {
 pub(super) struct WrittenFiles<'a> {
     pub(super) page: Option<&'a Path>,
     pub(super) data: Option<&'a Path>,
-    pub(super) pictures: Option<(&'a Path, usize)>,
+    pub(super) charts: Option<(&'a Path, usize)>,
 }
 
 impl ReportFiles<'_> {
-    /// Refuses paths that cannot be written, or that exist already, before anything is measured.
+    /// Rejects paths that cannot be written, or that already exist, before the measurement.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.page.iter().chain(&self.data) {
             match fs::symlink_metadata(path) {
@@ -42,13 +42,13 @@ impl ReportFiles<'_> {
                 Ok(_) if !self.force => return Err(Failure::ThereAlready(path.clone())),
                 Ok(_) | Err(_) => {}
             }
-            // The error for a missing directory.
+            // The path names a directory that does not exist.
             if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
                 return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
             }
-            Unfinished::beside(path).map_err(nothing(path))?;
+            Unfinished::next_to(path).map_err(nothing(path))?;
         }
-        if let Some(folder) = self.pictures {
+        if let Some(folder) = self.charts {
             if let Some(there) = fs::read_dir(folder).ok().and_then(|mut entries| entries.next())
                 && !self.force
             {
@@ -59,12 +59,12 @@ impl ReportFiles<'_> {
                 return Err(nothing(&path)(io::ErrorKind::IsADirectory.into()));
             }
             let _gone_again = MadeFolders::down_to(folder).map_err(nothing(folder))?;
-            Unfinished::beside(&folder.join("any")).map_err(nothing(folder))?;
+            Unfinished::next_to(&folder.join("any")).map_err(nothing(folder))?;
         }
         Ok(())
     }
 
-    /// Refuses to replace a file that is read with a page or data: it may be the only copy.
+    /// Rejects a page or data file that would replace a file that is read, which may be the only copy.
     pub(super) fn spare(&self, read: &[&Path]) -> Result<(), Failure> {
         let is_read = |path: &&PathBuf| {
             let place = fs::canonicalize(path).ok();
@@ -81,18 +81,18 @@ impl ReportFiles<'_> {
         &self,
         page: &str,
         data: &str,
-        pictures: &[(String, String)],
+        charts: &[(String, String)],
     ) -> Result<WrittenFiles<'_>, Failure> {
         self.check()?;
-        let made = self.pictures.map(|folder| MadeFolders::down_to(folder).map_err(nothing(folder))).transpose()?;
+        let made = self.charts.map(|folder| MadeFolders::down_to(folder).map_err(nothing(folder))).transpose()?;
         let mut files: Vec<(PathBuf, &str)> = Vec::new();
         files.extend(self.page.iter().map(|path| (path.clone(), page)));
         files.extend(self.data.iter().map(|path| (path.clone(), data)));
-        if let Some(folder) = self.pictures {
-            files.extend(pictures.iter().map(|(name, svg)| (folder.join(format!("{name}.svg")), svg.as_str())));
+        if let Some(folder) = self.charts {
+            files.extend(charts.iter().map(|(name, svg)| (folder.join(format!("{name}.svg")), svg.as_str())));
         }
         let written: Result<Vec<_>, Failure> =
-            files.iter().map(|(path, content)| beside(path, content).map_err(nothing(path))).collect();
+            files.iter().map(|(path, content)| next_to(path, content).map_err(nothing(path))).collect();
         let written = written?;
         if let Some((path, _)) = files.iter().find(|(path, _)| path.is_dir()) {
             return Err(nothing(path)(io::ErrorKind::IsADirectory.into()));
@@ -101,21 +101,21 @@ impl ReportFiles<'_> {
             file.put(self.force).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         made.into_iter().for_each(MadeFolders::stay);
-        // Charts of an earlier report: next to the new ones they would pass for those of this machine.
-        let earlier = self.pictures.map(drawings).unwrap_or_default();
+        // Charts of an earlier report would look like charts of this machine.
+        let earlier = self.charts.map(drawings).unwrap_or_default();
         for path in earlier.iter().filter(|path| is_ours(path) && !files.iter().any(|(file, _)| file == *path)) {
             fs::remove_file(path).map_err(|cause| Failure::Write(WriteError { path: path.clone(), cause }))?;
         }
         Ok(WrittenFiles {
             page: self.page.as_deref(),
             data: self.data.as_deref(),
-            pictures: self.pictures.map(|folder| (folder, pictures.len())),
+            charts: self.charts.map(|folder| (folder, charts.len())),
         })
     }
 }
 
-/// Directories that did not exist before, the outermost first. They are removed again if they are empty, unless they
-/// are to stay.
+/// Directories that did not exist before, the outermost first. They are removed on drop if they are empty, unless
+/// [`stay`](Self::stay) was called.
 #[derive(Debug)]
 struct MadeFolders(Vec<PathBuf>);
 
@@ -130,7 +130,7 @@ impl MadeFolders {
         missing.reverse();
         let made = Self(missing);
         fs::create_dir_all(folder)?;
-        // After creating it, so that a link in the path is noticed.
+        // After creating it, so that a link in the path is detected.
         files::check_folder(folder)?;
         Ok(made)
     }
@@ -143,13 +143,13 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // If another process has put something into it, it stays.
+            // Fails if another process has created a file in it.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// Returns whether a file name is that of a chart of a report: `01-cost.svg`.
+/// Returns the files in a directory that have the name of a chart of a report, such as `01-cost.svg`.
 fn drawings(folder: &Path) -> Vec<PathBuf> {
     let is_called_so = |name: &str| {
         let numbered = name.strip_suffix(".svg").and_then(|name| name.split_once('-'));
@@ -160,7 +160,7 @@ fn drawings(folder: &Path) -> Vec<PathBuf> {
     named.map(|entry| entry.path()).collect()
 }
 
-/// Returns whether a file is a chart that a report wrote, judged by its start.
+/// Returns whether a report wrote this chart, judged by the start of the file.
 fn is_ours(path: &Path) -> bool {
     let mut begin = Vec::new();
     let is_file = fs::symlink_metadata(path).is_ok_and(|what| what.is_file());
@@ -173,9 +173,9 @@ fn nothing(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |cause| Failure::NothingWritten { path: path.clone(), cause }
 }
 
-/// Creates a file with that content, completely on disk, that can replace `path`.
-fn beside(path: &Path, content: &str) -> io::Result<Unfinished> {
-    let mut file = Unfinished::beside(path)?;
+/// Creates a file with that content, flushed to disk, that can replace `path`.
+fn next_to(path: &Path, content: &str) -> io::Result<Unfinished> {
+    let mut file = Unfinished::next_to(path)?;
     file.fill(content.as_bytes())?;
     Ok(file)
 }
@@ -201,8 +201,7 @@ mod tests {
         ] {
             fs::write(path(name), content).expect("ours");
         }
-        let keeping =
-            ReportFiles { page: Some(path("a.html")), data: None, pictures: Some(folder.path()), force: true };
+        let keeping = ReportFiles { page: Some(path("a.html")), data: None, charts: Some(folder.path()), force: true };
         let drawn = |name: &str| vec![(name.to_owned(), own.clone())];
         keeping.keep("page", "", &drawn("01-cost")).expect("it may be replaced");
         let there = || {
@@ -228,11 +227,11 @@ mod tests {
     fn nothing_is_replaced_unasked_and_nothing_is_left_half_written() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
-        let pictures = path("pictures");
+        let charts = path("pictures");
         let keeping = |force| ReportFiles {
             page: Some(path("a.html")),
             data: Some(path("a.json")),
-            pictures: Some(&pictures),
+            charts: Some(&charts),
             force,
         };
         let drawn = [("one".to_owned(), "<svg/>".to_owned())];
@@ -248,24 +247,20 @@ mod tests {
         // If nothing can be written, no created directory remains, not even an outer one.
         let (outer, inner) = (path("outer"), path("outer/inner"));
         let nowhere =
-            ReportFiles { page: Some(path("not there/b.html")), data: None, pictures: Some(&inner), force: false };
+            ReportFiles { page: Some(path("not there/b.html")), data: None, charts: Some(&inner), force: false };
         nowhere.keep("page", "", &drawn).expect_err("the folder is not there");
-        let only_pictures = ReportFiles { page: None, data: None, pictures: Some(&inner), force: false };
-        only_pictures.check().expect("it can be made");
+        let only_charts = ReportFiles { page: None, data: None, charts: Some(&inner), force: false };
+        only_charts.check().expect("it can be made");
         assert!(!outer.exists());
         let too_long = "x".repeat(300);
-        only_pictures.keep("", "", &[(too_long, "<svg/>".to_owned())]).expect_err("no file is called so");
+        only_charts.keep("", "", &[(too_long, "<svg/>".to_owned())]).expect_err("no file is called so");
         assert!(!outer.exists());
-        only_pictures.keep("", "", &drawn).expect("everything is new");
+        only_charts.keep("", "", &drawn).expect("everything is new");
         assert!(inner.join("one.svg").is_file());
 
         // The last of three cannot be written: none of the others is changed.
-        let blocked = ReportFiles {
-            page: Some(path("a.html")),
-            data: Some(path("not there/a.json")),
-            pictures: None,
-            force: true,
-        };
+        let blocked =
+            ReportFiles { page: Some(path("a.html")), data: Some(path("not there/a.json")), charts: None, force: true };
         blocked.keep("third", "{}", &[]).expect_err("the folder is not there");
         assert_eq!(fs::read_to_string(path("a.html")).expect("there"), "other");
         let left: Vec<_> =

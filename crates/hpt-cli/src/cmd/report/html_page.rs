@@ -1,4 +1,4 @@
-//! A report as a page: the order of its sections, and the charts.
+//! The HTML page of a report: the order of its sections, and its charts.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use hpt_document::{
 
 use super::data_file::{Report, words};
 use crate::output::{
-    chart::{self, Picture, Unreadable, Width},
+    chart::{self, TitledChart, Unreadable, Width},
     html::{Figure, Finding, Page, Piece, Section, Table},
     short_time,
 };
 
-/// A page, and its charts as files: name and content.
+/// A page, and its charts as files with name and content.
 pub(super) struct Made {
     pub(super) page: Page,
-    pub(super) pictures: Vec<(String, String)>,
+    pub(super) charts: Vec<(String, String)>,
 }
 
 /// Charts of wake-ups, with the names of the curves.
 pub(super) const WAKES: [(&str, &str); 3] =
-    [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "looking")];
+    [("timer", "kernel's timer"), ("timer-hpt", "hpt's Sleeper"), ("poll", "polling")];
 
 pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     let mut gallery = Gallery::default();
@@ -36,76 +36,76 @@ pub(super) fn page(report: &Report) -> Result<Made, Unreadable> {
     sections.extend(report.document("probe")?.as_ref().map(sources));
     if let Some(document) = report.document("bench")? {
         let pieces = gallery.show(chart::cost(&document))?;
-        sections.push(Section { id: "cost", title: "Cost of a read".to_owned(), pieces });
+        sections.push(Section { id: "cost", title: "Read overhead".to_owned(), pieces });
     }
     sections.extend(wakes(report, &mut gallery)?);
     if let Some(document) = report.document::<StallDocument>("stall")? {
         let mut pieces = gallery.show(chart::distribution(&[("", (&document).into())]))?;
         if pieces.is_empty() {
-            pieces.push(Piece::Text("The thread was never kept from its CPU for longer than the limit.".to_owned()));
+            pieces.push(Piece::Text("No stall exceeded the limit.".to_owned()));
             pieces.push(Piece::Provenance(chart::about(&(&document).into(), &report.command("stall"))));
         }
-        sections.push(Section { id: "stalls", title: "What takes the CPU away".to_owned(), pieces });
+        sections.push(Section { id: "stalls", title: "CPU stalls".to_owned(), pieces });
     }
     if let Some(document) = report.document("sleep")? {
         let pieces = gallery.show(chart::sleeps(&document))?;
-        sections.push(Section { id: "sleeps", title: "Sleeps".to_owned(), pieces });
+        sections.push(Section { id: "sleeps", title: "Sleep overshoot".to_owned(), pieces });
     }
     if let Some(document) = report.document("watch")? {
         let pieces = gallery.show(chart::offsets(&document))?;
-        sections.push(Section { id: "offsets", title: "Clocks in the course of time".to_owned(), pieces });
+        sections.push(Section { id: "offsets", title: "Clock drift".to_owned(), pieces });
     }
     if let Some(document) = report.document("experiment")? {
         let mut pieces = Vec::new();
         for one in chart::experiments(&document) {
             pieces.extend(gallery.show(Ok(one))?);
         }
-        sections.push(Section { id: "published", title: "Published beside measured".to_owned(), pieces });
+        sections.push(Section { id: "published", title: "Published and measured results".to_owned(), pieces });
     }
     sections.push(made(&report.0));
     sections.retain(|section| !section.pieces.is_empty());
     let page =
         Page { title: report.title(), lead: report.lead(), first: first(report)?, sections, style: chart::style() };
-    Ok(Made { page, pictures: gallery.files })
+    Ok(Made { page, charts: gallery.files })
 }
 
-/// The charts that have been shown.
+/// The charts of the page.
 #[derive(Default)]
 pub(super) struct Gallery {
     pub(super) files: Vec<(String, String)>,
 }
 
 impl Gallery {
-    /// Returns the chart for the page; `None` if too little was measured to draw it.
-    pub(super) fn show(&mut self, picture: Result<Picture, Unreadable>) -> Result<Vec<Piece>, Unreadable> {
-        let picture = match picture {
+    /// Returns the chart for the page, or nothing if there are too few measurements to draw it.
+    pub(super) fn show(&mut self, chart: Result<TitledChart, Unreadable>) -> Result<Vec<Piece>, Unreadable> {
+        let chart = match chart {
             Err(Unreadable::Nothing) => return Ok(Vec::new()),
             other => other?,
         };
         let id = format!("chart-{}", self.files.len() + 1);
-        self.files.push((format!("{:02}-{}", self.files.len() + 1, picture.name), picture.file()));
+        self.files.push((format!("{:02}-{}", self.files.len() + 1, chart.name), chart.file()));
         Ok(vec![Piece::Figure(Figure {
-            wide: picture.in_page(Width::Wide, &id),
-            narrow: picture.in_page(Width::Narrow, &format!("{id}-narrow")),
+            wide: chart.in_page(Width::Wide, &id),
+            narrow: chart.in_page(Width::Narrow, &format!("{id}-narrow")),
             table: Table {
-                caption: format!("{}: the figures", picture.title),
-                head: picture.figures.head,
-                rows: picture.figures.rows,
+                caption: format!("{}: values", chart.title),
+                head: chart.figures.head,
+                rows: chart.figures.rows,
                 marked: Vec::new(),
             },
-            title: picture.title,
-            says: picture.says,
-            provenance: picture.provenance,
+            title: chart.title,
+            says: chart.says,
+            provenance: chart.provenance,
         })])
     }
 }
 
 impl Report {
-    /// Returns the name that the user gave, otherwise a description.
+    /// Returns the title, with the name that the user gave, or a description of the machine.
     pub(super) fn title(&self) -> String {
         let machine = &self.0.machine;
         let what = machine.board.as_ref().or(machine.cpu.as_ref()).unwrap_or(&machine.architecture);
-        format!("Time on {}", self.0.name.as_ref().unwrap_or(what))
+        format!("Timing report: {}", self.0.name.as_ref().unwrap_or(what))
     }
 
     /// Returns the machine, the date and the version, in one line.
@@ -114,10 +114,12 @@ impl Report {
         let mut parts = vec![machine.cpu.as_ref().unwrap_or(&machine.architecture).clone()];
         parts.push(format!("Linux {}", machine.kernel_release));
         match &self.0.emulated_by {
-            Some(emulator) => parts.push(format!("emulated by {emulator}: its figures are the emulator's")),
+            Some(emulator) => {
+                parts.push(format!("emulated by {emulator}: the measured times are those of the emulator"));
+            }
             None => parts.extend(chart::runs_it(None, machine.hypervisor.as_deref(), machine.board.as_deref())),
         }
-        parts.push(self.0.began.clone());
+        parts.push(self.0.started_at.clone());
         parts.push(format!("hpt {}", self.0.hpt));
         if self.0.interrupted {
             parts.push("ended early".to_owned());
@@ -131,30 +133,30 @@ impl Report {
     }
 }
 
-/// Returns the most important values, each with its origin.
+/// Returns the most important values, each with a description.
 fn first(report: &Report) -> Result<Vec<(String, String, String)>, Unreadable> {
     let mut first = Vec::new();
     if let Some(probe) = report.document::<ProbeDocument>("probe")?
-        && let Some(source) = probe.choice.source
+        && let Some(source) = probe.recommendation.source
         && let Some(cost) = probe.sources.iter().find(|row| row.id == source).and_then(|row| row.read_cost_ns)
     {
-        first.push(("Cheapest fit source".to_owned(), short_time(cost), format!("a read of {source}")));
+        first.push(("Fastest suitable source".to_owned(), short_time(cost), format!("per read of {source}")));
     }
-    for (part, name) in [("timer", "Kernel wakes a thread"), ("timer-hpt", "hpt's Sleeper is there")] {
+    for (part, name) in [("timer", "Wake-up latency, kernel timer"), ("timer-hpt", "Wake-up latency, hpt's Sleeper")] {
         let document = report.document::<WakeLatencyDocument>(part)?;
         if let Some(figures) = document.as_ref().and_then(|document| document.results.first()).map(|row| &row.figures)
             && let Some(p99_ns) = figures.p99_ns
         {
             let [p50, p99, max] = [figures.p50_ns, p99_ns, figures.max_ns].map(time);
-            first.push((name.to_owned(), p50, format!("late (p50); p99 {p99}, worst {max}")));
+            first.push((name.to_owned(), p50, format!("p50; p99 {p99}, max {max}")));
         }
     }
     if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {
-        let found = doctor.major.saturating_add(doctor.minor);
+        let found = doctor.high.saturating_add(doctor.low);
         first.push((
-            "In the way of good time".to_owned(),
+            "Problems found".to_owned(),
             found.to_string(),
-            format!("{} major, {} minor", doctor.major, doctor.minor),
+            format!("{} high, {} low severity", doctor.high, doctor.low),
         ));
     }
     Ok(first)
@@ -181,47 +183,47 @@ fn machine(report: &ReportDocument) -> Section {
             .map(|hypervisor| ("Virtual machine".to_owned(), format!("under {}", Cpu::hypervisor_name(&hypervisor)))),
     );
     facts.extend(report.emulated_by.iter().map(|emulator| ("Emulated".to_owned(), format!("by {emulator}"))));
-    let available = machine.clock_sources_available.unwrap_or_default();
+    let available = machine.available_clocksources.unwrap_or_default();
     let others = if available.is_empty() { String::new() } else { format!(" (available: {})", available.join(", ")) };
-    facts.extend(machine.clock_source.map(|source| ("Clock source".to_owned(), format!("{source}{others}"))));
+    facts.extend(machine.clocksource.map(|source| ("Clocksource".to_owned(), format!("{source}{others}"))));
     facts.push(("vDSO".to_owned(), if machine.vdso { "yes" } else { "no" }.to_owned()));
-    Section { id: "machine", title: "The machine".to_owned(), pieces: vec![Piece::Facts(facts)] }
+    Section { id: "machine", title: "System".to_owned(), pieces: vec![Piece::Facts(facts)] }
 }
 
 fn findings(doctor: DoctorDocument) -> Section {
-    let provenance = chart::about(&(&doctor).into(), "hpt doctor, from the kernel's files; nothing was changed");
+    let provenance = chart::about(&(&doctor).into(), "hpt doctor, from the kernel's files, without changing anything");
     let all = doctor.rules.len();
     let rank = |severity: Option<DoctorSeverity>| match severity {
-        Some(DoctorSeverity::Major) => 0,
-        Some(DoctorSeverity::Minor) => 1,
-        Some(DoctorSeverity::ToKnow) => 2,
+        Some(DoctorSeverity::High) => 0,
+        Some(DoctorSeverity::Low) => 1,
+        Some(DoctorSeverity::Info) => 2,
         None => 3,
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
     let counts = [
-        ("found something", DoctorVerdict::Found),
-        ("found all well", DoctorVerdict::Fine),
-        ("had nothing of the kind to look at", DoctorVerdict::NotHere),
+        ("found a problem", DoctorVerdict::Problem),
+        ("passed", DoctorVerdict::Pass),
+        ("are not applicable", DoctorVerdict::NotApplicable),
     ];
     let mut said: Vec<_> = counts.iter().map(|(words, verdict)| format!("{} {words}", count(*verdict))).collect();
     let told: usize = counts.iter().map(|(_, verdict)| count(*verdict)).sum();
-    said.extend((told < all).then(|| format!("{} could not tell", all - told)));
+    said.extend((told < all).then(|| format!("{} could not be checked", all - told)));
     let said = format!("Of {all} rules, {}.", said.join(", "));
-    let mut found: Vec<_> = doctor.rules.into_iter().filter(|rule| rule.verdict == DoctorVerdict::Found).collect();
+    let mut found: Vec<_> = doctor.rules.into_iter().filter(|rule| rule.verdict == DoctorVerdict::Problem).collect();
     found.sort_by_key(|rule| rank(rule.severity));
     let mut pieces = vec![Piece::Text(said)];
     pieces.extend(found.into_iter().map(|rule| {
-        let likely = if rule.certain == Some(false) { "Likely, not seen: " } else { "" };
+        let likely = if rule.certain == Some(false) { "Likely, not observed: " } else { "" };
         Piece::Finding(Finding {
             severity: rule.severity.map_or("", DoctorSeverity::name).to_owned(),
-            about: rule.about,
-            seen: format!("{likely}{}.", rule.seen),
+            title: rule.title,
+            observed: format!("{likely}{}.", rule.observed),
             why: rule.why,
-            remedies: rule.remedies.into_iter().map(|remedy| (remedy.text, remedy.commands)).collect(),
+            fixes: rule.fixes.into_iter().map(|fix| (fix.text, fix.commands)).collect(),
         })
     }));
     pieces.push(Piece::Provenance(provenance));
-    Section { id: "findings", title: "What is in the way".to_owned(), pieces }
+    Section { id: "findings", title: "Problems found".to_owned(), pieces }
 }
 
 fn sources(probe: &ProbeDocument) -> Section {
@@ -237,32 +239,27 @@ fn sources(probe: &ProbeDocument) -> Section {
             time(source.read_cost_ns),
             time(source.resolution_ns),
             time(source.granularity_ns),
-            source.fitness.clone(),
+            source.suitability.clone(),
         ]
     });
     let shut = probe.sources.iter().filter(|source| !source.available).map(|source| {
-        let reason =
-            [source.reason.clone(), source.remedy.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let reason = [source.reason.clone(), source.fix.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
         vec![source.id.clone(), source.description.clone(), reason]
     });
     let (open, shut): (Vec<_>, Vec<_>) = (open.collect(), shut.collect());
-    let said = format!("{} of {} sources can be read here.", open.len(), open.len() + shut.len());
+    let said = format!("{} of {} sources are available.", open.len(), open.len() + shut.len());
     let mut pieces = vec![Piece::Text(said)];
     pieces.push(Piece::Table(table(
-        "Sources that can be read",
-        &["source", "read by", "cost", "claims", "steps by", "fit to tell the time"],
+        "Available sources",
+        &["source", "read path", "read overhead", "resolution", "granularity", "suitability"],
         open,
     )));
     if !shut.is_empty() {
-        pieces.push(Piece::Folded(table(
-            "Sources that cannot be read here",
-            &["source", "what it is", "why not"],
-            shut,
-        )));
+        pieces.push(Piece::Folded(table("Unavailable sources", &["source", "description", "reason"], shut)));
     }
     pieces.push(Piece::Provenance(chart::about(
         &probe.into(),
-        "hpt probe, 64 timed reads of each; cost and steps are the medians and the smallest of those",
+        "hpt probe, 64 timed reads of each; the read overhead is the median, the granularity is the smallest step",
     )));
     Section { id: "sources", title: "Time sources".to_owned(), pieces }
 }
@@ -277,26 +274,26 @@ fn wakes(report: &Report, gallery: &mut Gallery) -> Result<Option<Section>, Unre
     }
     let latencies: Vec<_> = there.iter().map(|(name, document)| (*name, document.into())).collect();
     let mut pieces = gallery.show(chart::distribution(&latencies))?;
-    let courses: Vec<_> = there.iter().map(|(name, document)| (*name, document)).collect();
-    pieces.extend(gallery.show(chart::course(&courses))?);
-    Ok(Some(Section { id: "latency", title: "Latency".to_owned(), pieces }))
+    let all_series: Vec<_> = there.iter().map(|(name, document)| (*name, document)).collect();
+    pieces.extend(gallery.show(chart::time_series(&all_series))?);
+    Ok(Some(Section { id: "latency", title: "Wake-up latency".to_owned(), pieces }))
 }
 
-/// Formats how the report was made.
+/// Formats how the report was created.
 fn made(report: &ReportDocument) -> Section {
     let rows = report.parts.iter().map(|part| {
-        let note = part.why.clone().unwrap_or_else(|| words(part.state).to_owned());
+        let note = part.reason.clone().unwrap_or_else(|| words(part.state).to_owned());
         vec![part.name.clone(), part.command.clone(), format!("{:.1} s", part.elapsed_s), note]
     });
     let marked = report.parts.iter().map(|part| part.state == ReportPartState::Failed).collect();
-    let head = ["part", "command", "took", ""].map(str::to_owned).to_vec();
+    let head = ["part", "command", "duration", ""].map(str::to_owned).to_vec();
     let mut pieces = vec![
         Piece::Text(format!(
-            "The measurements were made one after the other, from {} on, in {}.",
-            report.began,
+            "The measurements ran one after the other, starting at {}, for {}.",
+            report.started_at,
             took(report.elapsed_s)
         )),
-        Piece::Table(Table { caption: "The parts of this report".to_owned(), head, rows: rows.collect(), marked }),
+        Piece::Table(Table { caption: "Parts of this report".to_owned(), head, rows: rows.collect(), marked }),
     ];
     pieces.extend(report.notes.iter().map(|note| Piece::Text(format!("Note: {note}"))));
     let documents = report.documents.iter().filter_map(|(part, value)| Some((part, Document::read(value).ok()?)));
@@ -307,10 +304,10 @@ fn made(report: &ReportDocument) -> Section {
         })
         .collect();
     if !own.is_empty() {
-        pieces.push(Piece::Text("What else is to be known of the parts:".to_owned()));
+        pieces.push(Piece::Text("Notes on the parts:".to_owned()));
         pieces.push(Piece::Facts(own));
     }
-    Section { id: "made", title: "How it was made".to_owned(), pieces }
+    Section { id: "made", title: "Method".to_owned(), pieces }
 }
 
 /// Formats a duration.
@@ -324,10 +321,10 @@ fn took(elapsed_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use hpt_document::{
-        Document,
+        Document, SCHEMA,
         latency::MicrosecondCount,
         report::{ReportDocument, ReportPart, ReportPartState},
-        wake_latency::{LatencyStretch, WakeLatencyRow},
+        wake_latency::{TimeSeriesInterval, WakeLatencyRow},
     };
     use serde_json::{Map, Value};
 
@@ -339,26 +336,26 @@ mod tests {
         sampling::latency_figures::figures,
     };
 
-    /// Wake-ups on this many CPUs: each of ten thousand whole microseconds has counts, with higher counts for lower
-    /// latencies.
+    /// Returns wake-ups on this many CPUs. Each of ten thousand whole microseconds has counts, with
+    /// higher counts for lower latencies.
     fn wakes(cpus: u64, samples: u64, kind: &str) -> Value {
         let row = |cpu: u64| {
             let counts = (0..10_000_u64).map(|us| MicrosecondCount(us, (samples / cpus / (us + 10)).max(1)));
             let counts: Vec<_> = counts.collect();
-            let course =
-                (0..400_u64).map(|at| LatencyStretch(at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000));
+            let time_series =
+                (0..400_u64).map(|at| TimeSeriesInterval(at * 1_000_000_000, 1_000, 2.5, (at * 7_919) % 9_000_000));
             let mut figures = figures(&threads()[0].lateness).expect("it has samples");
             figures.samples = counts.iter().map(|count| count.1).sum::<u64>();
             (figures.min_ns, figures.mean_ns, figures.p50_ns) = (200, 900.0, 800);
             (figures.p99_ns, figures.p999_ns) = (Some(90_000), Some(900_000));
             (figures.p9999_ns, figures.p99999_ns, figures.max_ns) = (Some(5_000_000), Some(9_000_000), 9_999_999);
-            figures.microseconds = counts;
+            figures.histogram_us = counts;
             WakeLatencyRow {
                 cpu: usize::try_from(cpu).ok(),
                 figures,
-                clock_was_set: 0,
-                course_every_ns: 1_000_000_000,
-                course: course.collect(),
+                clock_stepped: 0,
+                time_series_interval_ns: 1_000_000_000,
+                time_series: time_series.collect(),
             }
         };
         let Document::WakeLatency(mut document) = golden::empty(kind) else { panic!("it is another one") };
@@ -371,20 +368,20 @@ mod tests {
     fn report(cpus: u64, samples: u64) -> Report {
         let parts = [("timer", "latency-timer"), ("timer-hpt", "latency-timer"), ("poll", "latency-poll")];
         Report(ReportDocument {
-            schema: 1,
+            schema: SCHEMA,
             kind: "report".to_owned(),
             hpt: "0.0.0".to_owned(),
             name: None,
             machine: golden::head("report").machine,
             emulated_by: None,
-            began: "2001-09-09T01:46:40Z".to_owned(),
+            started_at: "2001-09-09T01:46:40Z".to_owned(),
             elapsed_s: 1.0,
             interrupted: false,
             parts: vec![ReportPart {
                 name: "stall".to_owned(),
                 command: "hpt <stall>".to_owned(),
                 state: ReportPartState::Failed,
-                why: Some("a & b".to_owned()),
+                reason: Some("a & b".to_owned()),
                 elapsed_s: 0.0,
             }],
             documents: parts
@@ -401,7 +398,7 @@ mod tests {
             let made = page(&report(cpus, 100_000_000)).expect("it can be drawn");
             let text = html::page(&made.page);
             assert!(text.len() < 2 << 20, "{cpus} CPUs: {} bytes", text.len());
-            assert_eq!(made.pictures.len(), 2);
+            assert_eq!(made.charts.len(), 2);
             assert!(
                 text.contains("a &lt;note&gt;") && text.contains("a &amp; b") && text.contains("hpt &lt;stall&gt;")
             );

@@ -1,5 +1,5 @@
-//! `hpt report`: a set of measurements on one page, and comparing two of them. Measures nothing itself: it is given a
-//! function that runs a command line.
+//! `hpt report`: runs a set of measurements for one page, and compares two reports. The caller
+//! provides the function that runs a command line.
 
 mod compare;
 mod data_file;
@@ -13,12 +13,15 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use hpt_document::report::{ReportDocument, ReportPart, ReportPartState};
+use hpt_document::{
+    SCHEMA,
+    report::{ReportDocument, ReportPart, ReportPartState},
+};
 use serde_json::{Map, Value};
 
 pub(crate) use self::plan::PLANS;
 use self::{
-    data_file::{KIND, Report, SCHEMA, words},
+    data_file::{KIND, Report, words},
     files::ReportFiles,
     plan::Plan,
 };
@@ -33,30 +36,36 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt report                                 hpt-report.html and .json, in about
-                                             a minute and a half
-  hpt report --short --output quick.html        in about ten seconds
-  hpt report --part bench,timer --svg charts only these, and their pictures
+  hpt report                                  write hpt-report.html and .json in
+                                              about 90 seconds
+  hpt report --short --output quick.html      take about ten seconds
+  hpt report --part bench,timer --svg charts  measure only these, save charts
   hpt report --from hpt-report.json --output again.html
-  hpt report --compare monday.json friday.json --output beside.html";
+  hpt report --compare monday.json friday.json --output comparison.html";
 
 /// The default path of the page.
 const PAGE: &str = "hpt-report.html";
 
-/// Measure the machine, and write a report page
+/// Measure everything, and write an HTML report
 ///
-/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published experiments, one after the other. Writes one page that needs nothing else, and the same data as JSON beside it. Neither names the machine or a user. Ctrl-C ends the measurement, and what was measured is written. --from makes the page again from saved data. --compare compares two reports, and marks the differences that are larger than the spread.
+/// Runs doctor, probe, bench, latency timer, poll and stall, sleep, watch and some of the published
+/// experiments, one after the other. Writes a self-contained HTML page, and a JSON file with the
+/// same data next to it. Neither contains a host name or a user name. Ctrl-C ends the measurement,
+/// and hpt writes the partial results. --from recreates the page from saved data. --compare
+/// compares two reports, and marks the differences that exceed the spread of the samples.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help(Codes::measuring(Some("a part could not be measured")), EXAMPLES), args(without_metrics()))]
 pub(crate) struct Arguments {
-    /// Page to write [default: hpt-report.html]
+    /// HTML page to write [default: hpt-report.html]
     ///
-    /// The data go beside it, with the ending .json. With --from: the name of the data with the ending .html, unless only --svg is given. With --compare: no page without this option.
+    /// The data file has the same name with the extension .json. With --from, the default is the
+    /// name of the data file with the extension .html, unless --svg is given. With --compare, hpt
+    /// writes a page only with this option.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace existing files
     ///
-    /// Also removes pictures of an earlier report. Never replaces the data that are read.
+    /// Also removes charts of an earlier report. Never replaces the data that are read.
     #[arg(long)]
     force: bool,
     /// Parts to measure, separated by commas [default: all]
@@ -73,17 +82,17 @@ pub(crate) struct Arguments {
     /// Name of the machine in the report [default: none]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "compare"])]
     name: Option<String>,
-    /// Make the page again from saved data
+    /// Recreate the page from saved data
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     from: Option<PathBuf>,
     /// Compare two reports: A.json B.json
     ///
-    /// Prints the comparison; with --output also writes a page.
+    /// Prints the comparison. With --output, also writes a page.
     #[arg(long, value_name = "FILE", num_args = 2)]
     compare: Vec<PathBuf>,
     /// Also write every chart to DIR, as SVG
     ///
-    /// The directory is created if missing.
+    /// Creates the directory if it does not exist.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 }
@@ -104,10 +113,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
     let out = arguments.output.clone().unwrap_or_else(|| PAGE.into());
     let data = out.with_extension("json");
     if data == out {
-        return Err(Failure::Usage("--output names the page: the data stand beside it, with the ending .json"));
+        return Err(Failure::Usage(
+            "--output names the page: the data file has the same name with the extension .json, so choose another extension",
+        ));
     }
     let keeping = arguments.keeping(Some(out), Some(data));
-    // Before anything is measured.
+    // Must precede the measurement.
     keeping.check()?;
     context.signals.listen()?;
     let report = measure(arguments, context, runs);
@@ -116,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> R
 
 impl Arguments {
     fn keeping(&self, page: Option<PathBuf>, data: Option<PathBuf>) -> ReportFiles<'_> {
-        ReportFiles { page, data, pictures: self.svg.as_deref(), force: self.force }
+        ReportFiles { page, data, charts: self.svg.as_deref(), force: self.force }
     }
 }
 
@@ -130,8 +141,8 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         let mut part = ReportPart {
             name: plan.name.to_owned(),
             command: line.join(" "),
-            state: ReportPartState::NotBegun,
-            why: None,
+            state: ReportPartState::NotStarted,
+            reason: None,
             elapsed_s: 0.0,
         };
         if context.interrupted() {
@@ -149,7 +160,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
             }
             Err(failure) => {
                 part.state = ReportPartState::Failed;
-                part.why = Some(causes(&failure));
+                part.reason = Some(causes(&failure));
             }
         }
         part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
@@ -163,7 +174,7 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
         name: arguments.name.clone(),
         emulated_by: machine.emulated_by.clone(),
         machine,
-        began: humantime::format_rfc3339_seconds(began).to_string(),
+        started_at: humantime::format_rfc3339_seconds(began).to_string(),
         elapsed_s: rounded(start.elapsed().as_secs_f64()),
         interrupted: context.interrupted(),
         parts,
@@ -175,12 +186,12 @@ fn measure(arguments: &Arguments, context: &Context, runs: Runs<'_>) -> Report {
 }
 
 impl Report {
-    /// Home directories become `~`, because they contain user names.
+    /// Replaces home directories with `~`, because they contain user names.
     fn hide(&mut self, home: Option<&str>) {
         let hide = |text: &mut String| *text = without_homes(text, home);
         let report = &mut self.0;
         report.notes.iter_mut().for_each(hide);
-        report.parts.iter_mut().filter_map(|part| part.why.as_mut()).for_each(hide);
+        report.parts.iter_mut().filter_map(|part| part.reason.as_mut()).for_each(hide);
         report.documents.iter_mut().for_each(|(_, document)| in_texts(document, &hide));
     }
 }
@@ -199,7 +210,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
         Some(home) if home.len() > 1 => text.replace(home, "~"),
         _ => text.to_owned(),
     };
-    // Also those of other users: the part up to the next slash is a name.
+    // Also the home directories of other users: the part up to the next slash is a name.
     let mut parts = text.split("/home/");
     let mut hidden = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -210,7 +221,7 @@ fn without_homes(text: &str, home: Option<&str>) -> String {
     hidden
 }
 
-/// Makes and saves the page. Prints its location and the measured parts.
+/// Creates and saves the page. Returns its location and the measured parts.
 fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> Result<Document, Failure> {
     let made = html_page::page(report).map_err(|why| {
         let path = from.unwrap_or(Path::new("the report")).to_owned();
@@ -218,32 +229,32 @@ fn written(report: &Report, keeping: &ReportFiles<'_>, from: Option<&Path>) -> R
     })?;
     let data = serde_json::to_string_pretty(&report.0).expect("numbers, names and lists have a JSON form") + "\n";
     let report = &report.0;
-    let kept = keeping.keep(&html::page(&made.page), &data, &made.pictures)?;
+    let kept = keeping.keep(&html::page(&made.page), &data, &made.charts)?;
 
     let mut facts: Vec<(&'static str, String)> = Vec::new();
     facts.extend(kept.page.map(|path| ("page", path.display().to_string())));
     facts.extend(kept.data.map(|path| ("data", path.display().to_string())));
-    facts.extend(kept.pictures.map(|(path, count)| ("pictures", format!("{count} in {}", path.display()))));
+    facts.extend(kept.charts.map(|(path, count)| ("charts", format!("{count} in {}", path.display()))));
     let columns = vec![
         Column("part", Align::Left),
         Column("", Align::Left),
-        Column("took s", Align::Right),
+        Column("time s", Align::Right),
         Column("command", Align::Left),
     ];
     let rows = report.parts.iter().map(|part| {
         let tone = match part.state {
             ReportPartState::Measured => Tone::Plain,
-            ReportPartState::Interrupted | ReportPartState::NotBegun => Tone::Faint,
+            ReportPartState::Interrupted | ReportPartState::NotStarted => Tone::Faint,
             ReportPartState::Failed => Tone::Bad,
         };
-        let why = part.why.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
+        let why = part.reason.as_ref().map_or_else(|| part.command.clone(), |why| format!("{}: {why}", part.command));
         let state = Cell(words(part.state).to_owned(), tone);
         vec![Cell::plain(&part.name), state, Cell::plain(format!("{:.1}", part.elapsed_s)), Cell::plain(why)]
     });
     let mut blocks = vec![Block::Facts(facts), Block::Table(Table { columns, rows: rows.collect() })];
     blocks.extend(remarks(false, &report.notes));
     if report.interrupted {
-        blocks.push(Block::Text("Interrupted: what was measured until then is in the report.".to_owned()));
+        blocks.push(Block::Text("Interrupted: the report contains partial results.".to_owned()));
     }
     let answer =
         match (report.documents.is_empty(), report.parts.iter().any(|part| part.state == ReportPartState::Failed)) {

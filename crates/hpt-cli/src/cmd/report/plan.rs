@@ -10,22 +10,22 @@ pub(crate) struct Plan {
     pub(super) kind: &'static str,
     /// The arguments of `hpt`.
     words: &'static [&'static str],
-    /// The same for about one second.
+    /// The arguments for a run of about one second.
     short: &'static [&'static str],
     cpu: Cpu,
 }
 
-/// How it handles a chosen CPU.
+/// How a measurement handles `--cpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cpu {
     None,
-    /// A number only.
+    /// It accepts only a number.
     Number,
-    /// Also `any`.
+    /// It accepts a number or `any`.
     Any,
 }
 
-/// In the order in which they run and are shown.
+/// The measurements, in the order in which they run and appear.
 pub(crate) static PLANS: [Plan; 10] = [
     Plan { name: "doctor", kind: "doctor", words: &["doctor"], short: &["doctor"], cpu: Cpu::Number },
     Plan { name: "probe", kind: "probe", words: &["probe"], short: &["probe"], cpu: Cpu::None },

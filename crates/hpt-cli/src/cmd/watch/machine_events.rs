@@ -1,5 +1,5 @@
-//! Events of the machine during a watch: suspend, migration, another clocksource, CPUs that go offline. Judges no
-//! source.
+//! System events during a watch: suspend, migration, a change of the clocksource, CPUs that go offline. Does not assess
+//! sources.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use crate::{context::Context, exit::Failure, output::rounded};
 /// The online CPUs, and when others were offline.
 #[derive(Debug, Default)]
 pub(super) struct Cpus {
-    /// `None` if neither sysfs nor /proc lists them.
+    /// `None` if neither sysfs nor /proc lists the online CPUs.
     pub(super) running: Option<CpuList>,
     pub(super) offline: Vec<CpuOffline>,
 }
@@ -30,7 +30,7 @@ impl Cpus {
         self.running.as_ref().is_none_or(|running| running.contains(cpu))
     }
 
-    /// Takes the online CPUs, and returns what changed. An unknown state counts as unchanged.
+    /// Updates the online CPUs, and returns what changed. An unknown state counts as unchanged.
     pub(super) fn follow(&mut self, now: Option<CpuList>, at_s: f64) -> Vec<MachineEvent> {
         let (Some(was), Some(now)) = (self.running.as_ref(), now.as_ref()) else {
             self.running = now.or(self.running.take());
@@ -39,7 +39,7 @@ impl Cpus {
         if was == now {
             return Vec::new();
         }
-        let event = |kind, said| MachineEvent { kind, at_s, suspended_ns: None, said };
+        let event = |kind, message| MachineEvent { kind, at_s, suspended_ns: None, message };
         let mut events = Vec::new();
         for cpu in was.iter().filter(|&cpu| !now.contains(cpu)) {
             events.push(event(MachineEventKind::CpuOffline, format!("CPU {cpu} went offline")));
@@ -57,26 +57,26 @@ impl Cpus {
     }
 }
 
-/// Clocks and files that show events which interrupt every comparison.
+/// The clocks and files that show events which invalidate a comparison.
 pub(super) struct MachineWatch {
     pub(super) monotonic: Opened,
     pub(super) boottime: Opened,
-    pub(super) told_by: ClocksourceNotices,
+    pub(super) timed_by: ClocksourceNotices,
     pub(super) begun_s: f64,
     pub(super) last: Snapshot,
     pub(super) tick_ppm: f64,
     pub(super) cpus: Cpus,
 }
 
-/// The sources of the kernel's clocksource.
+/// The files that show a change of the clocksource.
 pub(super) struct ClocksourceNotices {
     log: Option<NewLogLines>,
-    /// The file that sets it. It stays open, because the kernel may forget the modification time of a file that no
-    /// process has open.
+    /// The file that sets the clocksource. It stays open, because the kernel may forget the modification time of a file
+    /// that no process has open.
     setting: Option<File>,
 }
 
-/// Their state at one time.
+/// The state of the clocks and files at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     suspends: Suspends,
@@ -85,7 +85,8 @@ pub(super) struct Snapshot {
     /// The clocksources that the kernel log reports since the last check.
     turned_to: Vec<String>,
     log_is_read: bool,
-    /// When the file that sets it was last truncated, as shells do before they write to it; the kernel itself does not.
+    /// When the file that sets the clocksource was last truncated. Shells truncate it before they
+    /// write; the kernel does not.
     set_at: Option<SystemTime>,
     /// The maximum error of the wall clock, according to the kernel.
     maximum_error: Option<Duration>,
@@ -95,14 +96,14 @@ impl MachineWatch {
     pub(super) fn of(context: &Context) -> Result<Self, Failure> {
         let (monotonic, boottime) = (context.open("monotonic")?, context.open("boottime")?);
         let setting = File::open(Knob::clock_source().path()).ok();
-        let mut told_by = ClocksourceNotices { log: context.host.new_log_lines().ok(), setting };
-        let last = snapshot(&monotonic, &boottime, &mut told_by, &context.host);
-        Ok(Self { monotonic, boottime, told_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
+        let mut timed_by = ClocksourceNotices { log: context.host.new_log_lines().ok(), setting };
+        let last = snapshot(&monotonic, &boottime, &mut timed_by, &context.host);
+        Ok(Self { monotonic, boottime, timed_by, begun_s: 0.0, last, tick_ppm: 0.0, cpus: Cpus::default() })
     }
 
     /// Starts watching.
     pub(super) fn begin(&mut self, context: &Context) {
-        self.last = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        self.last = snapshot(&self.monotonic, &self.boottime, &mut self.timed_by, &context.host);
         self.cpus = Cpus { running: context.host.online_cpus(), offline: Vec::new() };
         self.begun_s = self.now_s();
     }
@@ -140,16 +141,16 @@ impl MachineWatch {
 
     /// Returns the events since the last check.
     pub(super) fn happened(&mut self, context: &Context) -> Vec<MachineEvent> {
-        let mut now = snapshot(&self.monotonic, &self.boottime, &mut self.told_by, &context.host);
+        let mut now = snapshot(&self.monotonic, &self.boottime, &mut self.timed_by, &context.host);
         let events = between(&self.last, &mut now, self.at_s());
         self.last = now;
         events
     }
 
-    /// Returns what would not be detected.
+    /// Returns a note on what cannot be detected.
     pub(super) fn blind_spot(&self) -> Option<String> {
-        self.told_by.log.is_none().then(|| {
-            "the kernel's log may not be read by this user, so a clock source of the kernel's that came and went within 10 ms may count as a step; run as root to \
+        self.timed_by.log.is_none().then(|| {
+            "this user may not read the kernel log, so a clocksource change that lasted less than 10 ms may be reported as a step; run as root to \
              rule that out"
                 .to_owned()
         })
@@ -159,7 +160,7 @@ impl MachineWatch {
 pub(super) fn snapshot(
     monotonic: &Opened,
     boottime: &Opened,
-    told_by: &mut ClocksourceNotices,
+    timed_by: &mut ClocksourceNotices,
     host: &Host,
 ) -> Snapshot {
     let suspends = Suspends {
@@ -168,33 +169,34 @@ pub(super) fn snapshot(
         after_ns: monotonic.as_dyn().ticks_end(),
     };
     let disruption = clock::disruption_marker();
-    // Before the log, so that this one is not newer: the kernel writes to its log first.
+    // Read before the log: the kernel writes to its log first, so this value is never newer.
     let clock_source = host.clock_sources().current;
-    let log_is_read = told_by.log.is_some();
-    let set_at = told_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
-    let lines = told_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
+    let log_is_read = timed_by.log.is_some();
+    let set_at = timed_by.setting.as_ref().and_then(|file| file.metadata().ok()?.modified().ok());
+    let lines = timed_by.log.as_mut().map(NewLogLines::take).unwrap_or_default();
     let turned_to = lines.iter().filter_map(|line| line.turned_to_clock_source().map(str::to_owned)).collect();
     let maximum_error = clock::discipline().ok().map(|is| is.maximum_error);
     Snapshot { suspends, disruption, clock_source, turned_to, log_is_read, set_at, maximum_error }
 }
 
-/// The kernel's value if it was never set, or since its clock was set or switched to another clocksource. Linux,
-/// kernel/time/ntp.c, `ntp_clear`.
+/// The maximum error that the kernel reports if its clock was never synchronized, was set, or switched to another
+/// clocksource. See `ntp_clear` in kernel/time/ntp.c of Linux.
 const NOTHING_KNOWN: Duration = Duration::from_secs(16);
 
-/// Returns the events between two states. Values missing in the later one are taken from the earlier one.
+/// Returns the events between two states. The later state takes missing values from the earlier one.
 pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Vec<MachineEvent> {
     let mut events = Vec::new();
-    let mut tell = |kind, suspended_ns, said| events.push(MachineEvent { kind, at_s, suspended_ns, said });
+    let mut report = |kind, suspended_ns, message| events.push(MachineEvent { kind, at_s, suspended_ns, message });
     if let Some(suspended_ns) = suspended_between(earlier.suspends, later.suspends) {
-        let said = format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
-        tell(MachineEventKind::Suspend, Some(suspended_ns), said);
+        let message =
+            format!("the machine was suspended for {:.3} s", Duration::from_nanos(suspended_ns).as_secs_f64());
+        report(MachineEventKind::Suspend, Some(suspended_ns), message);
     }
     if later.disruption.is_some() && earlier.disruption.is_some() && later.disruption != earlier.disruption {
-        tell(
+        report(
             MachineEventKind::Migration,
             None,
-            "the machine was moved to another host, or stopped and started again (vmclock)".to_owned(),
+            "the virtual machine was migrated to another host, or stopped and restarted (vmclock)".to_owned(),
         );
     }
     later.disruption = later.disruption.or(earlier.disruption);
@@ -207,30 +209,29 @@ pub(super) fn between(earlier: &Snapshot, later: &mut Snapshot, at_s: f64) -> Ve
     let name = |source: &Option<String>| source.clone().unwrap_or_else(|| "none".to_owned());
     if later.clock_source != earlier.clock_source {
         let (was, is) = (name(&earlier.clock_source), name(&later.clock_source));
-        tell(MachineEventKind::ClockSource, None, format!("the kernel's clock source was {was}, and is {is}"));
+        report(MachineEventKind::Clocksource, None, format!("the clocksource changed from {was} to {is}"));
     } else if !turned_to.is_empty() {
         let turns = turned_to.join(", then to ");
-        let said =
-            format!("the kernel's clock source was {}, and turned to {turns} (its log)", name(&earlier.clock_source));
-        tell(MachineEventKind::ClockSource, None, said);
+        let message = format!("the clocksource changed from {} to {turns} (kernel log)", name(&earlier.clock_source));
+        report(MachineEventKind::Clocksource, None, message);
     } else if was_set && !later.log_is_read {
-        let said = format!(
-            "the kernel's clock source was {0}, was set, and is {0}: another one may have come and gone",
+        let message = format!(
+            "the clocksource {0} was set again; it may have been changed in between",
             name(&earlier.clock_source)
         );
-        tell(MachineEventKind::ClockSource, None, said);
+        report(MachineEventKind::Clocksource, None, message);
     }
     let all_is_forgotten =
         |is: Duration, was: Duration| is >= NOTHING_KNOWN && was < NOTHING_KNOWN.saturating_sub(Duration::from_secs(1));
-    // The log would show which of the two it was, and setting the wall clock is not a reason to restart.
+    // A readable log would show the cause, and setting the wall clock does not invalidate the comparison.
     let forgot = later.maximum_error.zip(earlier.maximum_error).is_some_and(|(is, was)| all_is_forgotten(is, was));
     if forgot && !later.log_is_read && events.is_empty() {
-        let said = "the kernel does not count as synchronised any more: its wall time was set, or its clock source came and went";
+        let message = "the kernel clock is no longer synchronized: the wall clock was set, or the clocksource was changed temporarily";
         events.push(MachineEvent {
-            kind: MachineEventKind::Desynchronised,
+            kind: MachineEventKind::Desynchronized,
             at_s,
             suspended_ns: None,
-            said: said.to_owned(),
+            message: message.to_owned(),
         });
     }
     events
@@ -253,7 +254,7 @@ mod tests {
     fn cpus_that_go_and_come_are_told_with_their_times() {
         let mut cpus = Cpus { running: Some(list("0-3")), offline: Vec::new() };
         let kinds =
-            |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.said)).collect::<Vec<_>>();
+            |events: Vec<MachineEvent>| events.into_iter().map(|event| (event.kind, event.message)).collect::<Vec<_>>();
         assert!(cpus.follow(Some(list("0-3")), 1.0).is_empty() && cpus.follow(None, 1.5).is_empty());
         let went = (MachineEventKind::CpuOffline, "CPU 1 went offline".to_owned());
         assert_eq!(kinds(cpus.follow(Some(list("0,2-3")), 2.0)), [went]);
@@ -315,7 +316,7 @@ mod tests {
     fn another_clock_source_is_told_once_whichever_speaks_of_it_first() {
         let hpet = || Some("hpet".to_owned());
         let by_sysfs = Snapshot { clock_source: hpet(), log_is_read: false, ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), by_sysfs), (vec![MachineEventKind::ClockSource], hpet()));
+        assert_eq!(told(&snapshot(1), by_sysfs), (vec![MachineEventKind::Clocksource], hpet()));
         // The file was read before the change, and the log after it.
         let mut by_log = Snapshot { turned_to: vec!["hpet".to_owned()], ..snapshot(2) };
         let events = between(&snapshot(1), &mut by_log, 1.0);
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn a_clock_source_that_came_and_went_between_two_looks_is_told_by_the_log() {
         let turned = Snapshot { turned_to: vec!["hpet".to_owned(), "tsc".to_owned()], ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), turned), (vec![MachineEventKind::ClockSource], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), turned), (vec![MachineEventKind::Clocksource], Some("tsc".to_owned())));
     }
 
     #[test]
@@ -336,21 +337,21 @@ mod tests {
             log_is_read,
             ..snapshot(2)
         };
-        assert_eq!(told(&snapshot(1), set(false)), (vec![MachineEventKind::ClockSource], Some("tsc".to_owned())));
+        assert_eq!(told(&snapshot(1), set(false)), (vec![MachineEventKind::Clocksource], Some("tsc".to_owned())));
         // The log would show that the kernel switched to another one.
         assert!(told(&snapshot(1), set(true)).0.is_empty());
         // It is reported once, even if it made the kernel lose its synchronization.
         let forgot = Snapshot { maximum_error: Some(Duration::from_secs(16)), ..set(false) };
-        assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::ClockSource]);
+        assert_eq!(told(&snapshot(1), forgot).0, [MachineEventKind::Clocksource]);
         let other = Snapshot { clock_source: Some("hpet".to_owned()), ..set(false) };
-        assert_eq!(told(&snapshot(1), other).0, [MachineEventKind::ClockSource]);
+        assert_eq!(told(&snapshot(1), other).0, [MachineEventKind::Clocksource]);
     }
 
     #[test]
     fn where_the_log_is_closed_a_kernel_that_forgot_its_synchronisation_is_told() {
         let forgot =
             |log_is_read| Snapshot { maximum_error: Some(Duration::from_secs(16)), log_is_read, ..snapshot(2) };
-        assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronised]);
+        assert_eq!(told(&snapshot(1), forgot(false)).0, [MachineEventKind::Desynchronized]);
         // The log would have shown another clocksource: the wall clock was set, which is not a reason to restart.
         assert!(told(&snapshot(1), forgot(true)).0.is_empty());
         // It was so before, and without a daemon the error grows until it is so.

@@ -1,4 +1,4 @@
-//! `hpt watch`: compares sources with a reference, and reports when one has a fault.
+//! `hpt watch`: compares sources with a reference, and reports faults.
 
 mod machine_events;
 mod sources;
@@ -33,36 +33,39 @@ use crate::{
 };
 
 const EXAMPLES: &str = "  \
-  hpt watch --duration 10m                     ten minutes, a line a second
-  hpt watch --source tsc --reference boottime  one source, beside another clock
-  hpt watch --format json | jq .sources        a document a line, for programs";
+  hpt watch --duration 10m                     10 minutes, one line per second
+  hpt watch --source tsc --reference boottime  one source against another clock
+  hpt watch --format json | jq .sources        one JSON document per line";
 
-/// Sources are read this often. A step is detected if it exceeds what their rates may explain in that time.
+/// The interval at which sources are read. A step is detected if it exceeds what their rates can explain in that time.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// Watch clocks for drift, steps and offsets between CPUs
 ///
-/// Reads each source between two reads of the reference, every 10 ms. Reports only what exceeds the width of these brackets: offset, frequency error, steps, backward steps, stops, and offsets between the counters of two CPUs. Also reports suspend, live migration of a virtual machine, and what a time daemon sets.
+/// Brackets each reading of a source between two readings of the reference, every 10 ms. Reports
+/// only what exceeds the bracket width: offset, frequency error (drift), steps, backward steps,
+/// stops, and offsets between the counters of two CPUs. Also reports suspend, live migration of a
+/// virtual machine, and clock changes by a time daemon.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::watching(Some("a source misbehaved")), EXAMPLES))]
+#[command(after_long_help = after_help(Codes::watching(Some("a source has a fault")), EXAMPLES))]
 pub(crate) struct Arguments {
-    /// Sources to watch, separated by commas [default: steady]
+    /// Sources to watch, separated by commas
     ///
-    /// Without it: the source that hpt chooses, all steady ones, and the kernel's clocks.
+    /// By default: the source that hpt chooses, all constant-rate sources, and the kernel's clocks.
     #[arg(short, long, value_name = "SOURCE", value_delimiter = ',')]
     source: Vec<String>,
-    /// Source to compare with
+    /// Reference clock
     #[arg(long, value_name = "SOURCE", default_value = "monotonic-raw")]
     reference: String,
-    /// Run time, suspend included [default: until Ctrl-C]
+    /// Run time, with suspend [default: until Ctrl-C]
     #[arg(short, long, value_name = "DURATION", value_parser = window)]
     duration: Option<Duration>,
-    /// Time between lines
+    /// Time between reports
     #[arg(short, long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Accepted frequency error, in ppm [default: 50]
     ///
-    /// The uncertainty of whoever states the frequency is added. Also the accepted change of the frequency.
+    /// hpt adds the uncertainty of the nominal frequency. Also limits the change of the frequency.
     #[arg(long, value_name = "PPM", value_parser = parts_per_million, allow_negative_numbers = true)]
     threshold_ppm: Option<f64>,
     /// Accepted step
@@ -73,14 +76,14 @@ pub(crate) struct Arguments {
     threshold_cpus: Duration,
     /// Do not compare the counters of CPUs
     ///
-    /// The comparison takes two CPUs for some milliseconds in each interval.
+    /// The comparison occupies two CPUs for a few milliseconds in each interval.
     #[arg(long)]
     no_compare_cpus: bool,
     /// Run on this CPU; any: not pinned [default: highest]
     #[arg(short, long, value_name = "CPU", value_parser = cpu_choice, allow_hyphen_values = true)]
     cpu: Option<CpuChoice>,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 impl Arguments {
@@ -109,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let around = Surroundings::of(&context.host);
     let (kept, expected) = with_expectations(sources, reference.as_dyn(), (&bursts, &around), &mut notes);
     if kept.is_empty() {
-        return Err(Failure::Usage("none of these sources can be watched beside this reference; choose others"));
+        return Err(Failure::Usage("none of these sources can be compared with this reference; choose others"));
     }
     let cores = kept.iter().find(|opened| has_a_counter_on_each_core(opened)).filter(|_| !arguments.no_compare_cpus);
     let mut turns = Turns::among(cpus, context.host.online_cpus().as_ref());
@@ -119,11 +122,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut counted_by = vec![(0.0, machine.counter(context))];
     let is_one_round = arguments.duration.is_some_and(|duration| duration < ROUND);
 
-    // On a busy machine the setup takes time, which is not watched time.
+    // On a busy machine the setup takes time. That time is not part of the run.
     machine.begin(context);
     so_far.watch.expect(&expectations(machine.counter(context)));
     loop {
-        let synchronisation = so_far.synchronisation(context);
+        let synchronization = so_far.synchronization(context);
         let ends_s = machine.now_s() + arguments.interval.as_secs_f64();
         let over_s = arguments.duration.map(|duration| machine.begun_s + duration.as_secs_f64());
         let mut events = Vec::new();
@@ -141,16 +144,17 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 }
             }
             events.extend(happened);
-            // A round in which a CPU goes offline or comes online is valid: sources belong to the whole machine.
+            // A round in which a CPU goes offline or comes online is valid, because sources are system-wide.
             events.extend(machine.cpus_that_went_or_came(context));
-            // Once per round, between the readings of two rounds: a system call that is in no bracket.
+            // Once per round, between the readings of two rounds, so that this system call is in no bracket.
             if presence.as_mut().is_some_and(|presence| !presence.stayed(machine.at())) {
                 elsewhere += 1;
             }
             rounds += 1;
             let now_s = machine.now_s();
             let is_over = now_s >= ends_s || over_s.is_some_and(|over_s| now_s >= over_s);
-            // A single round has nothing to be compared with: for runs shorter than the time between two rounds.
+            // A single round is enough only for runs shorter than the time between two rounds,
+            // because it has nothing to compare with.
             if is_one_round || (is_over && rounds > 1) || context.interrupted() {
                 break;
             }
@@ -166,7 +170,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         };
         so_far.follow(presence.as_ref(), &machine.cpus);
         let interval = (offsets, events, elsewhere);
-        let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronisation, &limits, context);
+        let data = so_far.end_interval(&machine, reference.as_dyn(), interval, synchronization, &limits, context);
         let is_read = context.is_of_a_part() || print_interval(&data, context)?;
         if context.keeps_metrics() {
             let so_far = so_far.summary(
@@ -177,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
                 Vec::new(),
                 context,
             );
-            // The last one reports it if it cannot be saved.
+            // If this fails, the final write reports it.
             let _ = context.keep_metrics(&so_far.into());
         }
         let now_s = machine.now_s();
@@ -190,18 +194,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     notes.extend(machine.blind_spot().filter(|_| so_far.has_seen_a_step()));
     notes.extend(context.notes());
     let data = so_far.summary(&machine, reference.as_dyn(), pinned.as_ref().map(Pinned::cpu), &limits, notes, context);
-    let answer = match (data.misbehaved, terminal::was_compared(&data)) {
+    let answer = match (data.faulty, terminal::was_compared(&data)) {
         (true, _) => Answer::No,
         (false, false) => Answer::Unknown,
         (false, true) => Answer::Yes,
     };
     let blocks = summary_page(&data);
-    // CSV has only the rows of the intervals.
+    // CSV contains only the rows of the intervals.
     Ok(Document { answer, one_of_several: true, ..Document::new(data, blocks) })
 }
 
 /// Compares the counters of the next pairs of CPUs. Returns the results, and the CPUs that went offline or came online
-/// in the meantime.
+/// during the comparison.
 fn compare_cpus(
     opened: &Opened,
     turns: &mut Turns,

@@ -12,14 +12,14 @@ use hpt_core::{
 
 use crate::{context::Context, exit::Failure, kernel_clocksources::common_counter, source_rate::Rate};
 
-/// The number of timestamps passed between two CPUs, and the time limit.
+/// The number of timestamps that two CPUs exchange, and the time limit.
 const HANDOVERS: u32 = 400;
 const LONGEST_HANDOVER: Duration = Duration::from_millis(20);
 /// The number of pairs of CPUs examined in one interval.
 const PAIRS_IN_AN_INTERVAL: usize = 4;
 /// How long a source without a nominal frequency is calibrated.
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
-/// A measurement without a bound says nothing about the rate.
+/// The bound of a measurement that has none: any rate is possible.
 const ANY_PPM: f64 = 1e6;
 /// Coarser ones are watched on request only.
 const COARSEST_NS: f64 = 1_000.0;
@@ -29,10 +29,10 @@ pub(super) fn fit_for_reference(reference: &dyn TimeSource) -> Result<(), Failur
     match (info.scope, info.nominal) {
         (Scope::System, Some(_)) => Ok(()),
         (Scope::System, None) => {
-            Err(Failure::Usage("the reference has no stated rate; choose one of the kernel's clocks"))
+            Err(Failure::Usage("the reference has no nominal frequency; choose one of the kernel's clocks"))
         }
         (Scope::Core | Scope::Process | Scope::Thread, _) => {
-            Err(Failure::Usage("the reference counts no time of the whole machine; choose one of the kernel's clocks"))
+            Err(Failure::Usage("the reference does not count system-wide time; choose one of the kernel's clocks"))
         }
     }
 }
@@ -44,17 +44,17 @@ pub(super) fn sources(
     reference: &dyn TimeSource,
 ) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     let mut notes = Vec::new();
-    let beside = &reference.info().id;
+    let reference_id = &reference.info().id;
     if !wanted.is_empty() {
-        if let Some(same) = wanted.iter().find(|name| are_one_reading(name, beside.as_str())) {
-            return Err(Failure::BesideItself { watched: same.clone(), reference: beside.to_string() });
+        if let Some(same) = wanted.iter().find(|name| are_one_reading(name, reference_id.as_str())) {
+            return Err(Failure::WatchedIsReference { watched: same.clone(), reference: reference_id.to_string() });
         }
         let opened = context.open_all(wanted)?;
         let (time, other): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|opened| opened.as_dyn().info().scope == Scope::System);
         notes.extend(other.iter().map(|opened| {
             let info = opened.as_dyn().info();
-            format!("{} counts per {}, not time, and is not watched", info.id, info.scope.name())
+            format!("{} is not watched: it counts per {}, not system-wide time", info.id, info.scope.name())
         }));
         return Ok((time, notes));
     }
@@ -65,7 +65,7 @@ pub(super) fn sources(
     };
     let names = source::outline(&context.host)
         .into_iter()
-        .filter(|report| !are_one_reading(report.id.as_str(), beside.as_str()))
+        .filter(|report| !are_one_reading(report.id.as_str(), reference_id.as_str()))
         .filter(|report| report.availability.as_ref().is_ok_and(worth_it));
     Ok((names.filter_map(|report| source::open(&context.host, report.id.as_str()).ok()).collect(), notes))
 }
@@ -84,14 +84,13 @@ pub(super) fn with_expectations(
         match expected_of(opened.as_dyn(), reference, bursts, around) {
             Some(expectation) => {
                 if !expectation.is_stated() {
-                    notes.push(format!(
-                        "nobody states the rate of {id}: it is held against what it was in the beginning"
-                    ));
+                    notes
+                        .push(format!("{id} has no nominal frequency; it is compared with its frequency at the start"));
                 }
                 expected.push(expectation);
                 kept.push(opened);
             }
-            None => notes.push(format!("{id} has no rate beside the reference, and is not watched")),
+            None => notes.push(format!("{id} is not watched: its frequency against the reference cannot be measured")),
         }
     }
     (kept, expected)
@@ -123,7 +122,7 @@ pub(super) fn common_counters(
     let spans = counted_by.iter().zip(ends_s);
     let notes = spans.filter_map(|((from_s, counter), to_s)| {
         let note = common_counter(watched.iter().map(|opened| &opened.as_dyn().info().id), reference, *counter)?;
-        Some(if counted_by.len() == 1 { note } else { format!("from {from_s} s to {to_s} s, {note}") })
+        Some(if counted_by.len() == 1 { note } else { format!("from {from_s} s to {to_s} s: {note}") })
     });
     notes.collect()
 }
@@ -210,9 +209,9 @@ mod tests {
     fn the_first_cpu_that_runs_is_compared_with_the_others_that_run() {
         let mut turns = Turns::among(vec![0, 1, 2, 3], Some(&list("0-3")));
         assert_eq!(turns.next(Some(&list("0-3"))), [(0, 1), (0, 2), (0, 3)]);
-        assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turn goes on");
+        assert_eq!(turns.next(Some(&list("1-3"))), [(1, 3), (1, 2)], "the turns continue");
         assert_eq!(turns.next(Some(&list("2"))), []);
-        assert_eq!(turns.next(None).len(), 3, "where it is not told, all are tried");
+        assert_eq!(turns.next(None).len(), 3, "if the online CPUs are unknown, all are tried");
         // One that comes online later, if hpt may use all of them, and if it may not.
         assert!(turns.next(Some(&list("0-4"))).contains(&(0, 4)));
         let mut some = Turns::among(vec![1, 3], Some(&list("0-3")));
@@ -246,8 +245,8 @@ mod tests {
         let path =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../hpt-core/tests/hosts/{name}.capture"));
         let host = |name: &str| Context::captured(&path(name)).expect("it is there");
-        // From BogoMIPS of a kernel that was given the rate, from the log of another, and of one whose log is not
-        // readable.
+        // From BogoMIPS of a kernel that was told the rate, from a kernel log, and from a kernel
+        // log that is not readable.
         let mut closed = Capture::open(&path("qemu-q35")).expect("it is there");
         closed.insert("dev/kmsg", Entry::Unreadable(ReadRefused::PermissionDenied)).expect("a sound path");
         let closed = Host::captured(closed, host("qemu-q35").facts().clone());
@@ -259,6 +258,6 @@ mod tests {
             let tsc = tsc_on(&host).expect("its rate is stated");
             assert_eq!(tsc.beside(Some("tsc")) != tsc.beside(None), is_known, "{name}");
         }
-        assert!(tsc_on(&host("derived-no-tsc-flags")).is_none(), "nobody states it: it is measured");
+        assert!(tsc_on(&host("derived-no-tsc-flags")).is_none(), "it has no nominal frequency, so it is measured");
     }
 }

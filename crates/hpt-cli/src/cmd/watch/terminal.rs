@@ -1,6 +1,6 @@
 //! The output of `hpt watch`: a line for each source and interval, and the summary. Measures nothing.
 
-use hpt_document::watch::{Synchronisation, WatchDocument, WatchSummaryDocument};
+use hpt_document::watch::{Synchronization, WatchDocument, WatchSummaryDocument};
 
 use crate::{
     context::Context,
@@ -22,7 +22,7 @@ pub(super) fn lines(data: &WatchDocument) -> String {
     if data.interval == 1 {
         lines.push(format!(
             "{:>9} {:17} {:>12} {:>9} {:>10} {:>9} {:>8}",
-            "after", "source", "offset", "±", "off ppm", "±", "bracket"
+            "time", "source", "offset", "±", "error ppm", "±", "bracket"
         ));
     }
     let after = format!("{:.1} s", data.at_s);
@@ -40,16 +40,16 @@ pub(super) fn lines(data: &WatchDocument) -> String {
             ppm(row.frequency_bound_ppm),
             time(bracket)
         ));
-        lines.extend(row.said.iter().map(|said| format!("{after:>9} {} {said}", row.source)));
+        lines.extend(row.messages.iter().map(|message| format!("{after:>9} {} {message}", row.source)));
     }
     for cores in &data.cores {
         let between = format!("{} CPU {}-{}", cores.source, cores.first_cpu, cores.second_cpu);
-        let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+        let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
         lines.push(format!("{after:>9} {between:17} {least:>12} to {most}"));
         lines.extend(cores.fault.iter().map(|fault| format!("{after:>9} {} {fault}", cores.source)));
     }
-    lines.extend(data.shared_faults.iter().map(|said| format!("{after:>9} {said}")));
-    lines.extend(data.events.iter().map(|event| format!("{after:>9} {}", event.said)));
+    lines.extend(data.shared_faults.iter().map(|message| format!("{after:>9} {message}")));
+    lines.extend(data.events.iter().map(|event| format!("{after:>9} {}", event.message)));
     lines.join("\n")
 }
 
@@ -68,9 +68,9 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
         Column("source", Align::Left),
         Column("offset", Align::Right),
         Column("±", Align::Right),
-        Column("ppm from", Align::Right),
+        Column("min ppm", Align::Right),
         Column("±", Align::Right),
-        Column("to", Align::Right),
+        Column("max ppm", Align::Right),
         Column("±", Align::Right),
         Column("steps", Align::Right),
         Column("back", Align::Right),
@@ -88,13 +88,13 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
             Cell::or_dash(row.highest_ppm.map(ppm)),
             Cell::or_dash(row.highest_bound_ppm.map(ppm)),
             Cell::plain(row.steps.steps.to_string()),
-            Cell::plain(row.steps.backwards.to_string()),
-            Cell::plain(row.steps.set.to_string()),
+            Cell::plain(row.steps.backward_steps.to_string()),
+            Cell::plain(row.steps.times_set.to_string()),
             Cell(row.faults.to_string(), if row.faults > 0 { Tone::Bad } else { Tone::Good }),
         ]
     });
     let mut blocks = vec![
-        Block::Section("In all".to_owned(), Vec::new()),
+        Block::Section("Summary".to_owned(), Vec::new()),
         Block::Table(Table { columns: columns.to_vec(), rows: rows.collect() }),
     ];
     let first = data.sources.iter().filter_map(|row| {
@@ -106,64 +106,64 @@ pub(super) fn summary_page(data: &WatchSummaryDocument) -> Vec<Block> {
     let shared = data.shared_faults.first().map(|fault| vec![Cell("all".to_owned(), Tone::Bad), Cell::plain(fault)]);
     let faults: Vec<Vec<Cell>> = first.chain(of_cores).chain(shared).collect();
     if !faults.is_empty() {
-        blocks.push(Block::Section("Misbehaved, at first".to_owned(), faults));
+        blocks.push(Block::Section("First fault of each source".to_owned(), faults));
     }
     if !data.cores.is_empty() {
         let lines = data.cores.iter().map(|cores| {
-            let (least, most) = (signed_time(cores.least_ns), signed_time(cores.most_ns));
+            let (least, most) = (signed_time(cores.min_ns), signed_time(cores.max_ns));
             let number =
-                if cores.handovers == 1 { "1 hand-over".to_owned() } else { format!("{} hand-overs", cores.handovers) };
-            let text = format!("{least} to {most} ahead of CPU {}, by {number}", cores.first_cpu);
+                if cores.handovers == 1 { "1 handover".to_owned() } else { format!("{} handovers", cores.handovers) };
+            let text = format!("offset to CPU {}: {least} to {most} ({number})", cores.first_cpu);
             vec![Cell::plain(format!("CPU {}", cores.second_cpu)), Cell::plain(text)]
         });
-        let title = format!("{} on other CPUs", data.cores[0].source);
+        let title = format!("{}: offsets between CPUs", data.cores[0].source);
         blocks.push(Block::Section(title, lines.collect()));
     }
     if !data.events.is_empty() {
         let lines =
-            data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.said)]);
-        blocks.push(Block::Section("What happened to the machine".to_owned(), lines.collect()));
+            data.events.iter().map(|event| vec![Cell::faint(format!("{} s", event.at_s)), Cell::plain(&event.message)]);
+        blocks.push(Block::Section("System events".to_owned(), lines.collect()));
     }
-    blocks.push(Block::Text(synchronised(&data.synchronisation)));
-    let verdict = match (data.misbehaved, was_compared(data)) {
-        (true, _) => "Misbehaviour was seen.",
-        (false, true) => "No misbehaviour was seen.",
-        (false, false) => "Nothing can be told: there was too little to compare; watch for longer.",
+    blocks.push(Block::Text(synchronised(&data.synchronization)));
+    let verdict = match (data.faulty, was_compared(data)) {
+        (true, _) => "Faults found.",
+        (false, true) => "No faults found.",
+        (false, false) => "Unknown: too few readings to compare; use a longer run time.",
     };
-    let also = if data.limits.statements_may_be_wrong { ", and what the one who states it may be wrong" } else { "" };
+    let also = if data.limits.nominal_tolerance_added { " plus the uncertainty of the nominal frequency" } else { "" };
     #[expect(clippy::cast_precision_loss, reason = "limits are a second at most")]
     let (step, core_offset) = (short_time(data.limits.step_ns as f64), short_time(data.limits.core_offset_ns as f64));
-    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.away);
+    let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Text(format!(
-        "{verdict} {} intervals, {} rounds of readings in {:.1} s beside {}. Accepted: {} ppm off the stated rate{also}, steps of {step}, {core_offset} between \
-         CPUs. offset: gained on the reference by the stated rate, since the last interruption. ppm: the lowest and the highest of an interval, each with its bound. {cpu}. {}",
+        "{verdict} {} intervals, {} rounds of readings in {:.1} s against {}. Accepted: {} ppm frequency error{also}, steps of {step}, {core_offset} between \
+         CPUs. offset: change relative to the reference at the nominal frequency, since the last interruption. min ppm, max ppm: smallest and largest frequency error of an interval, each with its bound. {cpu}. {}",
         data.intervals,
         data.rounds,
-        data.watched_s,
+        data.elapsed_s,
         data.reference,
-        data.limits.rate_ppm,
+        data.limits.frequency_error_ppm,
         machine_line(&data.head.machine)
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
 }
 
-pub(super) fn synchronised(is: &Synchronisation) -> String {
+pub(super) fn synchronised(is: &Synchronization) -> String {
     let daemons = match &is.daemons {
-        None => "which time daemon runs is not known: /proc shows no processes".to_owned(),
-        Some(daemons) if daemons.is_empty() => "no time daemon is seen".to_owned(),
-        Some(daemons) => format!("running: {}", daemons.join(", ")),
+        None => "time daemon unknown: /proc shows no processes".to_owned(),
+        Some(daemons) if daemons.is_empty() => "no time daemon".to_owned(),
+        Some(daemons) => format!("time daemon: {}", daemons.join(", ")),
     };
-    match (is.synchronised, is.frequency_ppm, is.tick_ppm) {
+    match (is.synchronized, is.frequency_ppm, is.tick_ppm) {
         (Some(synchronised), Some(frequency_ppm), Some(tick_ppm)) => {
-            let word = if synchronised { "synchronised" } else { "not synchronised" };
+            let word = if synchronised { "synchronized" } else { "unsynchronized" };
             #[expect(clippy::cast_precision_loss, reason = "for printing")]
-            let error = is.maximum_error_ns.map_or_else(|| "not told".to_owned(), |ns| short_time(ns as f64));
+            let error = is.maximum_error_ns.map_or_else(|| "unknown".to_owned(), |ns| short_time(ns as f64));
             format!(
-                "The kernel counts as {word}, at most {error} off; its clocks are bent by {frequency_ppm:.3} ppm, its tick by {tick_ppm:.1} ppm; {daemons}."
+                "Kernel clock: {word} (maximum error {error}), frequency offset {frequency_ppm:.3} ppm, tick offset {tick_ppm:.1} ppm; {daemons}."
             )
         }
-        (_, _, _) => format!("Whether the kernel is synchronised is not known: adjtimex is refused; {daemons}."),
+        (_, _, _) => format!("Kernel clock: synchronization unknown, because adjtimex is refused; {daemons}."),
     }
 }
 
@@ -174,8 +174,12 @@ mod tests {
         measure::CoreOffset,
     };
 
-    use hpt_document::watch::{
-        CpuOffline, MachineEvent, MachineEventKind, Synchronisation, WatchDocument, WatchLimits, WatchSummaryDocument,
+    use hpt_document::{
+        SCHEMA,
+        watch::{
+            CpuOffline, MachineEvent, MachineEventKind, Synchronization, WatchDocument, WatchLimits,
+            WatchSummaryDocument,
+        },
     };
 
     use super::{lines, signed_time, summary_page};
@@ -200,10 +204,10 @@ mod tests {
         }
     }
 
-    fn synchronisation() -> Synchronisation {
-        Synchronisation {
+    fn synchronization() -> Synchronization {
+        Synchronization {
             readable: true,
-            synchronised: Some(true),
+            synchronized: Some(true),
             status: Some(0x2001),
             frequency_ppm: Some(-12.345),
             tick_ppm: Some(0.0),
@@ -224,50 +228,54 @@ mod tests {
             .collect();
         let offset = |least_ns, most_ns| CoreOffset { cpus: (0, 1), least_ns, most_ns, handovers: 400 };
         let apart = vec![cores("tsc", &offset(4_900.0, 5_100.0), &Limits::default())];
-        let said = "the machine was suspended for 5.999 s".to_owned();
-        let events =
-            vec![MachineEvent { kind: MachineEventKind::Suspend, at_s: 0.5, suspended_ns: Some(5_999_000_000), said }];
+        let message = "the machine was suspended for 5.999 s".to_owned();
+        let events = vec![MachineEvent {
+            kind: MachineEventKind::Suspend,
+            at_s: 0.5,
+            suspended_ns: Some(5_999_000_000),
+            message,
+        }];
         let mut summary: Vec<SourceTotal> =
             rows.iter().map(|row| SourceTotal::beginning(&row.source, 1e9, "definition")).collect();
         for ((sum, row), interval) in summary.iter_mut().zip(&rows).zip(&intervals) {
             sum.add(row, interval);
         }
         let interval = WatchDocument {
-            schema: 1,
+            schema: SCHEMA,
             kind: "watch".to_owned(),
             hpt: "0.0.0".to_owned(),
             interval: 1,
             at_s: 1.006,
             reference: "monotonic-raw".to_owned(),
-            clock_source: Some("tsc".to_owned()),
-            rounds_elsewhere: 0,
+            clocksource: Some("tsc".to_owned()),
+            rounds_on_other_cpus: 0,
             sources: rows,
             cores: apart.clone(),
             events: events.clone(),
             shared_faults: Vec::new(),
-            synchronisation: synchronisation(),
+            synchronization: synchronization(),
         };
         let all = WatchSummaryDocument {
             head: golden::head("watch-summary"),
             cpu: Some(1),
             reference: "monotonic-raw".to_owned(),
             limits: WatchLimits {
-                rate_ppm: 50.0,
-                statements_may_be_wrong: true,
+                frequency_error_ppm: 50.0,
+                nominal_tolerance_added: true,
                 step_ns: 5_000,
                 core_offset_ns: 1_000,
             },
-            watched_s: 1.006,
+            elapsed_s: 1.006,
             intervals: 1,
             rounds: 97,
-            away: vec![cpu_absences::tests::example()],
-            misbehaved: true,
+            cpu_absences: vec![cpu_absences::tests::example()],
+            faulty: true,
             sources: summary.into_iter().map(|total| total.row).collect(),
             cores: apart,
             events,
             offline: vec![CpuOffline { cpu: 3, from_s: 0.25, to_s: None }],
             shared_faults: Vec::new(),
-            synchronisation: synchronisation(),
+            synchronization: synchronization(),
             interrupted: true,
             notes: vec!["a note".to_owned()],
         };

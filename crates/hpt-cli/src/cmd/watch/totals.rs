@@ -1,4 +1,4 @@
-//! The totals of `hpt watch`: intervals combined into the summary. Prints nothing.
+//! The totals of `hpt watch`: combines intervals into the summary. Prints nothing.
 
 use std::io;
 
@@ -9,9 +9,10 @@ use hpt_core::{
     realtime::PinWatch,
 };
 use hpt_document::{
-    away::Away,
+    SCHEMA,
+    cpu_absence::CpuAbsence,
     watch::{
-        CpuOffline, CpuOffset, MachineEvent, OffsetPoint, Synchronisation, WatchDocument, WatchLimits, WatchOffset,
+        CpuOffline, CpuOffset, MachineEvent, OffsetPoint, Synchronization, WatchDocument, WatchLimits, WatchOffset,
         WatchRow, WatchSteps, WatchSummaryDocument, WatchSummaryRow,
     },
 };
@@ -24,9 +25,9 @@ use crate::{
     sampling::cpu_absences,
 };
 
-/// The largest number of points in the timeline of a source.
-const LONGEST_COURSE: usize = 500;
-/// A daemon that was started is detected after this many intervals.
+/// The maximum number of points in the time series of a source.
+const MAX_POINTS: usize = 500;
+/// A daemon that starts during the run is detected after at most this many intervals.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
 pub(super) struct Totals {
@@ -34,13 +35,13 @@ pub(super) struct Totals {
     pub(super) rows: Vec<SourceTotal>,
     pub(super) worst_cores: Vec<CpuOffset>,
     pub(super) events: Vec<MachineEvent>,
-    pub(super) away: Vec<Away>,
+    pub(super) absences: Vec<CpuAbsence>,
     pub(super) offline: Vec<CpuOffline>,
     pub(super) refusals: Vec<Refusal>,
     pub(super) shared_faults: Vec<String>,
     pub(super) daemons: Option<Vec<String>>,
     pub(super) intervals: u64,
-    pub(super) synchronisation: Option<Synchronisation>,
+    pub(super) synchronization: Option<Synchronization>,
 }
 
 /// Two CPUs that could not be compared although both were online.
@@ -64,13 +65,13 @@ impl Totals {
             rows: expected.iter().map(row).collect(),
             worst_cores: Vec::new(),
             events: Vec::new(),
-            away: Vec::new(),
+            absences: Vec::new(),
             offline: Vec::new(),
             refusals: Vec::new(),
             shared_faults: Vec::new(),
             daemons: None,
             intervals: 0,
-            synchronisation: None,
+            synchronization: None,
         }
     }
 
@@ -78,9 +79,9 @@ impl Totals {
         !self.shared_faults.is_empty() || self.rows.iter().any(|total| total.row.steps.steps > 0)
     }
 
-    /// Adds where the thread and the other CPUs were so far.
+    /// Updates the times when the thread was not on its CPU, and when CPUs were offline.
     pub(super) fn follow(&mut self, presence: Option<&PinWatch<'_>>, cpus: &Cpus) {
-        self.away = presence.map_or_else(Vec::new, cpu_absences::all_of);
+        self.absences = presence.map_or_else(Vec::new, cpu_absences::all_of);
         self.offline.clone_from(&cpus.offline);
     }
 
@@ -97,10 +98,11 @@ impl Totals {
 
     /// Returns notes on CPUs that were offline.
     pub(super) fn notes_of_cpus(&self, are_compared: bool) -> Vec<String> {
-        let away = cpu_absences::notes(&self.away, "rounds of readings were made there");
-        let then = if are_compared { ": it was compared with other CPUs in the rest of the time only" } else { "" };
-        // A note on the thread's own CPU exists already.
-        let is_new = |offline: &&CpuOffline| !self.away.iter().any(|away| away.offline && away.cpu == offline.cpu);
+        let absences = cpu_absences::notes(&self.absences, "rounds of readings were taken there");
+        let then = if are_compared { "; it was compared with other CPUs only while it was online" } else { "" };
+        // The thread's own CPU already has a note.
+        let is_new =
+            |offline: &&CpuOffline| !self.absences.iter().any(|absence| absence.offline && absence.cpu == offline.cpu);
         let offline = self.offline.iter().filter(is_new).map(|offline| {
             format!("CPU {} was offline {}{then}", offline.cpu, cpu_absences::span(offline.from_s, offline.to_s))
         });
@@ -113,18 +115,18 @@ impl Totals {
             };
             format!("CPU {first} and CPU {second} could not be compared {when}, although both were online: {reason}")
         });
-        away.into_iter().chain(offline).chain(refused).collect()
+        absences.into_iter().chain(offline).chain(refused).collect()
     }
 
-    pub(super) fn synchronisation(&mut self, context: &Context) -> Synchronisation {
+    pub(super) fn synchronization(&mut self, context: &Context) -> Synchronization {
         if self.intervals.is_multiple_of(INTERVALS_TO_LOOK_FOR_DAEMONS) {
             let daemons = context.host.time_daemons();
             self.daemons = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect());
         }
         let is = clock::discipline().ok();
-        Synchronisation {
+        Synchronization {
             readable: is.is_some(),
-            synchronised: is.map(|is| is.synchronised),
+            synchronized: is.map(|is| is.synchronised),
             status: is.map(|is| is.status),
             frequency_ppm: is.map(|is| rounded(is.frequency_ppm)),
             tick_ppm: is.map(|is| rounded(is.tick_ppm)),
@@ -138,8 +140,8 @@ impl Totals {
         &mut self,
         machine: &MachineWatch,
         reference: &dyn TimeSource,
-        (offsets, events, rounds_elsewhere): (Vec<(SourceId, CoreOffset)>, Vec<MachineEvent>, u64),
-        synchronisation: Synchronisation,
+        (offsets, events, rounds_on_other_cpus): (Vec<(SourceId, CoreOffset)>, Vec<MachineEvent>, u64),
+        synchronization: Synchronization,
         limits: &Limits,
         context: &Context,
     ) -> WatchDocument {
@@ -169,21 +171,21 @@ impl Totals {
         let shared_faults: Vec<String> = all.iter().map(Fault::to_string).collect();
         self.shared_faults.extend_from_slice(&shared_faults);
         self.events.extend_from_slice(&events);
-        self.synchronisation = Some(synchronisation.clone());
+        self.synchronization = Some(synchronization.clone());
         WatchDocument {
-            schema: 1,
+            schema: SCHEMA,
             kind: "watch".to_owned(),
             hpt: env!("CARGO_PKG_VERSION").to_owned(),
             interval: self.intervals,
             at_s,
             reference: reference.info().id.to_string(),
-            clock_source: context.host.clock_sources().current,
-            rounds_elsewhere,
+            clocksource: context.host.clock_sources().current,
+            rounds_on_other_cpus,
             sources: rows,
             cores,
             events,
             shared_faults,
-            synchronisation,
+            synchronization,
         }
     }
 
@@ -196,8 +198,8 @@ impl Totals {
         notes: Vec<String>,
         context: &Context,
     ) -> WatchSummaryDocument {
-        let synchronisation = self.synchronisation(context);
-        let misbehaved = self.rows.iter().any(|total| total.row.faults > 0)
+        let synchronization = self.synchronization(context);
+        let faulty = self.rows.iter().any(|total| total.row.faults > 0)
             || !self.shared_faults.is_empty()
             || self.worst_cores.iter().any(|cores| cores.fault.is_some());
         WatchSummaryDocument {
@@ -205,22 +207,22 @@ impl Totals {
             cpu,
             reference: reference.info().id.to_string(),
             limits: WatchLimits {
-                rate_ppm: limits.rate_ppm,
-                statements_may_be_wrong: limits.statements_may_be_wrong,
+                frequency_error_ppm: limits.rate_ppm,
+                nominal_tolerance_added: limits.statements_may_be_wrong,
                 step_ns: saturating_nanos(limits.step),
                 core_offset_ns: saturating_nanos(limits.core_offset),
             },
-            watched_s: machine.at_s(),
+            elapsed_s: machine.at_s(),
             intervals: self.intervals,
             rounds: self.watch.summary().rounds,
-            away: self.away.clone(),
-            misbehaved,
+            cpu_absences: self.absences.clone(),
+            faulty,
             sources: self.rows.iter().map(|total| total.row.clone()).collect(),
             cores: self.worst_cores.clone(),
             events: self.events.clone(),
             offline: self.offline.clone(),
             shared_faults: self.shared_faults.clone(),
-            synchronisation,
+            synchronization,
             interrupted: context.interrupted(),
             notes,
         }
@@ -231,8 +233,8 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub(super) struct SourceTotal {
     pub(super) row: WatchSummaryRow,
-    /// The number of intervals per point of its timeline.
-    course_every: u64,
+    /// The number of intervals per point of its time series.
+    intervals_per_point: u64,
 }
 
 impl SourceTotal {
@@ -241,18 +243,18 @@ impl SourceTotal {
         let row = WatchSummaryRow {
             source: source.to_owned(),
             expected_hz: Some(expected_hz),
-            expected_by: Some(expected_by.to_owned()),
+            expected_origin: Some(expected_by.to_owned()),
             offset: WatchOffset { bursts: 0, bracket_ns: None, offset_ns: None, offset_bound_ns: None },
             lowest_ppm: None,
             lowest_bound_ppm: None,
             highest_ppm: None,
             highest_bound_ppm: None,
-            steps: WatchSteps { steps: 0, backwards: 0, set: 0 },
+            steps: WatchSteps { steps: 0, backward_steps: 0, times_set: 0 },
             faults: 0,
             first_fault: None,
-            course: Vec::new(),
+            time_series: Vec::new(),
         };
-        Self { row, course_every: 1 }
+        Self { row, intervals_per_point: 1 }
     }
 
     pub(super) fn add(&mut self, row: &WatchRow, interval: &Interval) {
@@ -272,21 +274,21 @@ impl SourceTotal {
             }
         }
         sum.steps.steps += interval.steps;
-        sum.steps.backwards += interval.backwards;
-        sum.steps.set += interval.set;
+        sum.steps.backward_steps += interval.backwards;
+        sum.steps.times_set += interval.set;
         sum.faults += interval.faults.len() as u64;
         if sum.first_fault.is_none() {
             sum.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
         }
-        if (row.interval - 1).is_multiple_of(self.course_every)
+        if (row.interval - 1).is_multiple_of(self.intervals_per_point)
             && let Some((offset_ns, bound_ns)) = row.offset.offset_ns.zip(row.offset.offset_bound_ns)
         {
-            sum.course.push(OffsetPoint(row.at_s, offset_ns, bound_ns));
+            sum.time_series.push(OffsetPoint(row.at_s, offset_ns, bound_ns));
         }
-        if sum.course.len() > LONGEST_COURSE {
-            self.course_every *= 2;
+        if sum.time_series.len() > MAX_POINTS {
+            self.intervals_per_point *= 2;
             let mut place = 0_usize;
-            sum.course.retain(|_| {
+            sum.time_series.retain(|_| {
                 place += 1;
                 place % 2 == 1
             });
@@ -295,7 +297,7 @@ impl SourceTotal {
 }
 
 pub(super) fn row(number: u64, at_s: f64, source: &str, interval: &Interval) -> WatchRow {
-    let said = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
+    let messages = interval.faults.iter().map(Fault::to_string).chain(interval.events.iter().map(happening));
     WatchRow {
         interval: number,
         at_s,
@@ -308,21 +310,21 @@ pub(super) fn row(number: u64, at_s: f64, source: &str, interval: &Interval) -> 
         },
         frequency_error_ppm: interval.rate_ppm.map(|(low, high)| rounded(f64::midpoint(low, high))),
         frequency_bound_ppm: interval.rate_ppm.map(|(low, high)| rounded((high - low) / 2.0)),
-        steps: WatchSteps { steps: interval.steps, backwards: interval.backwards, set: interval.set },
+        steps: WatchSteps { steps: interval.steps, backward_steps: interval.backwards, times_set: interval.set },
         faults: interval.faults.iter().map(|fault| fault.name().to_owned()).collect(),
-        said: said.collect(),
+        messages: messages.collect(),
     }
 }
 
 pub(super) fn happening(event: &SourceEvent) -> String {
     match event {
         SourceEvent::WasSet { least_ns, most_ns } => {
-            format!("was set, by {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
+            format!("was set, a step of {:.6} to {:.6} s", least_ns / 1e9, most_ns / 1e9)
         }
         SourceEvent::SmallStep { least_ns, most_ns } => {
-            format!("stepped by {least_ns:.0} to {most_ns:.0} ns, which is accepted")
+            format!("stepped by {least_ns:.0} to {most_ns:.0} ns, within the accepted limit")
         }
-        SourceEvent::Lost => "may have wrapped unseen: the comparison began anew".to_owned(),
+        SourceEvent::Lost => "may have wrapped; the comparison restarts".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -332,16 +334,16 @@ pub(super) fn cores(source: &str, offset: &CoreOffset, limits: &Limits) -> CpuOf
         source: source.to_owned(),
         first_cpu: offset.cpus.0,
         second_cpu: offset.cpus.1,
-        least_ns: rounded(offset.least_ns),
-        most_ns: rounded(offset.most_ns),
+        min_ns: rounded(offset.least_ns),
+        max_ns: rounded(offset.most_ns),
         handovers: offset.handovers,
         fault: core_fault(offset, limits).map(|fault| fault.to_string()),
     }
 }
 
-/// A fault outweighs none; otherwise the tighter bound says more.
+/// Returns whether `one` is more important: a fault counts more than none, and a tighter bound more than a wider one.
 pub(super) fn is_worse(one: &CpuOffset, other: &CpuOffset) -> bool {
-    let width = |cores: &CpuOffset| cores.most_ns - cores.least_ns;
+    let width = |cores: &CpuOffset| cores.max_ns - cores.min_ns;
     match (one.fault.is_some(), other.fault.is_some()) {
         (true, false) => true,
         (false, true) => false,

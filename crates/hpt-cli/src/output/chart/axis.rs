@@ -1,18 +1,19 @@
-//! Scales of charts: which part of the numbers is shown, where it is marked and how the marks are called.
+//! Axes of charts: their range, ticks and tick labels.
 //! Draws nothing.
 
-/// Powers of ten that a logarithmic scale may show; what lies outside stands at its end.
+/// The powers of ten that a logarithmic scale can show. Values outside are drawn at its ends.
 const LEAST_POWER: f64 = -3.0;
 const MOST_POWER: f64 = 15.0;
 
-/// A scale. Positions are what the drawing counts in: the number itself, its logarithm, or the place of a name.
+/// An axis. A position is the coordinate in the drawing: the number itself, its logarithm, or the
+/// index of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
-    /// What it counts, and in what.
+    /// The quantity, and its unit.
     pub(super) title: String,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Where it is marked, and how the mark is called.
+    /// The position and the label of each tick.
     pub(super) ticks: Vec<(f64, String)>,
     kind: Kind,
 }
@@ -25,7 +26,8 @@ enum Kind {
 }
 
 impl Axis {
-    /// Powers of ten, from the one below the least value to the one above the greatest; what is not positive has no place on it.
+    /// Creates a logarithmic axis from the power of ten below the smallest value to the one above the
+    /// largest. Ignores values that are not positive.
     pub(super) fn log(title: &str, values: impl IntoIterator<Item = f64>, text: impl Fn(f64) -> String) -> Self {
         let powers = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).map(power);
         let (least, most) =
@@ -37,7 +39,7 @@ impl Axis {
         Self { title: title.to_owned(), low, high, ticks, kind: Kind::Log }
     }
 
-    /// Round steps around all values, and around zero where `from_zero`.
+    /// Creates a linear axis with round ticks that includes all values, and zero if `from_zero`.
     pub(super) fn linear(
         title: &str,
         values: impl IntoIterator<Item = f64>,
@@ -48,15 +50,15 @@ impl Axis {
         let sound = values.into_iter().filter(|value| value.abs() < 1e18);
         let (least, most) = sound.fold(begin, |(least, most): (f64, f64), value| (least.min(value), most.max(value)));
         let (least, most) = if least > most { (0.0, 1.0) } else { (least, most) };
-        let extent = if most > least { most - least } else { least.abs().max(1.0) };
-        let step = round_step(extent / 5.0);
+        let run_length = if most > least { most - least } else { least.abs().max(1.0) };
+        let step = round_step(run_length / 5.0);
         let (low, high) = ((least / step).floor() * step, (most / step).ceil() * step);
         let high = if high > low { high } else { low + step };
         let ticks = steps(low, high, step).map(|value| (value, text(value))).collect();
         Self { title: title.to_owned(), low, high, ticks, kind: Kind::Linear }
     }
 
-    /// From zero to the last moment of a run, without room behind it.
+    /// Creates a time axis from zero to exactly the end of a run.
     pub(super) fn run(title: &str, seconds: impl IntoIterator<Item = f64>) -> Self {
         let text = |s: f64| format!("{s:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
         let seconds: Vec<f64> = seconds.into_iter().filter(|s| s.abs() < 1e18).collect();
@@ -69,7 +71,7 @@ impl Axis {
         axis
     }
 
-    /// A place for each name, the first one on top.
+    /// Creates an axis with a position for each name, the first one on top.
     #[expect(clippy::cast_precision_loss, reason = "as many names as a page has lines")]
     pub(super) fn names(names: Vec<String>) -> Self {
         let high = names.len().max(1) as f64;
@@ -77,7 +79,7 @@ impl Axis {
         Self { title: String::new(), low: 0.0, high, ticks, kind: Kind::Names }
     }
 
-    /// Where a number stands, or the name of that place.
+    /// Returns the position of a number, or of the name with that index.
     pub(super) fn at(&self, value: f64) -> f64 {
         let position = match self.kind {
             Kind::Linear => value,
@@ -88,7 +90,7 @@ impl Axis {
         if position.is_nan() { self.low } else { position.clamp(self.low, self.high) }
     }
 
-    /// Whether names stand on it.
+    /// Whether it is an axis of names.
     pub(super) fn is_of_names(&self) -> bool {
         self.kind == Kind::Names
     }
@@ -98,7 +100,7 @@ fn power(value: f64) -> f64 {
     value.log10().clamp(LEAST_POWER, MOST_POWER)
 }
 
-/// 1, 2 or 5 times a power of ten, at least this much.
+/// Returns 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 5.0];
@@ -109,7 +111,7 @@ fn steps(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     (0_u32..64).map(move |number| low + f64::from(number) * step).take_while(move |value| *value <= high + step * 1e-6)
 }
 
-/// A time on a scale: `1 µs`.
+/// Formats a time as a tick label: `1 µs`.
 pub(super) fn time(ns: f64) -> String {
     crate::output::human::short_time(ns)
 }

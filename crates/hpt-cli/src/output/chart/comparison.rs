@@ -1,25 +1,25 @@
-//! Two figures of the same thing side by side: published and measured, or of two reports.
+//! Two figures of the same quantity side by side: published and measured, or from two reports.
 
 use hpt_document::experiment::{ExperimentDocument, ExperimentFigureRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, count},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, count},
 };
 
-/// One thing with two figures.
+/// A quantity with two figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) what: String,
     pub(crate) first: Option<f64>,
     pub(crate) second: Option<f64>,
-    /// What stands behind them.
+    /// The label next to the points.
     pub(crate) words: String,
 }
 
-/// A panel of such pairs on a scale of powers of ten.
+/// Returns a panel of such pairs on a logarithmic scale.
 fn panel(title: &str, scale: &str, names: (&str, &str), pairs: &[Pair], text: &dyn Fn(f64) -> String) -> Panel {
     let values = pairs.iter().flat_map(|pair| [pair.first, pair.second]).flatten();
     let x = Axis::log(scale, values.flat_map(|value| [value, value * 3.0]), text);
@@ -49,19 +49,26 @@ fn panel(title: &str, scale: &str, names: (&str, &str), pairs: &[Pair], text: &d
     Panel { title: title.to_owned(), x, y, height, series }
 }
 
-/// Times of two reports side by side.
+/// Returns a chart of the times of two reports side by side.
 pub(crate) fn pairs_of(
     names: (&str, &str),
     pairs: &[Pair],
     figures: Figures,
     says: String,
     provenance: String,
-) -> Picture {
-    let chart = Chart { panels: vec![panel("", "p50, powers of ten", names, pairs, &time)], side_by_side: false };
-    Picture { name: "beside".to_owned(), title: "The two side by side".to_owned(), says, chart, figures, provenance }
+) -> TitledChart {
+    let chart = Chart { panels: vec![panel("", "p50, log scale", names, pairs, &time)], side_by_side: false };
+    TitledChart {
+        name: "comparison".to_owned(),
+        title: "Side-by-side comparison".to_owned(),
+        says,
+        chart,
+        figures,
+        provenance,
+    }
 }
 
-/// About three figures and the unit.
+/// Formats a figure with about three digits.
 fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let decimals = match value.abs() {
@@ -73,7 +80,7 @@ fn figure(value: Option<f64>) -> String {
     format!("{value:.decimals$}")
 }
 
-/// How many nanoseconds a unit of time has; none where it is another one.
+/// Returns the nanoseconds in a unit of time; `None` for other units.
 fn ns_in(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1.0),
@@ -84,9 +91,10 @@ fn ns_in(unit: &str) -> Option<f64> {
     }
 }
 
-/// The pictures of published measurements beside those made here: one picture for each experiment, with a panel for each unit.
-pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<Picture> {
-    let mut pictures = Vec::new();
+/// Returns the charts of published measurements compared with those on this system: one chart per
+/// experiment, with a panel per unit.
+pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<TitledChart> {
+    let mut charts = Vec::new();
     for made in &document.experiments {
         let rows: Vec<&ExperimentFigureRow> =
             document.results.iter().filter(|row| row.experiment == made.name).collect();
@@ -103,13 +111,13 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<Picture> {
         let panels = units.iter().map(|unit| {
             let text = |value: f64| match ns_in(unit) {
                 Some(ns) => time(value * ns),
-                // Its unit stands at the marks.
+                // The tick labels have the unit.
                 None => figure(Some(value)),
             };
             let of_unit = rows.iter().filter(|row| row.unit == *unit && row.published.or(row.measured).is_some());
             let pairs: Vec<_> = of_unit
                 .map(|row| Pair {
-                    what: row.what.clone(),
+                    what: row.quantity.clone(),
                     first: row.published,
                     second: row.measured,
                     words: row.measured.or(row.published).map(text).unwrap_or_default(),
@@ -119,29 +127,32 @@ pub(crate) fn experiments(document: &ExperimentDocument) -> Vec<Picture> {
                 Some(ns) => time(value * ns),
                 None => format!("{} {unit}", (value * 1e6).round() / 1e6),
             };
-            panel("", "powers of ten", ("published", "measured here"), &pairs, &tick)
+            panel("", "log scale", ("published", "measured here"), &pairs, &tick)
         });
         let panels: Vec<_> = panels.collect();
         let figures = rows.iter().map(|row| {
-            let head =
-                [row.what.clone(), row.unit.clone(), row.published.map_or("-".to_owned(), |value| value.to_string())];
+            let head = [
+                row.quantity.clone(),
+                row.unit.clone(),
+                row.published.map_or("-".to_owned(), |value| value.to_string()),
+            ];
             let own = [row.measured, row.p50, row.p99, row.max].map(figure);
-            head.into_iter().chain(own).chain([count(row.samples), row.how.clone()]).collect()
+            head.into_iter().chain(own).chain([count(row.samples), row.method.clone()]).collect()
         });
         let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
-        pictures.push(Picture {
+        charts.push(TitledChart {
             name: format!("experiment-{}", made.name),
             title: format!("Published and measured: {}", made.title),
-            says: format!("Published: {}, on {}. What differs: {}.", made.published_in, made.hardware, made.differs),
+            says: format!("Published: {}, on {}. Differences: {}.", made.published_in, made.hardware, made.differences),
             chart: Chart { panels, side_by_side: false },
             figures: Figures {
-                head: ["", "unit", "published", "here", "p50", "p99", "max", "samples", "by, or why not"]
+                head: ["", "unit", "published", "measured", "p50", "p99", "max", "samples", "method, or reason"]
                     .map(str::to_owned)
                     .to_vec(),
                 rows: figures.collect(),
             },
-            provenance: about(&document.into(), &format!("up to {} samples of each", count(samples))),
+            provenance: about(&document.into(), &format!("up to {} samples each", count(samples))),
         });
     }
-    pictures
+    charts
 }

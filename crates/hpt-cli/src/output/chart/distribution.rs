@@ -1,4 +1,5 @@
-//! How often something was how late, or how long: as a histogram, and as the share that was later, both on a scale of powers of ten.
+//! The distribution of latencies and stalls, on logarithmic scales: as a histogram, and as the share of
+//! samples above each value.
 
 use hpt_document::{
     gpio_latency::GpioLatencyDocument,
@@ -10,19 +11,20 @@ use hpt_document::{
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count, whole},
     provenance::{Origin, about, about_all},
     svg::{Chart, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, Unreadable, count, whole},
 };
 
-/// More rows than this are drawn as one curve.
+/// If there are more rows than this, they are drawn as one curve.
 const MOST_CURVES: usize = 6;
-/// Neighbouring points of a curve are this far apart at least: less is not seen.
+/// The minimum ratio of neighboring points of a curve: smaller differences are not visible.
 const LEAST_RATIO: f64 = 1.008;
-/// Ends of classes in each power of ten, in nanoseconds from a microsecond on: whole microseconds, as they are counted.
+/// Ends of the bins in each decade from 10 µs, in tenths of its start. All are whole microseconds,
+/// because samples are counted per microsecond.
 const IN_TEN: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
-/// What a document has of latencies.
+/// The latencies of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies<'a> {
     kind: &'a str,
@@ -33,7 +35,7 @@ pub(crate) struct Latencies<'a> {
     rows: Vec<Row>,
 }
 
-/// What rows of wake-ups, edges and stalls have in common.
+/// The common figures of rows of wake-ups, edges and stalls.
 #[derive(Clone, Debug)]
 struct Row {
     cpu: Option<usize>,
@@ -64,7 +66,7 @@ impl From<&LatencyFigures> for Row {
             p9999_ns: figures.p9999_ns.map(whole),
             p99999_ns: figures.p99999_ns.map(whole),
             max_ns: Some(whole(figures.max_ns)),
-            microseconds: figures.microseconds.clone(),
+            microseconds: figures.histogram_us.clone(),
         }
     }
 }
@@ -83,7 +85,7 @@ impl From<&StallThreadRow> for Row {
             p9999_ns: None,
             p99999_ns: None,
             max_ns: row.max_ns.map(whole),
-            microseconds: row.microseconds.clone(),
+            microseconds: row.histogram_us.clone(),
         }
     }
 }
@@ -94,7 +96,7 @@ impl<'a> From<&'a WakeLatencyDocument> for Latencies<'a> {
             kind: &document.head.kind,
             origin: document.into(),
             source: &document.measuring.source,
-            by: Some(document.by),
+            by: Some(document.wait_method),
             interval_ns: Some(document.interval_ns),
             rows: document.results.iter().map(|row| Row { cpu: row.cpu, ..Row::from(&row.figures) }).collect(),
         }
@@ -129,21 +131,22 @@ impl<'a> From<&'a GpioLatencyDocument> for Latencies<'a> {
     }
 }
 
-/// A curve's row, and its name.
+/// The name of a curve, and its row.
 struct Curve {
     name: String,
     row: Row,
 }
 
-/// Of one document or several of the same quantity, each with a name; a document that is alone needs none.
-pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Picture, Unreadable> {
+/// Returns the chart of one document, or of several of the same quantity, each with a name. A single
+/// document needs no name.
+pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<TitledChart, Unreadable> {
     let mut curves = Vec::new();
     let mut provenances = Vec::new();
     for (label, document) in documents {
         let samples = document.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
         let every = document.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
         let colon = if label.is_empty() { "" } else { ": " };
-        let first = format!("{label}{colon}{} samples{every}, timed by {}", count(samples), document.source);
+        let first = format!("{label}{colon}{} samples{every}, timed with {}", count(samples), document.source);
         provenances.push((first, document.origin.clone()));
         curves.extend(of_document(label, document));
     }
@@ -154,26 +157,26 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Pictur
         return Err(Unreadable::Nothing);
     }
     let (quantity, title) = match kind {
-        "latency-stall" => ("long", "How long a running thread was kept from its CPU"),
-        "latency-gpio" => ("late", "How long an edge took until a program knew"),
-        "latency-poll" if documents.len() == 1 => ("late", "How late a thread that only looks knew of a moment"),
+        "latency-stall" => ("duration", "Duration of CPU stalls"),
+        "latency-gpio" => ("latency", "GPIO edge latency"),
+        "latency-poll" if documents.len() == 1 => ("latency", "Latency of a busy-polling thread"),
         _ if documents.len() == 1 && first.by == Some(WaitMethod::Hpt) => {
-            ("late", "How late a thread was there, by hpt's Sleeper")
+            ("latency", "Wake-up latency of hpt's Sleeper")
         }
-        _ if documents.len() == 1 => ("late", "How late the kernel woke a thread"),
-        _ => ("late", "How late a thread knew that a moment had come"),
+        _ if documents.len() == 1 => ("latency", "Wake-up latency of kernel timers"),
+        _ => ("latency", "Latency from a deadline to its detection"),
     };
     let x = || {
         let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0)]);
         let mut axis = Axis::log("", ends, time);
-        axis.title = format!("{quantity} by, powers of ten");
+        axis.title = format!("{quantity}, log scale");
         axis
     };
     let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|(_, _, share)| share).fold(0.0, f64::max);
     let shares = |curve: &Curve| classes(&curve.row).into_iter().map(|(_, _, share)| share);
     let least = curves.iter().flat_map(shares).filter(|share| *share > 0.0).fold(most, f64::min);
     let percent = |share: f64| short_percent(share);
-    let mut y = Axis::log("share of samples in each class", [least / 2.0, most], percent);
+    let mut y = Axis::log("share of samples per bin", [least / 2.0, most], percent);
     let histogram = Panel {
         title: "Histogram".to_owned(),
         x: x(),
@@ -186,11 +189,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Pictur
         y: y.clone(),
     };
     let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(1.0, f64::min);
-    y = Axis::log(
-        &format!("share that was {}", if quantity == "long" { "longer" } else { "later" }),
-        [rarest, 1.0],
-        percent,
-    );
+    y = Axis::log("share of samples above", [rarest, 1.0], percent);
     let cumulative = Panel {
         title: "Cumulative".to_owned(),
         x: x(),
@@ -211,15 +210,15 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Pictur
         .map(|curve| {
             let row = &curve.row;
             let name = if curve.name.is_empty() { String::new() } else { format!("{}: ", curve.name) };
-            // Of a few samples there is no p99.
-            let within = [("half within", row.p50_ns), ("99 % within", row.p99_ns), ("the worst", row.max_ns)];
+            // With few samples there is no p99.
+            let within = [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)];
             let within: Vec<_> =
                 within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
             format!("{name}{}.", within.join(", "))
         })
         .collect::<Vec<_>>()
         .join(" ");
-    Ok(Picture {
+    Ok(TitledChart {
         name: kind.to_owned(),
         title: title.to_owned(),
         says,
@@ -232,7 +231,7 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Pictur
     })
 }
 
-/// `0.01 %`, or a power of ten where that would be long.
+/// Formats a share: `0.01 %`, or a power of ten if that would be long.
 fn short_percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 0.99e-3 {
@@ -265,7 +264,7 @@ fn of_document(label: &str, document: &Latencies<'_>) -> Vec<Curve> {
     document.rows.iter().map(of_row).collect()
 }
 
-/// All rows as one: counts add up, quantiles do not.
+/// Merges all rows into one. Counts are added; quantiles are computed from them.
 fn together(rows: &[Row]) -> Row {
     let mut counts = std::collections::BTreeMap::<u64, u64>::new();
     rows.iter().flat_map(|row| &row.microseconds).for_each(|MicrosecondCount(us, count)| {
@@ -290,7 +289,7 @@ fn together(rows: &[Row]) -> Row {
         max_ns: end(|row| row.max_ns, f64::max),
         microseconds: counts.into_iter().map(|(us, count)| MicrosecondCount(us, count)).collect(),
     };
-    // By whole microseconds, from above.
+    // Rounded up to whole microseconds.
     let quantile = |part: f64| {
         let mut passed = 0.0;
         let found = all.microseconds.iter().find(|MicrosecondCount(_, count)| {
@@ -304,7 +303,8 @@ fn together(rows: &[Row]) -> Row {
     all
 }
 
-/// Where a curve begins: at the least, but far below the middle only where something was counted there: the least of a clock that steps is no time.
+/// Returns the start of a curve: the minimum, but far below the median only if samples were counted
+/// there. With a coarse clock, the minimum is not a real time.
 fn least(row: &Row) -> f64 {
     let (least, far_below) = (row.min_ns.unwrap_or(1.0), row.p50_ns.unwrap_or(1.0) / 10.0);
     let is_below =
@@ -313,7 +313,8 @@ fn least(row: &Row) -> f64 {
     begin.max(1.0)
 }
 
-/// From, to and the share of all samples, of each class from the first to the last that has any; in nanoseconds.
+/// Returns the start and the end in nanoseconds and the share of all samples of each bin, from the
+/// first to the last that is not empty.
 fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
     let mut ends = (1..10).collect::<Vec<u64>>();
     ends.extend([10, 100, 1_000].into_iter().flat_map(|ten| IN_TEN.map(|part| part * ten / 10)));
@@ -338,7 +339,7 @@ fn classes(row: &Row) -> Vec<(f64, f64, f64)> {
             (start_ns, whole(*end) * 1e3, whole(count) / whole(row.samples.max(1)))
         })
         .collect();
-    // What was not counted by microseconds lies beyond, up to the worst.
+    // Samples that are not in the counts per microsecond are above them, up to the maximum.
     let beyond = row.samples.saturating_sub(counted);
     if beyond > 0 {
         let from_ns = 1e7;
@@ -363,7 +364,8 @@ fn outline(look: usize, curve: &Curve, has_name: bool, floor_power: f64) -> Seri
     Series { name: has_name.then(|| curve.name.clone()), look, marks: vec![Mark::Outline(points)] }
 }
 
-/// The share of samples later than each moment: quantiles to the nanosecond, whole microseconds exactly, the worst last.
+/// Returns the share of samples above each time: quantiles to the nanosecond, counts at whole
+/// microseconds, and the maximum last.
 fn later(row: &Row) -> Vec<(f64, f64)> {
     let all = whole(row.samples.max(1));
     let begin = (row.min_ns.unwrap_or(1.0).max(1.0), 1.0);
@@ -399,18 +401,18 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
 fn cells(name: &str, row: &Row) -> Vec<String> {
     let times = [row.min_ns, row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.p9999_ns, row.max_ns];
     let name = if name.is_empty() { "all" } else { name };
-    [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::picture::time)).collect()
+    [name.to_owned(), count(row.samples)].into_iter().chain(times.map(super::titled_chart::time)).collect()
 }
 
-/// What two reads in a row differ by: from the least to p99, with p50.
-pub(super) fn ranges(document: &PairsDocument) -> Result<Picture, Unreadable> {
+/// Returns the chart of the intervals between back-to-back reads: min to p99, with p50.
+pub(super) fn ranges(document: &PairsDocument) -> Result<TitledChart, Unreadable> {
     let rows: Vec<&PairsRow> = document.results.iter().filter(|row| row.p50_ns.is_some()).collect();
     if rows.is_empty() {
         return Err(Unreadable::Nothing);
     }
     let name = |row: &PairsRow| {
         let waits: Vec<_> =
-            row.waits_ns.iter().map(|ns| if *ns > 0 { time(whole(*ns)) } else { "0".to_owned() }).collect();
+            row.pauses_ns.iter().map(|ns| if *ns > 0 { time(whole(*ns)) } else { "0".to_owned() }).collect();
         if waits.iter().all(|wait| wait == "0") {
             row.id.clone()
         } else {
@@ -418,7 +420,7 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<Picture, Unreadable> {
         }
     };
     let values = rows.iter().flat_map(|row| [row.min_ns, row.p50_ns, row.p99_ns]).flatten();
-    let x = Axis::log("from the least over p50 (marker) to p99", values, time);
+    let x = Axis::log("min to p99, with p50 (marker)", values, time);
     let marks = (0_u32..).map(f64::from).zip(&rows).flat_map(|(place, row)| {
         let middle = row.p50_ns.unwrap_or(0.0);
         let (from, to) = (row.min_ns.unwrap_or(middle), row.p99_ns.unwrap_or(middle));
@@ -434,18 +436,18 @@ pub(super) fn ranges(document: &PairsDocument) -> Result<Picture, Unreadable> {
     let samples = rows.iter().map(|row| row.samples).max().unwrap_or(0);
     let figures = rows.iter().map(|row| {
         let times = [row.mean_ns, row.min_ns, row.p50_ns, row.p99_ns, row.max_ns];
-        [name(row), count(row.samples)].into_iter().chain(times.map(super::picture::time)).collect()
+        [name(row), count(row.samples)].into_iter().chain(times.map(super::titled_chart::time)).collect()
     });
-    Ok(Picture {
+    Ok(TitledChart {
         name: "pairs".to_owned(),
-        title: "What two reads in a row differ by".to_owned(),
-        says: "What a program that times a piece of its work adds to it.".to_owned(),
+        title: "Interval between back-to-back reads".to_owned(),
+        says: "This is the overhead of timing a piece of code with two reads.".to_owned(),
         chart: Chart { panels: vec![Panel { title: String::new(), x, y, height, series }], side_by_side: false },
         figures: Figures {
             head: ["source, pause", "samples", "mean", "min", "p50", "p99", "max"].map(str::to_owned).to_vec(),
             rows: figures.collect(),
         },
-        provenance: about(&document.into(), &format!("up to {} pairs of each", count(samples))),
+        provenance: about(&document.into(), &format!("up to {} pairs each", count(samples))),
     })
 }
 
@@ -506,7 +508,7 @@ mod tests {
         assert!(least(&two_heaps) <= 300.0 && drawn[0] == (100.0, 1e3, 0.2), "{drawn:?}");
         let points = later(&two_heaps);
         assert_eq!(points[..3], [(300.0, 1.0), (1e3, 0.8), (2e3, 0.7)]);
-        // Nothing was counted there: the least of a clock that steps.
+        // No samples were counted there: this is the minimum of a coarse clock.
         let stepping = Row { min_ns: Some(1.0), p50_ns: Some(5e3), ..row(&[(0, 1), (5, 9)], 10) };
         assert_eq!((least(&stepping), later(&stepping)[0]), (500.0, (1.0, 1.0)));
     }

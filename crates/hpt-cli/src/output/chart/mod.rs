@@ -1,16 +1,16 @@
-//! Charts of documents: one kind of chart per file.
-//! Reads the documents that are printed, measures nothing and writes no file.
+//! Charts of documents: one kind of chart per module.
+//! Reads the documents that are printed; measures nothing and writes no files.
 
 mod axis;
 mod comparison;
 mod distribution;
 mod offsets;
-mod picture;
 mod provenance;
 mod read_cost;
 mod sleeps;
 mod svg;
 mod time_series;
+mod titled_chart;
 
 use hpt_document::Document;
 
@@ -18,16 +18,16 @@ pub(crate) use self::{
     comparison::{Pair, experiments, pairs_of},
     distribution::distribution,
     offsets::offsets,
-    picture::{Figures, MARK, Picture, Unreadable, style},
     provenance::{Origin, about, about_all, runs_it},
     read_cost::cost,
     sleeps::sleeps,
     svg::Width,
-    time_series::course,
+    time_series::time_series,
+    titled_chart::{Figures, MARK, TitledChart, Unreadable, style},
 };
 
-/// The picture of a document: of an experiment, the first of several.
-pub(crate) fn of(document: &Document) -> Result<Picture, Unreadable> {
+/// Returns the chart of a document.
+pub(crate) fn of(document: &Document) -> Result<TitledChart, Unreadable> {
     match document {
         Document::Bench(document) => cost(document),
         Document::Sleep(document) => sleeps(document),

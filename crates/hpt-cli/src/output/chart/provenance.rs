@@ -1,4 +1,4 @@
-//! How a document's figures were measured, in one line.
+//! A line that describes how the figures of a document were measured.
 
 use hpt_core::host::Cpu;
 use hpt_document::{
@@ -7,20 +7,20 @@ use hpt_document::{
     stall::StallDocument, thread::Thread, wake_latency::WakeLatencyDocument, watch::WatchSummaryDocument,
 };
 
-/// What documents say of how they were measured.
+/// How the figures of a document were measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin<'a> {
     head: &'a Head,
-    /// The CPU of a thread whose other settings are not stated.
+    /// The CPU of a thread whose other settings the document does not have.
     cpu: Option<usize>,
     thread: Option<&'a Thread>,
-    /// The CPUs of several threads.
+    /// The CPUs of the measuring threads.
     cpus_of_rows: Vec<usize>,
     interrupted: bool,
 }
 
 impl<'a> Origin<'a> {
-    /// Of a document of any kind that is drawn.
+    /// Returns the origin of a document, of any kind that is drawn.
     pub(crate) fn of_any(document: &'a Document) -> Option<Self> {
         Some(match document {
             Document::Bench(document) => document.into(),
@@ -113,12 +113,12 @@ impl<'a> From<&'a GpioLatencyDocument> for Origin<'a> {
     }
 }
 
-/// What runs the machine in the place of hardware of its own, as far as it tells.
+/// Names the emulator or hypervisor that the system runs under, if it can be detected.
 pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: Option<&str>) -> Option<String> {
     match (emulator, hypervisor) {
         (Some(emulator), _) => Some(format!("emulated by {emulator}")),
         (None, Some(hypervisor)) => Some(format!("virtual machine under {}", Cpu::hypervisor_name(hypervisor))),
-        // QEMU gives this board to guests of KVM as well.
+        // QEMU uses this board for KVM guests as well.
         (None, None) => {
             let is_either = board.is_some_and(|name| name.contains("linux,dummy-virt"));
             is_either.then(|| "virtual or emulated".to_owned())
@@ -126,7 +126,7 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
     }
 }
 
-/// The same of several documents, each with what stands before: once, where it is the same of all.
+/// Describes several documents, each with its prefix. Has the description once if all have the same.
 pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
     if let Some(one) = own.first()
@@ -139,7 +139,7 @@ pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     origins.iter().map(|(first, origin)| about(origin, first)).collect::<Vec<_>>().join(" — ")
 }
 
-/// Settings, machine and version. `first` stands before: source and samples.
+/// Describes settings, system and version. `first` is the prefix: source and samples.
 pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     let mut parts = vec![first.to_owned()];
     parts.extend(origin.settings());
@@ -148,7 +148,7 @@ pub(crate) fn about(origin: &Origin<'_>, first: &str) -> String {
     parts.push(format!("{name} ({})", machine.architecture));
     parts.extend(runs_it(machine.emulated_by.as_deref(), machine.hypervisor.as_deref(), machine.board.as_deref()));
     parts.push(format!("Linux {}", machine.kernel_release));
-    parts.extend(machine.clock_source.as_ref().map(|source| format!("clock source {source}")));
+    parts.extend(machine.clocksource.as_ref().map(|source| format!("clocksource {source}")));
     parts.push(format!("hpt {}", origin.head.hpt));
     if origin.interrupted {
         parts.push("ended early".to_owned());
@@ -167,13 +167,13 @@ impl Origin<'_> {
             ([], [cpu]) => parts.push(format!("on CPU {cpu}")),
             ([cpu], _) => parts.push(format!("on CPU {cpu}")),
             ([], _) => {}
-            (cpus, _) => parts.push(format!("a thread on each of {} CPUs", cpus.len())),
+            (cpus, _) => parts.push(format!("one thread on each of {} CPUs", cpus.len())),
         }
         let policy = thread.policy.as_deref().unwrap_or("other");
         parts.push(match (thread.priority, thread.nice) {
-            (Some(priority), _) => format!("class {policy}, priority {priority}"),
-            (None, Some(nice)) => format!("class {policy}, nice {nice}"),
-            (None, None) => format!("class {policy}"),
+            (Some(priority), _) => format!("policy {policy}, priority {priority}"),
+            (None, Some(nice)) => format!("policy {policy}, nice {nice}"),
+            (None, None) => format!("policy {policy}"),
         });
         #[expect(clippy::cast_precision_loss, reason = "for printing")]
         parts.extend(thread.timer_slack_ns.map(|ns| format!("timer slack {}", super::axis::time(ns as f64))));
@@ -197,7 +197,7 @@ mod tests {
         let machine = &mut head.machine;
         (machine.architecture, machine.cpu) = ("x86-64".to_owned(), Some("AMD EPYC".to_owned()));
         (machine.board, machine.hypervisor, machine.emulated_by) = (None, None, None);
-        (machine.kernel_release, machine.clock_source) = ("6.1.0".to_owned(), Some("tsc".to_owned()));
+        (machine.kernel_release, machine.clocksource) = ("6.1.0".to_owned(), Some("tsc".to_owned()));
         head
     }
 
@@ -221,9 +221,9 @@ mod tests {
         (head.machine.hypervisor, head.machine.emulated_by) =
             (Some("TCGTCGTCGTCG".to_owned()), Some("QEMU".to_owned()));
         assert_eq!(
-            line(&head, "timed by tsc"),
-            "timed by tsc · on CPU 1, class fifo, priority 80, timer slack 50 µs · AMD EPYC (x86-64) · emulated by QEMU · \
-             Linux 6.1.0 · clock source tsc · hpt 0.1.0 · ended early"
+            line(&head, "timed with tsc"),
+            "timed with tsc · on CPU 1, policy fifo, priority 80, timer slack 50 µs · AMD EPYC (x86-64) · emulated by QEMU · \
+             Linux 6.1.0 · clocksource tsc · hpt 0.1.0 · ended early"
         );
         (head.machine.hypervisor, head.machine.emulated_by) = (Some("KVMKVMKVM".to_owned()), None);
         let by_kvm = line(&head, "");
@@ -245,7 +245,7 @@ mod tests {
             about_all(&[("A".to_owned(), origin(one)), ("B".to_owned(), origin(other))])
         };
         let rest = |kernel: &str| {
-            format!("pinned to CPU 1 · AMD EPYC (x86-64) · Linux {kernel} · clock source tsc · hpt 0.1.0")
+            format!("pinned to CPU 1 · AMD EPYC (x86-64) · Linux {kernel} · clocksource tsc · hpt 0.1.0")
         };
         assert_eq!(line(&old, &old), format!("A · B · {}", rest("6.1")));
         assert_eq!(line(&old, &new), format!("A · {} — B · {}", rest("6.1"), rest("6.12")));

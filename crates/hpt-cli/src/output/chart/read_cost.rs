@@ -1,22 +1,23 @@
-//! What a read of each source costs, as bars, beside the bare instruction.
+//! The read overhead of each source, as bars, compared with the bare instruction.
 
 use hpt_document::bench::{BenchDocument, BenchRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count},
     provenance::about,
     svg::{Chart, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-pub(crate) fn cost(bench: &BenchDocument) -> Result<Picture, Unreadable> {
-    let cost = |row: &BenchRow| row.repeated.per_call_ns.filter(|ns| *ns > 0.0);
+pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
+    let cost = |row: &BenchRow| row.repeated.per_read_ns.filter(|ns| *ns > 0.0);
     let mut rows: Vec<&BenchRow> = bench.results.iter().filter(|row| cost(row).is_some()).collect();
     rows.sort_by(|one, other| cost(one).unwrap_or(0.0).total_cmp(&cost(other).unwrap_or(0.0)));
     let Some(cheapest) = rows.first() else { return Err(Unreadable::Nothing) };
-    // A register is read by one instruction: nothing that goes on from there can cost less.
+    // One instruction reads a register: no source that builds on it can be cheaper.
     let limit = rows.iter().find(|row| row.read_path == "register").and_then(|row| Some((row.id.clone(), cost(row)?)));
-    // What costs less and is fine all the same shows that the register's own run was disturbed: no limit is to be had of it.
+    // A cheaper source that is not coarse shows that the measurement of the register was disturbed:
+    // it cannot serve as a limit.
     let is_fine = |row: &BenchRow| !row.id.ends_with("-coarse");
     let cheaper = limit.as_ref().and_then(|(id, ns)| {
         let row = rows.iter().find(|row| is_fine(row) && cost(row).is_some_and(|cost| cost < *ns))?;
@@ -29,7 +30,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<Picture, Unreadable> {
     };
     let costs = || rows.iter().filter_map(|row| cost(row));
     let x = Axis::log(
-        "cost of a read, mean of a long run, powers of ten",
+        "read overhead, mean of a long run, log scale",
         costs().map(|ns| ns / 2.0).chain(costs().map(|ns| ns * 1.5)),
         time,
     );
@@ -41,23 +42,25 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<Picture, Unreadable> {
     let height = 22 * i32::try_from(rows.len()).unwrap_or(1_000).min(1_000) + 8;
     let says = match (&limit, &cheaper) {
         (_, Some((id, ns, row))) => format!(
-            "The run was disturbed: the bare instruction that reads {id} took {}, and {}, which counts finely as well, {}. No limit is drawn.",
+            "The run was disturbed: the bare instruction that reads {id} took {}, but {}, which is not coarse, took {}. No limit is drawn.",
             time(*ns),
             name(row),
-            super::picture::time(cost(row))
+            super::titled_chart::time(cost(row))
         ),
         (Some((id, ns)), None) => {
             let under = rows.iter().filter(|row| cost(row).is_some_and(|cost| cost < 2.0 * ns)).count();
             format!(
-                "The dashed line is the bare instruction that reads {id}, {}: what counts finely costs no less. {under} of {} cost less than twice as much.",
+                "The dashed line is the bare instruction that reads {id} ({}): only coarse clocks can be cheaper. {under} of {} take less than twice as long.",
                 time(*ns),
                 rows.len()
             )
         }
-        (None, None) => format!("The cheapest read is that of {}. No register is open to programs here.", cheapest.id),
+        (None, None) => {
+            format!("The cheapest source is {}. Programs cannot read any counter register on this system.", cheapest.id)
+        }
     };
     let figures = Figures {
-        head: ["source", "read by", "calls", "per call", "single reads", "p50", "p99", "p99.9", "max"]
+        head: ["source", "read path", "calls", "per call", "single reads", "p50", "p99", "p99.9", "max"]
             .map(str::to_owned)
             .to_vec(),
         rows: rows
@@ -72,27 +75,27 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<Picture, Unreadable> {
                 let head = [
                     name(row),
                     row.read_path.clone(),
-                    count(row.repeated.calls),
-                    super::picture::time(cost(row)),
+                    count(row.repeated.reads),
+                    super::titled_chart::time(cost(row)),
                     row.single.single_samples.map_or("-".to_owned(), count),
                 ];
-                head.into_iter().chain(singles.map(super::picture::time)).collect()
+                head.into_iter().chain(singles.map(super::titled_chart::time)).collect()
             })
             .collect(),
     };
     let (fewest, most) = rows
         .iter()
-        .fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.repeated.calls), most.max(row.repeated.calls)));
+        .fold((u64::MAX, 0), |(fewest, most), row| (fewest.min(row.repeated.reads), most.max(row.repeated.reads)));
     let calls = if fewest == most { count(most) } else { format!("{} to {}", count(fewest), count(most)) };
-    let first = format!("{calls} reads in a row by monotonic-raw, single reads by {}", bench.stopwatch);
-    Ok(Picture {
+    let first = format!("{calls} back-to-back reads timed with monotonic-raw, single reads with {}", bench.stopwatch);
+    Ok(TitledChart {
         name: "cost".to_owned(),
-        title: "What a read of each source costs".to_owned(),
+        title: "Read overhead of each source".to_owned(),
         says,
         chart: Chart {
             panels: vec![Panel {
                 title: limit
-                    .map_or_else(String::new, |(id, ns)| format!("dashed: the bare instruction, {id}, {}", time(ns))),
+                    .map_or_else(String::new, |(id, ns)| format!("dashed: bare instruction ({id}), {}", time(ns))),
                 x,
                 y,
                 height,
@@ -121,14 +124,14 @@ mod tests {
             id: id.to_owned(),
             read_path: read_path.to_owned(),
             repeated: RepeatedReads {
-                calls: 9,
+                reads: 9,
                 complete: true,
                 total_s: 0.0,
                 user_s: 0.0,
                 system_s: 0.0,
-                per_call_ns: Some(ns),
+                per_read_ns: Some(ns),
             },
-            cycles_per_call: None,
+            cycles_per_read: None,
             ratio_to_cheapest: None,
             ratio_to_monotonic: None,
             single: SingleReads {
@@ -138,7 +141,7 @@ mod tests {
                 single_p999_ns: None,
                 single_max_ns: None,
             },
-            empty_p50_ns: None,
+            stopwatch_overhead_ns: None,
             resolution_ns: None,
             granularity_ns: None,
         };
@@ -154,17 +157,17 @@ mod tests {
     #[test]
     fn a_register_that_costs_more_than_what_reads_it_is_no_limit() {
         for (register_ns, is_limit) in [(20.0, true), (40.0, false)] {
-            let picture = cost(&bench(register_ns)).expect("it can be drawn");
-            let marks = || picture.chart.panels[0].series.iter().flat_map(|series| &series.marks);
+            let chart = cost(&bench(register_ns)).expect("it can be drawn");
+            let marks = || chart.chart.panels[0].series.iter().flat_map(|series| &series.marks);
             assert_eq!(marks().any(|mark| matches!(mark, Mark::Limit(_))), is_limit);
-            assert_eq!(picture.says.contains("The dashed line"), is_limit, "{}", picture.says);
+            assert_eq!(chart.says.contains("The dashed line"), is_limit, "{}", chart.says);
             assert_eq!(
-                picture.says.contains("disturbed") && picture.says.contains("monotonic,"),
+                chart.says.contains("disturbed") && chart.says.contains("monotonic,"),
                 !is_limit,
                 "{}",
-                picture.says
+                chart.says
             );
-            assert_eq!(picture.chart.panels[0].title.contains("dashed"), is_limit);
+            assert_eq!(chart.chart.panels[0].title.contains("dashed"), is_limit);
         }
     }
 }

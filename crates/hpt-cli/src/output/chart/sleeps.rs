@@ -1,19 +1,19 @@
-//! How late sleeps return against the CPU time that they take: the nearer to the lower left, the better.
+//! The overshoot of sleeps against the CPU time that they take. Closer to the lower left is better.
 
 use hpt_document::sleep::{SleepDocument, SleepRow};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count},
     provenance::about,
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-/// What takes no measurable CPU time stands here.
+/// The share that is drawn for methods without measurable CPU time.
 const LEAST_SHARE: f64 = 1e-3;
 
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
-pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
+pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable> {
     let drawn = |row: &&SleepRow| row.p50_ns.is_some() && row.cpu_share.is_some();
     let (mut lengths, mut methods) = (Vec::new(), Vec::new());
     for row in document.results.iter().filter(drawn) {
@@ -29,13 +29,13 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
     }
     let share = |row: &SleepRow| row.cpu_share.unwrap_or(0.0).max(LEAST_SHARE);
     let late = |ns: Option<f64>| ns.map(|ns| ns.max(1.0));
-    // The same scales in all panels, so that they can be compared.
+    // All panels have the same scales, so that they can be compared.
     let all = || document.results.iter().filter(drawn);
     let x = Axis::log("share of a CPU", all().map(share).chain([1.0]), |share| {
         format!("{} %", (share * 1e5).round() / 1e3)
     });
     let y = Axis::log(
-        "late, p50 (marker) to p99",
+        "overshoot, p50 (marker) to p99",
         all().flat_map(|row| [late(row.p50_ns), late(row.p99_ns)]).flatten(),
         time,
     );
@@ -54,7 +54,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
             marks: of(method),
         });
         Panel {
-            title: format!("of {}", time(*length as f64)),
+            title: format!("sleeps of {}", time(*length as f64)),
             x: x.clone(),
             y: y.clone(),
             height: 180,
@@ -66,11 +66,11 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
         let times = [row.mean_ns, row.p50_ns, row.p99_ns, row.p999_ns, row.max_ns];
         let share = row.cpu_share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
-        head.into_iter().chain(times.map(super::picture::time)).chain([count(row.early), share]).collect()
+        head.into_iter().chain(times.map(super::titled_chart::time)).chain([count(row.early), share]).collect()
     });
     let longest = lengths.iter().max().copied().unwrap_or(0);
     let drawn = if lengths.len() > MOST_PANELS {
-        format!(" The first {MOST_PANELS} of {} lengths are drawn; the table has them all.", lengths.len())
+        format!(" The chart shows the first {MOST_PANELS} of {} durations; the table has all of them.", lengths.len())
     } else {
         String::new()
     };
@@ -78,19 +78,19 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
         |method: &str| document.results.iter().find(|row| row.duration_ns == longest && row.method == method);
     let says = match (of_longest("std"), of_longest("hpt")) {
         (Some(std), Some(hpt)) => format!(
-            "Of {}, the standard library's sleeps end {} late (p50), hpt's {}, for {:.1} % and {:.1} % of a CPU.",
+            "For sleeps of {}, the median overshoot is {} with the standard library and {} with hpt, at {:.1} % and {:.1} % of a CPU.",
             time(longest as f64),
-            super::picture::time(std.p50_ns),
-            super::picture::time(hpt.p50_ns),
+            super::titled_chart::time(std.p50_ns),
+            super::titled_chart::time(hpt.p50_ns),
             std.cpu_share.unwrap_or(0.0) * 100.0,
             hpt.cpu_share.unwrap_or(0.0) * 100.0
         ),
-        _ => "The nearer to the lower left, the better.".to_owned(),
+        _ => "Closer to the lower left is better.".to_owned(),
     };
     let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
-    Ok(Picture {
+    Ok(TitledChart {
         name: "sleeps".to_owned(),
-        title: "How late sleeps return, against the CPU time they take".to_owned(),
+        title: "Sleep overshoot against CPU time".to_owned(),
         says: says + &drawn,
         chart: Chart { panels, side_by_side: true },
         figures: Figures {
@@ -101,7 +101,7 @@ pub(crate) fn sleeps(document: &SleepDocument) -> Result<Picture, Unreadable> {
         },
         provenance: about(
             &document.into(),
-            &format!("{} of each, in turn, timed by {}", count(samples), document.source),
+            &format!("{} sleeps each, in turn, timed with {}", count(samples), document.source),
         ),
     })
 }

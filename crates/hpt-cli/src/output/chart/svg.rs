@@ -1,5 +1,5 @@
 //! Charts: panels of curves, points, bars and ranges on two scales, drawn as SVG.
-//! Knows no document: the files beside this one make charts of documents.
+//! Independent of documents: the other modules here create charts from documents.
 
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
@@ -12,24 +12,27 @@ use plotters::{
 
 use super::axis::Axis;
 
-/// Coordinates are whole numbers in the drawing: so many to a pixel.
+/// Units of the drawing per pixel. Its coordinates are whole numbers.
 const FINE: i32 = 10;
 const TEXT: i32 = 12;
-/// How thick a line is, in those.
+/// The width of a line, in these units.
 const LINE: u32 = 18;
-/// The thicknesses by which dashed lines are known in the drawing, one further for each dash: plotters writes no dashes.
+/// The first of the line widths that mark dashed lines in the drawing, one for each dash, because
+/// plotters does not support dashes.
 const DASHED_LINE: u32 = LINE + 1;
 const FONT: &str = "system-ui, sans-serif";
-/// plotters makes text smaller by this.
+/// plotters reduces the size of text by this factor.
 const FONT_FACTOR: f64 = 1.24;
 
-/// The colours of a drawing by day. The style sheet of a page, or of a picture that stands alone, puts others in their place by night: [`BY_NIGHT`].
+/// The colors of a drawing in light mode. In dark mode, the style sheet of the page or of the separate
+/// file replaces them: [`BY_NIGHT`].
 pub(crate) const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const FAINT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
-/// Of words on a bar: as the ground beside it.
+/// The color of text on a bar: the color of the background.
 const ON_A_BAR: RGBColor = RGBColor(0xff, 0xff, 0xff);
-/// Told apart also by who sees no red, no green or no blue, and each with a dash and a marker of its own.
+/// The colors of curves. Color-blind readers can distinguish them, and each has its own dash and
+/// marker.
 const CURVES: [RGBColor; 6] = [
     RGBColor(0x00, 0x67, 0xa5),
     RGBColor(0xc2, 0x41, 0x0c),
@@ -38,7 +41,7 @@ const CURVES: [RGBColor; 6] = [
     RGBColor(0x6e, 0x62, 0x00),
     RGBColor(0x3b, 0x42, 0x52),
 ];
-/// What stands in the place of each colour on dark ground.
+/// The replacement of each color in dark mode.
 pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (INK, RGBColor(0xe8, 0xea, 0xed)),
     (FAINT, RGBColor(0xa3, 0xac, 0xb8)),
@@ -51,19 +54,20 @@ pub(crate) const BY_NIGHT: [(RGBColor, RGBColor); 10] = [
     (CURVES[4], RGBColor(0xcd, 0xbe, 0x4b)),
     (CURVES[5], RGBColor(0xc4, 0xcb, 0xd6)),
 ];
-/// Lengths of a dash and of the gap behind it, in pixels. The first look is a whole line; the last dash is that of what cannot be passed.
+/// Lengths of a dash and of the gap after it, in pixels. The first look is a solid line; the last dash
+/// marks limits.
 const DASHES: [(i32, i32); 6] = [(8, 3), (2, 3), (14, 3), (5, 2), (3, 7), (5, 3)];
 const LIMIT_DASH: u32 = 5;
-/// A chart that has more panels than this draws the first ones.
+/// A chart draws no more panels than this.
 pub(super) const MOST_PANELS: usize = 24;
-/// Rows beyond these stand on top of each other.
+/// Rows beyond these overlap.
 const MOST_ROWS: usize = 1_000;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 
-/// How wide a chart is drawn: a phone's text would be too small to read in a drawing for a desk.
+/// The width of a chart: on a phone, the text of a wide drawing would be too small to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Wide,
@@ -83,56 +87,56 @@ impl Width {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chart {
     pub(super) panels: Vec<Panel>,
-    /// Whether panels stand side by side where there is room.
+    /// Whether panels are side by side if the width permits.
     pub(super) side_by_side: bool,
 }
 
-/// What has two scales of its own.
+/// A plot with its own two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Without legend and scales, in pixels.
+    /// The height without legend and axes, in pixels.
     pub(super) height: i32,
     pub(super) series: Vec<Series>,
 }
 
-/// What belongs together and looks alike.
+/// Marks that belong together and have the same look.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
-    /// In the legend; none has no entry there.
+    /// The name in the legend; `None` for a series without an entry.
     pub(super) name: Option<String>,
-    /// Which colour, dash and marker.
+    /// The index of color, dash and marker.
     pub(super) look: usize,
     pub(super) marks: Vec<Mark>,
 }
 
-/// In numbers of the scales.
+/// A mark, in values of the axes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
     /// A curve, with a marker at some of its points.
     Curve(Vec<(f64, f64)>),
     /// Only markers.
     Points(Vec<(f64, f64)>),
-    /// The outline of bars that stand beside each other, filled faintly.
+    /// The outline of adjacent bars, lightly filled.
     Outline(Vec<(f64, f64)>),
-    /// From the left edge, at a name, with words at its end.
+    /// A bar from the left edge, at a name, with a label at its end.
     Bar { name: f64, to: f64, words: String },
-    /// From one x to another.
+    /// A line from one x to another.
     Across { from: f64, to: f64, y: f64 },
-    /// From one y to another.
+    /// A line from one y to another.
     Upright { x: f64, from: f64, to: f64 },
-    /// The same, thinner: limits around a curve.
+    /// A thinner line from one y to another: the bounds around a curve.
     Within { x: f64, from: f64, to: f64 },
-    /// What cannot be passed, from top to bottom.
+    /// A limit, as a line from top to bottom.
     Limit(f64),
-    /// Beside a point, in the colour of text.
+    /// A label next to a point, in the color of text.
     Words { x: f64, y: f64, words: String },
 }
 
 impl Chart {
-    /// The drawing as SVG, without a title.
+    /// Returns the drawing as SVG, without a title.
     pub(super) fn draw(&self, width: Width) -> String {
         let legend = Legend::of(self, width);
         let columns = if self.side_by_side && width == Width::Wide { self.panels.len().clamp(1, 3) } else { 1 };
@@ -161,9 +165,9 @@ impl Chart {
     }
 }
 
-const NEVER_FULL: &str = "a string takes every drawing";
+const NEVER_FULL: &str = "drawing to a string does not fail";
 
-/// Names with their looks, in lines.
+/// Lines of names with their looks.
 struct Legend {
     lines: Vec<Vec<(i32, usize, String, bool)>>,
 }
@@ -224,7 +228,7 @@ impl Panel {
     const HEAD: i32 = 22;
     const FOOT: i32 = 42;
     const RIGHT: i32 = 24;
-    /// A row whose name stands above it.
+    /// The height of a row with its name above it.
     const ROW_WITH_NAME: i32 = 40;
 
     fn whole_height(&self, width: i32) -> i32 {
@@ -237,7 +241,7 @@ impl Panel {
         self.y.ticks.iter().map(|tick| width_of(&tick.1)).max().unwrap_or(0) + 14
     }
 
-    /// Whether names stand above their rows, because there is no room beside them.
+    /// Whether names are above their rows, because there is no room next to them.
     fn has_names_above(&self, width: i32) -> bool {
         self.y.is_of_names() && self.width_of_names() > width * 45 / 100
     }
@@ -268,7 +272,7 @@ impl Panel {
         }
     }
 
-    /// Lines at the marks of both scales, and what the marks are called.
+    /// Draws the grid lines and tick labels of both axes.
     fn grid(&self, area: &Area<'_>, plot: &Plot<'_, '_>, width: i32) {
         let base = area.get_base_pixel();
         let at = |x: f64, y: f64| {
@@ -295,7 +299,7 @@ impl Panel {
             line(bottom, top).expect(NEVER_FULL);
             let half = width_of(name) * FINE / 2;
             let middle = bottom.0.min(width * FINE - half).max(half);
-            // A name that would stand on another is left out.
+            // Skips a label that would overlap the previous one.
             if middle - half >= free_from {
                 free_from = middle + half + 8 * FINE;
                 let place = (middle, bottom.1 + 7 * FINE);
@@ -308,8 +312,8 @@ impl Panel {
     }
 
     fn mark(&self, area: &Area<'_>, plot: &Plot<'_, '_>, look: usize, mark: &Mark) {
-        // In the drawing's own numbers, so that dashes and markers are as long on every scale.
-        // On the whole panel: a marker at the edge of the scales is not cut.
+        // Uses the units of the drawing, so that dashes and markers have the same size on every axis.
+        // Draws on the whole panel, so that a marker at the edge of the plot is not clipped.
         let base = area.get_base_pixel();
         let at = |x, y| {
             let (x, y) = plot.backend_coord(&(self.x.at(x), self.y.at(y)));
@@ -344,7 +348,7 @@ impl Panel {
                 let ((x, y), left) = (at(*to, *name), at(f64::MIN, *name).0);
                 let half = 7 * FINE;
                 area.draw(&Rectangle::new([(left, y - half), (x, y + half)], colour(look).filled())).expect(NEVER_FULL);
-                beside(area, words, (x, y), &ON_A_BAR);
+                label(area, words, (x, y), &ON_A_BAR);
             }
             Mark::Across { from, to, y } => solid(vec![at(*from, *y), at(*to, *y)]),
             Mark::Upright { x, from, to } => solid(vec![at(*x, *from), at(*x, *to)]),
@@ -358,13 +362,13 @@ impl Panel {
                 area.draw(&PathElement::new(vec![top, bottom], INK.stroke_width(DASHED_LINE + LIMIT_DASH)))
                     .expect(NEVER_FULL);
             }
-            Mark::Words { x, y, words } => beside(area, words, at(*x, *y), &INK),
+            Mark::Words { x, y, words } => label(area, words, at(*x, *y), &INK),
         }
     }
 }
 
-/// Words behind a point, and where there is no room, before it: in the colour of what is there.
-fn beside(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
+/// Draws a label to the right of a point, or to its left if there is no room, in the color `before`.
+fn label(area: &Area<'_>, words: &str, (x, y): (i32, i32), before: &RGBColor) {
     let room = area.dim_in_pixel().0.saturating_sub(8 * FINE.unsigned_abs());
     let is_tight = x + (width_of(words) + 8) * FINE > i32::try_from(room).unwrap_or(i32::MAX);
     let (x, side, ink) = if is_tight { (x - 8 * FINE, HPos::Right, before) } else { (x + 8 * FINE, HPos::Left, &INK) };
@@ -375,7 +379,7 @@ fn colour(look: usize) -> RGBColor {
     CURVES[look % CURVES.len()]
 }
 
-/// The text, cut off where it would be wider.
+/// Returns the text, truncated to the width.
 fn shortened(words: &str, width: i32) -> String {
     if width_of(words) <= width {
         return words.to_owned();
@@ -389,7 +393,8 @@ fn shortened(words: &str, width: i32) -> String {
     words.chars().take_while(fits).collect::<String>().trim_end().to_owned() + "…"
 }
 
-/// As wide as the text is at most, in pixels: of the fonts that a system shows its own texts in, DejaVu Sans and Verdana are the widest.
+/// Returns the maximum width of the text in pixels. Of the usual system fonts, DejaVu Sans and Verdana
+/// are the widest.
 fn width_of(words: &str) -> i32 {
     let thousandths = words.chars().map(thousandths).fold(0_usize, usize::saturating_add);
     i32::try_from(thousandths / 1_000)
@@ -397,14 +402,14 @@ fn width_of(words: &str) -> i32 {
         .saturating_add(i32::try_from(thousandths % 1_000).unwrap_or(0) * TEXT / 1_000)
 }
 
-/// How wide a letter is, in thousandths of its height.
+/// Returns the width of a character, in thousandths of the font size.
 fn thousandths(letter: char) -> usize {
     match letter {
         ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | 'i' | 'j' | 'l' | 'I' | '\u{202f}' => 340,
         '(' | ')' | '[' | ']' | '-' | '/' | '!' | 'f' | 'r' | 't' => 420,
         'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' | '—' | '×' | '−' | '+' | '=' => 1_000,
         'A'..='Z' => 790,
-        // Scripts whose letters fill a square.
+        // Scripts with square characters.
         '\u{2e80}'.. => 1_000,
         _ => 640,
     }
@@ -415,19 +420,21 @@ fn text(ink: &RGBColor, side: HPos, height: VPos) -> TextStyle<'_> {
     TextStyle::from(font).color(ink).pos(Pos::new(side, height))
 }
 
-/// The dash of a look: none for a whole line. The colours come again behind the last of them, each with the next dash.
+/// Returns the dash of a look; `None` for a solid line. After the last color, the colors repeat, each
+/// with the next dash.
 fn dash(look: usize) -> Option<usize> {
     (look + look / CURVES.len()).checked_rem(CURVES.len())?.checked_sub(1)
 }
 
-/// A path with the dash of its look.
+/// Draws a path with the dash of its look.
 fn stroke(area: &Area<'_>, points: Vec<(i32, i32)>, look: usize) {
     let dash = dash(look).and_then(|dash| u32::try_from(dash).ok());
     let thick = dash.map_or(LINE, |dash| DASHED_LINE + dash);
     area.draw(&PathElement::new(points, colour(look).stroke_width(thick))).expect(NEVER_FULL);
 }
 
-/// Gives dashed lines their dashes. One attribute for a whole line: as strokes of their own, the dashes of a page took a megabyte.
+/// Adds the dashes to dashed lines, as one attribute per line. Drawn as separate strokes, the dashes of
+/// a page took a megabyte.
 fn with_dashes(drawing: &str) -> String {
     (DASHED_LINE..).zip(DASHES).fold(drawing.to_owned(), |drawing, (thick, (dash, gap))| {
         let dashed = format!("stroke-width=\"{LINE}\" stroke-dasharray=\"{} {}\"", dash * FINE, gap * FINE);
@@ -435,12 +442,12 @@ fn with_dashes(drawing: &str) -> String {
     })
 }
 
-/// A colour as it stands in a drawing.
+/// Returns a color as it is written in a drawing.
 pub(crate) fn name(colour: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }
 
-/// The marker of a look: where the colours come again it is an open one.
+/// Draws the marker of a look. When the colors repeat, the marker is open.
 fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
     let r = 4 * FINE;
     let is_open = (look / CURVES.len()) % 2 == 1;
@@ -456,7 +463,7 @@ fn marker(area: &Area<'_>, look: usize, (x, y): (i32, i32)) {
         }
     };
     match (look % CURVES.len(), is_open) {
-        // A circle by its corners, so that all markers are of one kind.
+        // A circle as a polygon, like all other markers.
         (0, _) => {
             let round: Vec<_> = (0_u32..16)
                 .map(|corner| {
@@ -498,10 +505,10 @@ mod tests {
     };
     use crate::output::chart::axis::{Axis, time};
 
-    /// The ground that drawings stand on by day and by night.
+    /// The background of drawings in light and in dark mode.
     const GROUNDS: [RGBColor; 2] = [RGBColor(0xff, 0xff, 0xff), RGBColor(0x14, 0x17, 0x1b)];
 
-    /// WCAG 2.1: relative luminance.
+    /// Relative luminance as in WCAG 2.1.
     fn light(colour: RGBColor) -> f64 {
         let part = |part: u8| match f64::from(part) / 255.0 {
             part if part <= 0.03928 => part / 12.92,
@@ -516,7 +523,7 @@ mod tests {
     }
 
     fn by_night(day: RGBColor) -> RGBColor {
-        BY_NIGHT.iter().find(|pair| pair.0 == day).expect("every colour has one for the night").1
+        BY_NIGHT.iter().find(|pair| pair.0 == day).expect("every color has one for dark mode").1
     }
 
     #[test]
@@ -559,7 +566,7 @@ mod tests {
             |look| Series { name: Some(format!("curve {look}")), look, marks: vec![Mark::Curve(points.clone())] };
         let panel = Panel {
             title: "a panel".to_owned(),
-            x: Axis::log("late by", [1e3, 2e6], time),
+            x: Axis::log("latency", [1e3, 2e6], time),
             y: Axis::linear("share", [0.0, 1.0], true, |share| share.to_string()),
             height: 100,
             series: (0..curves).map(series).collect(),
@@ -570,7 +577,7 @@ mod tests {
     #[test]
     fn curves_differ_also_without_colour() {
         let all = CURVES.len() * CURVES.len();
-        // By colour and dash, and by dash and marker.
+        // By color and dash, and by dash and marker.
         for by in [|look: usize| (look % CURVES.len(), dash(look)), |look| (look % (2 * CURVES.len()), dash(look))] {
             let mut looks: Vec<_> = (0..all).map(by).collect();
             looks.sort_unstable();
@@ -635,7 +642,7 @@ mod tests {
 
     #[test]
     fn a_text_has_room_in_the_widest_font() {
-        // By DejaVu Sans, at twelve pixels.
+        // In DejaVu Sans, at twelve pixels.
         for (text, pixels) in
             [("10000 ns", 55.8), ("100000 µs", 63.5), ("monotonic-raw", 90.0), ("hpt's Sleeper", 78.9)]
         {

@@ -1,56 +1,58 @@
-//! How late a thread was in the course of a run: the worst of each stretch of time.
+//! The latency of a thread over the course of a run: the maximum of each interval.
 
-use hpt_document::wake_latency::{LatencyStretch, WakeLatencyDocument};
+use hpt_document::wake_latency::{TimeSeriesInterval, WakeLatencyDocument};
 
 use super::{
     axis::{Axis, time},
-    picture::{Figures, Picture, Unreadable, count},
     provenance::about_all,
     svg::{Chart, Mark, Panel, Series},
+    titled_chart::{Figures, TitledChart, Unreadable, count},
 };
 
-/// Of one document or several, each with a name.
+/// Returns the chart of one document, or of several, each with a name.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
-pub(crate) fn course(documents: &[(&str, &WakeLatencyDocument)]) -> Result<Picture, Unreadable> {
+pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledChart, Unreadable> {
     const MOST_CURVES: usize = 6;
     let (mut curves, mut rows, mut provenances) = (Vec::new(), Vec::new(), Vec::new());
     let mut every = 0;
     for (label, document) in documents {
         let several = document.results.len() > 1;
         for row in &document.results {
-            let Some(worst) = row.course.iter().max_by_key(|LatencyStretch(.., max_ns)| *max_ns) else { continue };
-            every = every.max(row.course_every_ns);
+            let Some(worst) = row.time_series.iter().max_by_key(|TimeSeriesInterval(.., max_ns)| *max_ns) else {
+                continue;
+            };
+            every = every.max(row.time_series_interval_ns);
             let cpu = row.cpu.filter(|_| several || label.is_empty()).map(|cpu| format!("CPU {cpu}"));
             let name = [Some((*label).to_owned()).filter(|label| !label.is_empty()), cpu];
             let name = name.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            let samples = row.course.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
+            let samples = row.time_series.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
             rows.push(vec![
                 name.clone(),
-                count(row.course.len() as u64),
+                count(row.time_series.len() as u64),
                 count(samples),
                 time(worst.3 as f64),
                 format!("{:.2} s", worst.0 as f64 / 1e9),
             ]);
             if curves.len() < MOST_CURVES {
-                let points = row.course.iter().map(|window| (window.0 as f64 / 1e9, (window.3 as f64).max(1.0)));
+                let points = row.time_series.iter().map(|window| (window.0 as f64 / 1e9, (window.3 as f64).max(1.0)));
                 curves.push((name, points.collect::<Vec<_>>()));
             }
         }
         let colon = if label.is_empty() { "" } else { ": " };
-        provenances.push((format!("{label}{colon}timed by {}", document.measuring.source), (*document).into()));
+        provenances.push((format!("{label}{colon}timed with {}", document.measuring.source), (*document).into()));
     }
     if curves.is_empty() {
         return Err(Unreadable::Nothing);
     }
     let drawn = if rows.len() > MOST_CURVES {
-        format!(" The first {MOST_CURVES} of {} are drawn; the table has them all.", rows.len())
+        format!(" The chart shows the first {MOST_CURVES} of {}; the table has all of them.", rows.len())
     } else {
         String::new()
     };
     let points = || curves.iter().flat_map(|(_, points)| points);
     let x = Axis::run("seconds from the first deadline", points().map(|point| point.0));
-    let y = Axis::log(&format!("the latest in each {}", time(every as f64)), points().map(|point| point.1), time);
-    // One below the other, on the same scales: on top of each other they hide each other.
+    let y = Axis::log(&format!("max per {}", time(every as f64)), points().map(|point| point.1), time);
+    // One panel per curve, on the same scales, because overlapping curves would hide each other.
     let panels = curves.iter().enumerate().map(|(look, (name, points))| Panel {
         title: name.clone(),
         x: x.clone(),
@@ -58,14 +60,12 @@ pub(crate) fn course(documents: &[(&str, &WakeLatencyDocument)]) -> Result<Pictu
         height: 110,
         series: vec![Series { name: None, look, marks: vec![Mark::Curve(points.clone())] }],
     });
-    Ok(Picture {
-        name: "course".to_owned(),
-        title: "How late in the course of the run".to_owned(),
-        says: format!(
-            "Each point is the worst of a stretch of time: a fault that comes back shows by its rhythm.{drawn}"
-        ),
+    Ok(TitledChart {
+        name: "time-series".to_owned(),
+        title: "Latency over time".to_owned(),
+        says: format!("Each point is the maximum of one interval. Recurring delays show as a regular pattern.{drawn}"),
         chart: Chart { panels: panels.collect(), side_by_side: false },
-        figures: Figures { head: ["", "stretches", "samples", "worst", "at"].map(str::to_owned).to_vec(), rows },
+        figures: Figures { head: ["", "intervals", "samples", "max", "at"].map(str::to_owned).to_vec(), rows },
         provenance: about_all(&provenances),
     })
 }

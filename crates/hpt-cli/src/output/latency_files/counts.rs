@@ -1,8 +1,8 @@
-//! What a file of latencies is made from: the counts of each thread, and what else the file says.
+//! The content of a latency file: the counts of each thread, and the description of the run.
 
 use hpt_core::measure::Lateness;
 
-/// The latenesses of one thread.
+/// The latencies of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadLatencies {
     /// The CPU it ran on; `None` when not pinned.
@@ -10,7 +10,7 @@ pub(crate) struct ThreadLatencies {
     pub(crate) lateness: Lateness,
 }
 
-/// What a file has to say beside the counts.
+/// The description of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunDescription<'a> {
     /// The command line.
@@ -29,7 +29,7 @@ pub(crate) mod tests {
 
     use super::{RunDescription, ThreadLatencies};
 
-    /// Two threads with a wake-up for each of these latenesses.
+    /// Returns two threads with one wake-up per latency.
     pub(crate) fn threads() -> Vec<ThreadLatencies> {
         let of = |late_ns: &[u64]| {
             let mut lateness = Lateness::new();

@@ -1,4 +1,5 @@
-//! The files of cyclictest (rt-tests 2.x, src/cyclictest/cyclictest.c, print_hist and write_stats; src/lib/rt-utils.c, rt_write_json), for whatever reads them.
+//! The file formats of cyclictest (rt-tests 2.x, src/cyclictest/cyclictest.c, print_hist and write_stats;
+//! src/lib/rt-utils.c, rt_write_json).
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::counts::{RunDescription, ThreadLatencies};
 
-/// The histogram in text: a line for each microsecond up to the latest, a column for each thread.
+/// Returns the histogram as text: a line per microsecond up to the maximum, a column per thread.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let latest = threads.iter().filter_map(|thread| last_us(&thread.lateness)).max().map_or(0, |last| last + 1);
     let mut text = "# Histogram\n".to_owned();
@@ -24,7 +25,7 @@ pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     line("Avg Latencies", 5, &|lateness| format!("{:.0}", average_us(lateness).floor()).parse().unwrap_or(0));
     line("Max Latencies", 5, &|lateness| ends_us(lateness).1);
     line("Histogram Overflows", 5, &Lateness::beyond);
-    // When each of them was is not kept: memory is the same however long it runs.
+    // hpt does not record the cycle of each overflow, so that memory use is independent of the run time.
     text.push_str("# Histogram Overflow at cycle number:\n");
     for number in 0..threads.len() {
         let _ = writeln!(text, "# Thread {number}:");
@@ -32,7 +33,7 @@ pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     text
 }
 
-/// The final results. The colons in two of the keys are cyclictest's.
+/// Returns the results as JSON. The colons in two of the keys are cyclictest's.
 pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
     let of_thread = |thread: &ThreadLatencies| {
         let (min, max) = ends_us(&thread.lateness);
@@ -59,7 +60,7 @@ pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> St
         "return_code": 0,
         "sysinfo": {
             "sysname": "Linux",
-            // Whose machine it is stays on the machine.
+            // Left empty: the host name is private.
             "nodename": "",
             "release": about.kernel_release,
             "version": about.kernel_version,
@@ -73,7 +74,7 @@ pub(super) fn json(threads: &[ThreadLatencies], about: RunDescription<'_>) -> St
     format!("{document:#}\n")
 }
 
-/// The last microsecond that has samples.
+/// Returns the last microsecond that has samples.
 fn last_us(lateness: &Lateness) -> Option<usize> {
     lateness.microseconds().iter().rposition(|&count| count > 0)
 }

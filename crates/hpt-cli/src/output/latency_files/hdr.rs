@@ -1,4 +1,5 @@
-//! An interval log of HdrHistogram, as its own tools read and draw it: values in nanoseconds, a line for each thread, tagged with its CPU.
+//! An interval log for the tools of HdrHistogram: values in nanoseconds, a line per thread, tagged with
+//! its CPU.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,7 @@ use hdrhistogram::{
 
 use super::counts::{RunDescription, ThreadLatencies};
 
-/// The longest that HdrHistogram's own tools take by default: an hour.
+/// The maximum that HdrHistogram's tools accept by default: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> String {
@@ -24,7 +25,7 @@ pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> Str
     builder.with_start_time(about.began);
     builder.with_base_time(SystemTime::UNIX_EPOCH);
     builder.with_max_value_divisor(1.0);
-    let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("memory is written to");
+    let mut writer = builder.begin_log_with(&mut log, &mut serializer).expect("writing to memory does not fail");
     for thread in threads {
         let mut counts = Histogram::<u64>::new(3).expect("three digits");
         for (ns, count) in thread.lateness.counts().classes() {
@@ -32,7 +33,7 @@ pub(super) fn log(threads: &[ThreadLatencies], about: RunDescription<'_>) -> Str
         }
         let name = thread.cpu.map_or_else(|| "any".to_owned(), |cpu| format!("cpu{cpu}"));
         let began = about.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        writer.write_histogram(&counts, began, duration, Tag::new(&name)).expect("memory is written to");
+        writer.write_histogram(&counts, began, duration, Tag::new(&name)).expect("writing to memory does not fail");
     }
     String::from_utf8(log).expect("the log is text")
 }
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!((seen[1].0.as_str(), seen[1].1), ("cpu1", 3));
     }
 
-    /// Base 64, as the log has it.
+    /// Decodes Base64, as it is used in the log.
     fn data_encoding_of(text: &str) -> Vec<u8> {
         const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let digits = text.bytes().filter_map(|byte| ALPHABET.iter().position(|&other| other == byte));

@@ -1,8 +1,10 @@
-//! All counts in one line: how many were late by 0, 1, 2, … whole microseconds, as a published measurement on a Raspberry Pi 3 B+ shows them.
+//! All counts on one line: the number of samples with a latency of 0, 1, 2, … whole microseconds, in
+//! the format of a published measurement on a Raspberry Pi 3 B+.
 
 use super::counts::ThreadLatencies;
 
-/// A line for each thread, which ends with its last microsecond that has samples; what is later than ten milliseconds is added at the end.
+/// Returns a line per thread, up to the last microsecond with samples. Appends the number of samples
+/// above ten milliseconds, if any.
 pub(super) fn text(threads: &[ThreadLatencies]) -> String {
     let line = |thread: &ThreadLatencies| {
         let counts = thread.lateness.microseconds();

@@ -1,4 +1,4 @@
-//! Files with the counts of a run, in the forms that other tools read: one form per file.
+//! Files with the counts of a run, in formats that other tools read: one format per module.
 //! Measures nothing.
 
 pub(crate) mod counts;
@@ -14,52 +14,57 @@ use std::{
 pub(crate) use self::counts::{RunDescription, ThreadLatencies};
 use super::files::{self, WriteError};
 
-/// The form of a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// cyclictest's histogram in text.
+    /// cyclictest's histogram as text.
     Cyclictest,
     /// cyclictest's JSON, file_version 1.
     CyclictestJson,
     /// An interval log of HdrHistogram.
     Hdr,
-    /// All counts in one line.
+    /// All counts on one line.
     Line,
 }
 
-/// A file that is wanted, and its form.
+/// A requested file and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LatencyFile {
     form: Form,
     path: PathBuf,
 }
 
-/// Reads `cyclictest=latency.hist`.
+/// Parses FORM=FILE: for example, `cyclictest=latency.hist`.
 pub(crate) fn latency_file(text: &str) -> Result<LatencyFile, String> {
     let forms = "cyclictest, cyclictest-json, hdr, line";
-    let (form, path) = text.split_once('=').ok_or_else(|| format!("FORM=FILE; forms: {forms}"))?;
+    let (form, path) =
+        text.split_once('=').ok_or_else(|| format!("expected FORM=FILE, where FORM is one of: {forms}"))?;
     let form = match form {
         "cyclictest" => Form::Cyclictest,
         "cyclictest-json" => Form::CyclictestJson,
         "hdr" => Form::Hdr,
         "line" => Form::Line,
-        _ => return Err(format!("no form is called {form:?}; there are {forms}")),
+        _ => return Err(format!("unknown form {form:?}; available: {forms}")),
     };
-    if path.is_empty() { Err("a file after the =".to_owned()) } else { Ok(LatencyFile { form, path: path.into() }) }
+    if path.is_empty() {
+        Err("missing file name after =".to_owned())
+    } else {
+        Ok(LatencyFile { form, path: path.into() })
+    }
 }
 
 impl LatencyFile {
-    /// Where it goes.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Refuses a file that cannot be written before anything is measured.
+    /// Rejects a file that cannot be written. Runs before the measurement.
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         files::check(&self.path).map_err(|cause| self.failed(cause))
     }
 
-    /// Replaces the file in one step, where it is a file.
+    /// Replaces the file atomically, if it is a regular file.
     pub(crate) fn write(&self, threads: &[ThreadLatencies], about: RunDescription<'_>) -> Result<(), WriteError> {
         let text = match self.form {
             Form::Cyclictest => cyclictest::text(threads),

@@ -14,13 +14,13 @@ pub(super) fn gauges(document: &CalibrateDocument) -> Vec<Gauge> {
         of_rows(
             rows,
             source,
-            ("hpt_calibration_succeeded", "", "Whether the source could be calibrated: 1 yes, 0 no"),
+            ("hpt_calibration_succeeded", "", "Whether the frequency of the source was determined: 1 yes, 0 no"),
             |row| Some(yes(row.calibrated)),
         ),
         of_rows(
             rows,
             source,
-            ("hpt_calibration_frequency", "hertz", "How fast the source ticks beside the reference"),
+            ("hpt_calibration_frequency", "hertz", "Frequency of the source, measured against the reference"),
             |row| row.frequency_hz,
         ),
         of_rows(
@@ -29,14 +29,18 @@ pub(super) fn gauges(document: &CalibrateDocument) -> Vec<Gauge> {
             (
                 "hpt_calibration_bound",
                 "ratio",
-                "How far the frequency may be off at most, as a part of it; no sample where there is no bound",
+                "Worst-case relative error of the measured frequency; no sample if it is unbounded",
             ),
             |row| row.bound_ppm.map(ratio),
         ),
         of_rows(
             rows,
             source,
-            ("hpt_calibration_error", "ratio", "How far the frequency is from the stated one, as a part of that"),
+            (
+                "hpt_calibration_error",
+                "ratio",
+                "Deviation of the measured frequency from the nominal one, relative to the nominal one",
+            ),
             |row| row.error_ppm.map(ratio),
         ),
     ]

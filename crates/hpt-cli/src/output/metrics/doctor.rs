@@ -1,4 +1,4 @@
-//! The metrics of `hpt doctor`: what is in the way.
+//! The metrics of `hpt doctor`: the problems found.
 
 use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
 
@@ -7,9 +7,9 @@ use super::gauge::{Gauge, Sample, of_rows, single, whole, yes};
 pub(super) fn gauges(document: &DoctorDocument) -> Vec<Gauge> {
     let found = document.rules.iter().filter(|rule| rule.severity.is_some());
     let counts = [
-        (DoctorSeverity::Major, document.major),
-        (DoctorSeverity::Minor, document.minor),
-        (DoctorSeverity::ToKnow, document.to_know),
+        (DoctorSeverity::High, document.high),
+        (DoctorSeverity::Low, document.low),
+        (DoctorSeverity::Info, document.info),
     ];
     let counts = counts.map(|(severity, count)| Sample {
         labels: vec![("severity", severity.name().to_owned())],
@@ -17,19 +17,10 @@ pub(super) fn gauges(document: &DoctorDocument) -> Vec<Gauge> {
     });
     vec![
         single(
-            (
-                "hpt_doctor_in_the_way",
-                "",
-                "Whether something is in the way: 1 yes, 0 no; no sample where that cannot be told",
-            ),
-            document.in_the_way.map(yes),
+            ("hpt_doctor_problems_found", "", "Whether a problem was found: 1 yes, 0 no; no sample if that is unknown"),
+            document.problems_found.map(yes),
         ),
-        Gauge {
-            name: "hpt_doctor_findings",
-            unit: "",
-            help: "How many rules found something, by how much that matters",
-            samples: counts.into(),
-        },
+        Gauge { name: "hpt_doctor_findings", unit: "", help: "Number of findings by severity", samples: counts.into() },
         of_rows(
             found,
             |rule| {
@@ -42,7 +33,7 @@ pub(super) fn gauges(document: &DoctorDocument) -> Vec<Gauge> {
                     ("certain", certain),
                 ]
             },
-            ("hpt_doctor_finding", "", "A rule that found something; always 1"),
+            ("hpt_doctor_finding", "", "A finding of a rule; always 1"),
             |_| Some(1.0),
         ),
     ]

@@ -33,18 +33,18 @@ pub(super) fn of_rows<'a, T: 'a>(
 }
 
 /// A quantile as a label, and its figure in nanoseconds.
-pub(super) type Part<T> = (&'static str, fn(&T) -> Option<u64>);
+pub(super) type Quantile<T> = (&'static str, fn(&T) -> Option<u64>);
 
 /// One gauge of the quantiles of distributions, in seconds.
-pub(super) fn of_parts<'a, T: 'a>(
+pub(super) fn of_quantiles<'a, T: 'a>(
     rows: impl IntoIterator<Item = &'a T>,
     labels: fn(&T) -> Labels,
-    parts: &[Part<T>],
+    quantiles: &[Quantile<T>],
     (name, help): (&'static str, &'static str),
 ) -> Gauge {
     let samples = rows.into_iter().flat_map(|row| {
-        parts.iter().filter_map(move |(part, figure)| {
-            let labels = labels(row).into_iter().chain([("part", (*part).to_owned())]);
+        quantiles.iter().filter_map(move |(quantile, figure)| {
+            let labels = labels(row).into_iter().chain([("quantile", (*quantile).to_owned())]);
             Some(Sample { labels: labels.collect(), value: seconds(whole(figure(row)?)) })
         })
     });

@@ -3,8 +3,8 @@
 use hpt_document::{gpio_latency::GpioLatencyRow, gpio_line::GpioLine, latency::LatencyFigures};
 
 use super::{
-    gauge::{Gauge, Labels, of_parts, of_rows, seconds, single, whole},
-    timer_poll::parts,
+    gauge::{Gauge, Labels, of_quantiles, of_rows, seconds, single, whole},
+    timer_poll::quantiles,
 };
 
 fn figure(row: &GpioLatencyRow) -> Labels {
@@ -16,29 +16,30 @@ fn figures(row: &GpioLatencyRow) -> &LatencyFigures {
 }
 
 /// `lost` is known at the end.
-pub(crate) fn gauges((out, input): (&GpioLine, &GpioLine), rows: &[GpioLatencyRow], lost: Option<u64>) -> Vec<Gauge> {
+pub(crate) fn gauges(
+    (output, input): (&GpioLine, &GpioLine),
+    rows: &[GpioLatencyRow],
+    lost: Option<u64>,
+) -> Vec<Gauge> {
     let mut gauges = vec![
-        of_parts(
+        of_quantiles(
             rows,
             figure,
-            &parts!(figures),
-            (
-                "hpt_gpio_latency",
-                "How long edges took on this part of their way: what this part of them did not exceed, and of 1 the longest",
-            ),
+            &quantiles!(figures),
+            ("hpt_gpio_latency", "Edge latency of a segment by quantile; quantile 1 is the maximum"),
         ),
-        of_rows(rows, figure, ("hpt_gpio_latency_mean", "seconds", "How long edges took on average"), |row| {
+        of_rows(rows, figure, ("hpt_gpio_latency_mean", "seconds", "Mean edge latency of a segment"), |row| {
             Some(seconds(row.figures.mean_ns))
         }),
-        of_rows(rows, figure, ("hpt_gpio_samples", "", "How many edges the other figures are of"), |row| {
+        of_rows(rows, figure, ("hpt_gpio_samples", "", "Number of edges measured for a segment"), |row| {
             Some(whole(row.figures.samples))
         }),
-        single(("hpt_gpio_lost", "", "How many edges did not come"), lost.map(whole)),
+        single(("hpt_gpio_edges_lost", "", "Number of edges that did not arrive before the timeout"), lost.map(whole)),
     ];
     // Several pairs of lines may be measured one after the other.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
         let line = |line: &GpioLine| format!("{}:{}", line.chip, line.line);
-        sample.labels.splice(0..0, [("out", line(out)), ("in", line(input))]);
+        sample.labels.splice(0..0, [("output_line", line(output)), ("input_line", line(input))]);
     }
     gauges
 }

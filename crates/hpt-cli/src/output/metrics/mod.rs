@@ -38,13 +38,15 @@ fn figures(document: &Document) -> Option<(&Head, Vec<Gauge>)> {
         Document::Probe(document) => (&document.head, probe::gauges(document)),
         Document::Calibrate(document) => (&document.head, calibrate::gauges(document)),
         Document::Doctor(document) => (&document.head, doctor::gauges(document)),
-        Document::WakeLatency(document) => (&document.head, timer_poll::gauges(document.by, &document.results)),
+        Document::WakeLatency(document) => {
+            (&document.head, timer_poll::gauges(document.wait_method, &document.results))
+        }
         Document::Stall(document) => {
             let rows: Vec<StallFigures> = document.results.iter().map(StallFigures::from).collect();
             (&document.head, stall::gauges(&rows, &document.causes))
         }
         Document::GpioLatency(document) => {
-            let lines = (&document.out, &document.r#in);
+            let lines = (&document.output_line, &document.input_line);
             (&document.head, gpio::gauges(lines, &document.results, Some(document.lost)))
         }
         Document::WatchSummary(document) => (&document.head, watch::gauges(document)),
@@ -75,7 +77,7 @@ fn machine(head: &Head) -> Gauge {
     Gauge {
         name: "hpt_machine_info",
         unit: "",
-        help: "The machine and the version of hpt that the other metrics are of; always 1",
+        help: "The machine and the version of hpt behind the other metrics; always 1",
         samples: vec![Sample { labels, value: 1.0 }],
     }
 }
@@ -84,7 +86,7 @@ fn machine(head: &Head) -> Gauge {
 mod tests {
     use std::{fs, path::Path};
 
-    use hpt_document::{Document, capture::CaptureDocument};
+    use hpt_document::{Document, SCHEMA, capture::CaptureDocument};
 
     use super::{KINDS, are_of, figures, machine, of};
 
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn a_document_without_figures_for_a_fleet_has_no_metrics() {
         let document =
-            CaptureDocument { schema: 1, kind: "capture".to_owned(), file: String::new(), files: Vec::new() };
+            CaptureDocument { schema: SCHEMA, kind: "capture".to_owned(), file: String::new(), files: Vec::new() };
         assert_eq!(of(&Document::from(document)), None);
         assert!(!are_of("restore") && are_of("latency-gpio"));
     }

@@ -2,7 +2,7 @@
 
 use hpt_document::stall::{StallCauseRow, StallThreadRow};
 
-use super::gauge::{Gauge, Labels, Part, cpu_label, of_parts, of_rows, seconds, whole};
+use super::gauge::{Gauge, Labels, Quantile, cpu_label, of_quantiles, of_rows, seconds, whole};
 
 /// The figures of a thread that has ended, or what is known of one that goes on.
 #[derive(Clone, Debug, Default)]
@@ -20,19 +20,19 @@ pub(crate) struct StallFigures {
 /// What is known of a thread at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedFigures {
-    above_ns: u64,
+    threshold_ns: u64,
     elapsed_ns: u64,
     stalled_ns: u64,
-    asking_ns: u64,
+    sampling_ns: u64,
 }
 
 impl From<&StallThreadRow> for StallFigures {
     fn from(row: &StallThreadRow) -> Self {
         let ended = EndedFigures {
-            above_ns: row.above_ns,
+            threshold_ns: row.threshold_ns,
             elapsed_ns: row.elapsed_ns,
             stalled_ns: row.stalled_ns,
-            asking_ns: row.asking_ns,
+            sampling_ns: row.sampling_ns,
         };
         Self {
             cpu: row.cpu,
@@ -46,7 +46,7 @@ impl From<&StallThreadRow> for StallFigures {
     }
 }
 
-const PARTS: [Part<StallFigures>; 4] =
+const QUANTILES: [Quantile<StallFigures>; 4] =
     [("0.5", |row| row.p50_ns), ("0.99", |row| row.p99_ns), ("0.999", |row| row.p999_ns), ("1", |row| row.max_ns)];
 
 fn cpu(row: &StallFigures) -> Labels {
@@ -54,39 +54,39 @@ fn cpu(row: &StallFigures) -> Labels {
 }
 
 /// A part of the time that a thread watched.
-fn part(row: &StallFigures, ns: fn(EndedFigures) -> u64) -> Option<f64> {
+fn fraction(row: &StallFigures, ns: fn(EndedFigures) -> u64) -> Option<f64> {
     let ended = row.ended.filter(|ended| ended.elapsed_ns > 0)?;
     Some(whole(ns(ended)) / whole(ended.elapsed_ns))
 }
 
 pub(crate) fn gauges(rows: &[StallFigures], causes: &[StallCauseRow]) -> Vec<Gauge> {
     vec![
-        of_rows(rows, cpu, ("hpt_stalls", "", "How many stalls there were"), |row| Some(whole(row.stalls))),
-        of_rows(rows, cpu, ("hpt_stall_limit", "seconds", "What is longer is a stall"), |row| {
-            row.ended.map(|ended| seconds(whole(ended.above_ns)))
+        of_rows(rows, cpu, ("hpt_stalls", "", "Number of CPU stalls"), |row| Some(whole(row.stalls))),
+        of_rows(
+            rows,
+            cpu,
+            ("hpt_stall_threshold", "seconds", "Threshold above which a gap between two reads is a stall"),
+            |row| row.ended.map(|ended| seconds(whole(ended.threshold_ns))),
+        ),
+        of_quantiles(
+            rows,
+            cpu,
+            &QUANTILES,
+            ("hpt_stall_length", "Length of CPU stalls by quantile; quantile 1 is the maximum"),
+        ),
+        of_rows(rows, cpu, ("hpt_stall_time", "ratio", "Fraction of the run time lost to stalls"), |row| {
+            fraction(row, |ended| ended.stalled_ns)
         }),
-        of_parts(
-            rows,
-            cpu,
-            &PARTS,
-            ("hpt_stall_length", "How long stalls were: what this part of them did not exceed, and of 1 the longest"),
-        ),
         of_rows(
             rows,
             cpu,
-            ("hpt_stall_time", "ratio", "The part of the time in which the thread was stalled"),
-            |row| part(row, |ended| ended.stalled_ns),
-        ),
-        of_rows(
-            rows,
-            cpu,
-            ("hpt_stall_unwatched", "ratio", "The part of the time in which hpt asked what moved instead of watching"),
-            |row| part(row, |ended| ended.asking_ns),
+            ("hpt_stall_blind", "ratio", "Fraction of the run time in which hpt read kernel counters and did not poll"),
+            |row| fraction(row, |ended| ended.sampling_ns),
         ),
         of_rows(
             causes,
             |row| vec![("cause", row.cause.clone())],
-            ("hpt_stall_causes", "", "How many stalls of all CPUs had this likely cause"),
+            ("hpt_stall_causes", "", "Number of stalls on all CPUs, by likely cause"),
             |row| Some(whole(row.stalls)),
         ),
     ]

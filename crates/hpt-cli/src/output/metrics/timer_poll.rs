@@ -5,10 +5,10 @@ use hpt_document::{
     wake_latency::{WaitMethod, WakeLatencyRow},
 };
 
-use super::gauge::{Gauge, Labels, cpu_label, of_parts, of_rows, seconds, whole};
+use super::gauge::{Gauge, Labels, cpu_label, of_quantiles, of_rows, seconds, whole};
 
 /// The quantiles of a distribution that a function finds in a row.
-macro_rules! parts {
+macro_rules! quantiles {
     ($figures:path) => {
         [
             ("0.5", |row| Some($figures(row).p50_ns)),
@@ -20,7 +20,7 @@ macro_rules! parts {
         ]
     };
 }
-pub(super) use parts;
+pub(super) use quantiles;
 
 fn cpu(row: &WakeLatencyRow) -> Labels {
     vec![cpu_label(row.cpu)]
@@ -30,33 +30,34 @@ fn figures(row: &WakeLatencyRow) -> &LatencyFigures {
     &row.figures
 }
 
-pub(crate) fn gauges(by: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Gauge> {
+pub(crate) fn gauges(wait_method: WaitMethod, rows: &[WakeLatencyRow]) -> Vec<Gauge> {
     let mut gauges = vec![
-        of_parts(
+        of_quantiles(
             rows,
             cpu,
-            &parts!(figures),
-            (
-                "hpt_wakeup_latency",
-                "How late the thread was: what this part of the wake-ups did not exceed, and of 1 the latest",
-            ),
+            &quantiles!(figures),
+            ("hpt_wakeup_latency", "Wake-up latency by quantile; quantile 1 is the maximum"),
         ),
-        of_rows(rows, cpu, ("hpt_wakeup_latency_mean", "seconds", "How late the thread was on average"), |row| {
+        of_rows(rows, cpu, ("hpt_wakeup_latency_mean", "seconds", "Mean wake-up latency"), |row| {
             Some(seconds(row.figures.mean_ns))
         }),
-        of_rows(rows, cpu, ("hpt_wakeup_samples", "", "How many wake-ups the other figures are of"), |row| {
+        of_rows(rows, cpu, ("hpt_wakeup_samples", "", "Number of wake-ups measured"), |row| {
             Some(whole(row.figures.samples))
         }),
         of_rows(
             rows,
             cpu,
-            ("hpt_wakeup_missed", "", "How many deadlines had passed before they were waited for"),
+            (
+                "hpt_wakeup_deadlines_missed",
+                "",
+                "Number of deadlines that had passed before the thread waited for them",
+            ),
             |row| Some(whole(row.figures.missed)),
         ),
     ];
     // How it waited tells runs apart.
     for sample in gauges.iter_mut().flat_map(|gauge| &mut gauge.samples) {
-        sample.labels.insert(0, ("by", by.name().to_owned()));
+        sample.labels.insert(0, ("wait_method", wait_method.name().to_owned()));
     }
     gauges
 }

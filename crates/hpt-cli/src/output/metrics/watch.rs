@@ -8,10 +8,10 @@ fn source(row: &WatchSummaryRow) -> Labels {
     vec![("source", row.source.clone())]
 }
 
-/// The two ends of a range, with the labels of its row.
-fn ends(labels: &Labels, ends: [(&str, Option<f64>); 2]) -> Vec<Sample> {
+/// The two ends of a range, with the labels of its row and a label that tells the ends apart.
+fn ends(labels: &Labels, label: &'static str, ends: [(&str, Option<f64>); 2]) -> Vec<Sample> {
     let sample = |(end, value): (&str, Option<f64>)| {
-        let labels = [labels.clone(), vec![("end", end.to_owned())]].concat();
+        let labels = [labels.clone(), vec![(label, end.to_owned())]].concat();
         Some(Sample { labels, value: value? })
     };
     ends.into_iter().filter_map(sample).collect()
@@ -23,62 +23,62 @@ fn core_offset(row: &CpuOffset) -> Vec<Sample> {
         ("first_cpu", row.first_cpu.to_string()),
         ("second_cpu", row.second_cpu.to_string()),
     ];
-    ends(&labels, [("least", Some(seconds(row.least_ns))), ("most", Some(seconds(row.most_ns)))])
+    ends(&labels, "bound", [("lower", Some(seconds(row.min_ns))), ("upper", Some(seconds(row.max_ns)))])
 }
 
 pub(super) fn gauges(document: &WatchSummaryDocument) -> Vec<Gauge> {
     let sources = &document.sources;
-    let synchronisation = &document.synchronisation;
+    let synchronization = &document.synchronization;
     let rates = sources.iter().flat_map(|row| {
-        ends(&source(row), [("lowest", row.lowest_ppm.map(ratio)), ("highest", row.highest_ppm.map(ratio))])
+        ends(&source(row), "extreme", [("min", row.lowest_ppm.map(ratio)), ("max", row.highest_ppm.map(ratio))])
     });
     vec![
-        single(
-            ("hpt_watch_misbehaved", "", "Whether a source misbehaved beyond the limits: 1 yes, 0 no"),
-            Some(yes(document.misbehaved)),
-        ),
-        single(("hpt_watch_duration", "seconds", "How long the sources were watched"), Some(document.watched_s)),
+        single(("hpt_watch_faulty", "", "Whether a source exceeded a limit: 1 yes, 0 no"), Some(yes(document.faulty))),
+        single(("hpt_watch_duration", "seconds", "Run time of the watch"), Some(document.elapsed_s)),
         of_rows(
             sources,
             source,
-            ("hpt_watch_offset", "seconds", "How far the source is ahead of the reference since the beginning"),
+            ("hpt_watch_offset", "seconds", "Offset from the reference, gained since the last interruption"),
             |row| row.offset.offset_ns.map(seconds),
         ),
-        of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "How far that may be off"), |row| {
+        of_rows(sources, source, ("hpt_watch_offset_bound", "seconds", "Worst-case bound of the offset"), |row| {
             row.offset.offset_bound_ns.map(seconds)
         }),
         Gauge {
             name: "hpt_watch_frequency_error",
             unit: "ratio",
-            help: "How far the source's rate was off beside the reference: the lowest and the highest of the intervals",
+            help: "Frequency error relative to the reference: the lowest and the highest interval",
             samples: rates.collect(),
         },
-        of_rows(sources, source, ("hpt_watch_steps", "", "How often the source jumped"), |row| {
+        of_rows(sources, source, ("hpt_watch_steps", "", "Number of steps beyond the limit"), |row| {
             Some(whole(row.steps.steps))
         }),
-        of_rows(sources, source, ("hpt_watch_backwards", "", "How many readings went back"), |row| {
-            Some(whole(row.steps.backwards))
-        }),
-        of_rows(sources, source, ("hpt_watch_faults", "", "How many intervals the source misbehaved in"), |row| {
+        of_rows(
+            sources,
+            source,
+            ("hpt_watch_backward_steps", "", "Number of readings lower than the previous one"),
+            |row| Some(whole(row.steps.backward_steps)),
+        ),
+        of_rows(sources, source, ("hpt_watch_faults", "", "Number of faults of the source"), |row| {
             Some(whole(row.faults))
         }),
         Gauge {
             name: "hpt_watch_core_offset",
             unit: "seconds",
-            help: "How far the second CPU's counter is ahead of the first's: what it is at least and at most",
+            help: "Offset of the second CPU's counter from the first CPU's: lower and upper limit",
             samples: document.cores.iter().flat_map(core_offset).collect(),
         },
         single(
-            ("hpt_synchronised", "", "Whether the kernel takes its clock for synchronised: 1 yes, 0 no"),
-            synchronisation.synchronised.map(yes),
+            ("hpt_synchronized", "", "Whether the kernel considers its clock synchronized: 1 yes, 0 no"),
+            synchronization.synchronized.map(yes),
         ),
         single(
             (
-                "hpt_synchronisation_maximum_error",
+                "hpt_synchronization_maximum_error",
                 "seconds",
-                "How far wall time may be off, as daemon and kernel reckon",
+                "Maximum error of wall-clock time, as the kernel reports it",
             ),
-            synchronisation.maximum_error_ns.map(|ns| seconds(whole(ns))),
+            synchronization.maximum_error_ns.map(|ns| seconds(whole(ns))),
         ),
     ]
 }

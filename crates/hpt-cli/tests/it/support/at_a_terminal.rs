@@ -1,5 +1,6 @@
-//! A run of hpt whose standard error is a terminal: its progress bar shows when it has begun to measure, so that a test can wait for that.
-//! Standard output stays a pipe, for the document.
+//! A run of hpt whose standard error is a terminal. Its progress bar shows when hpt has begun to
+//! measure, so that a test can wait for it.
+//! Standard output is a pipe, for the document.
 
 use std::{
     fs::File,
@@ -11,7 +12,7 @@ use std::{
 
 use super::{unsafe_calls, wait_while_running};
 
-/// A run that is over when the test is.
+/// A run that ends with the test.
 pub(crate) struct AtATerminal {
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -19,7 +20,7 @@ pub(crate) struct AtATerminal {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// Reads all that comes. The end of a terminal is an error: EIO, where nobody has it open any more.
+/// Reads all output. The end of a terminal is an error (EIO), when no process has it open.
 fn read_all(mut from: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut piece = [0; 4096];
@@ -38,7 +39,7 @@ fn text(of: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
-/// Whether a progress bar stood at more than nothing: the figure before ` %`.
+/// Whether a progress bar was above zero, according to the figure before ` %`.
 fn shows_progress(shown: &str) -> bool {
     let mut before: Vec<_> = shown.split(" %").collect();
     before.pop();
@@ -52,7 +53,7 @@ impl AtATerminal {
         let (screen, written): (File, File) = unsafe_calls::terminal().expect("Linux has terminals");
         command.env("TERM", "xterm").stdout(Stdio::piped()).stderr(written);
         let mut child = command.spawn().expect("the binary was built");
-        // The command has the other end open as well, and the terminal has no end before.
+        // The command also has the other end open, and the terminal ends only after that is closed.
         command.stderr(Stdio::null());
         let (shown, printed) = (Arc::default(), Arc::default());
         let out = child.stdout.take().expect("piped");
@@ -64,20 +65,20 @@ impl AtATerminal {
         self.child.id()
     }
 
-    /// Waits until the terminal shows what is wanted; the run must not end before.
+    /// Waits until the terminal shows this text. The run must not end before.
     #[track_caller]
     pub(crate) fn wait_until_shown(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let shown = Arc::clone(&self.shown);
         wait_while_running(&mut self.child, what, || is_so(&text(&shown)));
     }
 
-    /// Waits until the progress bar stands at more than nothing: something was measured.
+    /// Waits until the progress bar is above zero: the measurement has begun.
     #[track_caller]
     pub(crate) fn wait_until_it_measures(&mut self) {
         self.wait_until_shown("the bar shows progress", shows_progress);
     }
 
-    /// Whether it ended, shows progress, or has printed something.
+    /// Whether it has ended, shows progress, or has printed something.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is ours").is_some()
     }
@@ -90,7 +91,7 @@ impl AtATerminal {
         unsafe_calls::interrupt(self.id());
     }
 
-    /// How it ended, with all that it printed and showed.
+    /// Waits for its end, and returns its status with all its output.
     pub(crate) fn output(mut self) -> Output {
         let status = self.child.wait().expect("started");
         for reader in self.readers.drain(..) {
@@ -109,7 +110,7 @@ impl Drop for AtATerminal {
 }
 
 #[test]
-fn a_bar_at_nothing_is_told_from_one_that_moved() {
+fn a_bar_at_zero_differs_from_one_that_moved() {
     for nothing in ["", "bench   ", "wake-ups  \u{2591}\u{2591} 0.00 % 9m", " %", "100 x % 0 % a"] {
         assert!(!shows_progress(nothing), "{nothing:?}");
     }

@@ -1,11 +1,12 @@
-//! What the tests share: running hpt, its streams as text, captured machines.
+//! Helpers of the tests: running hpt, its streams as text, captured machines.
 
-/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
-/// `eprintln!` print in a test that passes.
+/// Reports why a test, or a part of it, cannot run on this machine. Writes directly to standard
+/// error, because the test harness suppresses the output of `println!` and `eprintln!` in passing
+/// tests.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the line, so that two tests do not mix theirs.
+        // One write per line, so that tests do not mix their lines.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }
@@ -28,13 +29,14 @@ use std::{
 use hpt_core::host::{Capture, Entry};
 use serde_json::Value;
 
-/// What stands before the built command to run it: an emulator for another machine's binary (`scripts/test-qemu` says which), else nothing.
+/// The words before the built command that run it: an emulator for binaries of other architectures
+/// (see `scripts/test-qemu`), or nothing.
 pub(crate) fn runner() -> Vec<String> {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
     runner.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The words that run the built command.
+/// Returns the words that run the built command.
 pub(crate) fn words() -> Vec<String> {
     unsafe_calls::heed_the_terminal();
     let mut words = runner();
@@ -42,24 +44,24 @@ pub(crate) fn words() -> Vec<String> {
     words
 }
 
-/// The words that run `program` for the same machine, as a command.
+/// Returns a command that runs `program` on the same architecture.
 pub(crate) fn command(program: &[String]) -> Command {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]);
     command
 }
 
-/// The built command, with an environment that does not reach the user's own state.
+/// Returns the built command with an environment that does not access the user's own state.
 pub(crate) fn hpt() -> Command {
     let mut command = command(&words());
     command.env_remove("NO_COLOR").env("XDG_STATE_HOME", "/proc/nonexistent/state");
     command
 }
 
-/// No test waits longer than this for anything: only a hang takes so long.
+/// The maximum time that a test waits. Only a hang takes this long.
 const HANG: Duration = Duration::from_secs(600);
 
-/// Waits for a condition, however slow the machine is.
+/// Waits for a condition, on machines of any speed.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -69,7 +71,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The same for a condition that `child` brings about; it must not end before.
+/// Waits for a condition that `child` brings about. The child must not end before.
 #[track_caller]
 pub(crate) fn wait_while_running(child: &mut Child, what: &str, mut is_so: impl FnMut() -> bool) {
     wait_until(what, || {
@@ -80,7 +82,7 @@ pub(crate) fn wait_while_running(child: &mut Child, what: &str, mut is_so: impl 
     });
 }
 
-/// Whether this machine tells which boot it is: else nothing that was measured is kept.
+/// Whether this machine has a boot ID. Without one, measurements are not saved.
 pub(crate) fn tells_its_boot() -> bool {
     let tells = fs::read_to_string("/proc/sys/kernel/random/boot_id").is_ok_and(|boot| !boot.trim().is_empty());
     if !tells {
@@ -89,7 +91,8 @@ pub(crate) fn tells_its_boot() -> bool {
     tells
 }
 
-/// Writes a program. A process of its own does that: a file that this process has open for writing, even in a child that another test is just starting, cannot be executed.
+/// Writes a program, in a separate process: a file that this process has open for writing, even in
+/// a child that another test is just starting, cannot be executed.
 pub(crate) fn write_program(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", r#"cat >"$1" && chmod 755 "$1""#, "sh"])
@@ -101,17 +104,19 @@ pub(crate) fn write_program(path: &Path, text: &str) {
     assert!(writer.wait().expect("started").success(), "{} is written", path.display());
 }
 
-/// What `hpt doctor --measure` finds here: it takes seconds, and several tests look at it.
+/// The result of `hpt doctor --measure` on this machine. It takes seconds, and several tests use
+/// it.
 pub(crate) fn measuring_doctor() -> &'static Value {
     static FOUND: OnceLock<Value> = OnceLock::new();
     FOUND.get_or_init(|| json(&run(&["doctor", "--measure", "--format", "json"])))
 }
 
-/// A copy of the built command where everybody may run it, and the folder that it is in: the build folder may be closed to others.
+/// A copy of the built command that every user can run, and its directory. Other users may have no
+/// access to the build directory.
 pub(crate) fn copied_for_everybody() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let binary = folder.path().join("hpt");
-    // A process of its own writes it, for the same reason as in `write_program`.
+    // Written in a separate process, for the same reason as in `write_program`.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_hpt")).arg(&binary).status();
     assert!(copied.expect("cp is there").success());
     for path in [folder.path(), &binary] {
@@ -125,18 +130,19 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     hpt().args(arguments).output().expect("the binary was built")
 }
 
-/// Standard output as text.
+/// Returns standard output as text.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("hpt prints UTF-8")
 }
 
-/// Standard error as text, without what the emulator says of a child that tried an instruction and died of it.
+/// Returns standard error as text, without messages of the emulator on children that ended at a
+/// tried instruction.
 pub(crate) fn stderr(output: &Output) -> String {
     let text = String::from_utf8(output.stderr.clone()).expect("hpt prints UTF-8");
     text.split_inclusive('\n').filter(|line| !line.starts_with("qemu: uncaught target signal")).collect()
 }
 
-/// The exit code; a signal is a failure of the test.
+/// Returns the exit code. A signal fails the test.
 #[track_caller]
 pub(crate) fn code(output: &Output) -> i32 {
     let text = || format!("{:?}\n{}\n{}", output.status, stdout(output), stderr(output));
@@ -144,7 +150,7 @@ pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("ended by a signal: {}", text()))
 }
 
-/// Standard output as JSON; where several documents were printed, the last.
+/// Returns standard output as JSON: the last document, if there are several.
 #[track_caller]
 pub(crate) fn json(output: &Output) -> Value {
     let documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
@@ -161,18 +167,18 @@ fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../hpt-core/tests/hosts")
 }
 
-/// The file of a captured machine.
+/// Returns the file of a captured machine.
 pub(crate) fn host(name: &str) -> String {
     let path = captures().join(format!("{name}.capture"));
     path.to_str().expect("the checkout's path is UTF-8").to_owned()
 }
 
-/// A captured machine, to be changed.
+/// Returns a captured machine that the test can change.
 pub(crate) fn capture_of(name: &str) -> Capture {
     Capture::open(Path::new(&host(name))).unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 
-/// The files of a capture, by path.
+/// Returns the files of a capture, by path.
 pub(crate) fn contents(capture: &Capture) -> Vec<(String, Vec<u8>)> {
     let content = |entry: &Entry| match entry {
         Entry::File(content) => Some(content.clone()),
@@ -186,7 +192,7 @@ pub(crate) fn set(capture: &mut Capture, path: &str, content: impl AsRef<[u8]>) 
     capture.insert(path, Entry::File(content.as_ref().to_vec())).expect("a sound path");
 }
 
-/// A file with that content, in a folder of its own, and its path as a word.
+/// Creates a file with that content in a temporary directory, and returns its path as a word.
 pub(crate) fn written(content: impl AsRef<[u8]>) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("machine.capture");
@@ -195,7 +201,7 @@ pub(crate) fn written(content: impl AsRef<[u8]>) -> (tempfile::TempDir, String) 
     (folder, word)
 }
 
-/// The names of the captured machines.
+/// Returns the names of the captured machines.
 pub(crate) fn hosts() -> Vec<String> {
     let entries = fs::read_dir(captures()).expect("the captured machines are beside hpt-core's tests");
     let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
@@ -205,7 +211,7 @@ pub(crate) fn hosts() -> Vec<String> {
     names
 }
 
-/// A page of the project's docs.
+/// Returns the path of a page of the documentation.
 pub(crate) fn docs(page: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)
 }

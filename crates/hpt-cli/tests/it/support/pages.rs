@@ -1,17 +1,18 @@
-//! The command lines of the project's pages: fenced blocks of `console` (a line after `$ ` is a command, others are what it prints) and of `sh` (each line is a command),
-//! with the marks that stand right above a block; and whether what was printed is what a page shows.
+//! The command lines in the documentation: fenced blocks of `console` (a line after `$ ` is a
+//! command, others are its output) and of `sh` (each line is a command), with the marks directly
+//! above a block. Compares output with a page.
 //! Runs nothing.
 
 use std::{fs, path::Path};
 
-/// What a mark above a block says.
+/// A mark above a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// `<!-- not run: WHY -->`, or `<!-- not run, BEGINNING: WHY -->` for the lines that begin so.
+    /// `<!-- not run: WHY -->`, or `<!-- not run, BEGINNING: WHY -->` for lines that begin with it.
     NotRun { beginning: String, why: String },
-    /// `<!-- without sudo: WHY -->`: as whoever tests.
+    /// `<!-- without sudo: WHY -->`: runs as the user of the test.
     WithoutSudo { why: String },
-    /// `<!-- of MACHINE: WHY -->`: hpt is given that captured machine.
+    /// `<!-- of MACHINE: WHY -->`: hpt uses that captured machine.
     Of { machine: String, why: String },
 }
 
@@ -22,7 +23,7 @@ impl Mark {
         }
     }
 
-    /// `None` for a comment that is no mark.
+    /// Parses a mark. Returns `None` for other comments.
     fn parsed(line: &str) -> Option<Self> {
         let text = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
         let (what, why) = text.split_once(':').map_or((text, ""), |(what, why)| (what.trim(), why.trim()));
@@ -38,7 +39,7 @@ impl Mark {
     }
 }
 
-/// A command of a page, and what the page says that it prints.
+/// A command of a page, with the output that the page shows.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) number: usize,
@@ -47,7 +48,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Why it is not run, if a mark of its block says that.
+    /// Returns the reason why it is not run, if a mark of its block states one.
     pub(crate) fn not_run<'a>(&self, marks: &'a [Mark]) -> Option<&'a str> {
         marks.iter().find_map(|mark| match mark {
             Mark::NotRun { beginning, why } if self.command.starts_with(beginning) => Some(why.as_str()),
@@ -64,19 +65,19 @@ pub(crate) struct Block {
 
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Below the project's folder.
+    /// The path relative to the project directory.
     pub(crate) name: String,
     pub(crate) blocks: Vec<Block>,
-    /// Commands within sentences and tables, with the numbers of their lines.
+    /// Commands in sentences and tables, with their line numbers.
     pub(crate) spans: Vec<(usize, String)>,
 }
 
-/// The project's folder.
+/// Returns the project directory.
 pub(crate) fn project() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Every page that tells people what to type. A record says what was typed then, and is none.
+/// Returns every page with commands for users. Records show past commands and are not included.
 pub(crate) fn pages() -> Vec<Page> {
     let mut names: Vec<String> = [
         "README.md",
@@ -90,10 +91,12 @@ pub(crate) fn pages() -> Vec<Page> {
     ]
     .map(str::to_owned)
     .into();
-    for entry in fs::read_dir(project().join("docs")).expect("the project has docs") {
-        let name = entry.expect("readable").file_name().to_string_lossy().into_owned();
-        if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
-            names.push(format!("docs/{name}"));
+    for directory in ["docs", "docs/howto"] {
+        for entry in fs::read_dir(project().join(directory)).expect("the project has docs") {
+            let name = entry.expect("readable").file_name().to_string_lossy().into_owned();
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
+                names.push(format!("{directory}/{name}"));
+            }
         }
     }
     names.sort();
@@ -141,7 +144,7 @@ pub(crate) fn parsed(name: String, text: &str) -> Page {
     page
 }
 
-/// What stands between back ticks and begins with hpt.
+/// Returns the text in backticks that begins with hpt.
 fn spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|span| {
         let span = span.strip_prefix("sudo ").unwrap_or(span);
@@ -149,8 +152,8 @@ fn spans(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The parts of a command line that run hpt, each asked for its help: what stands before is refused if it is no option. A program that hpt would start is left out, and so is a
-/// word in capitals, which stands for another.
+/// Returns the parts of a command line that run hpt, each with --help appended: invalid options
+/// before it are rejected. Omits programs that hpt would start, and placeholders in capitals.
 pub(crate) fn questions(command: &str) -> Vec<String> {
     let mut questions = Vec::new();
     for part in command.split([';', '|', '&']) {
@@ -167,7 +170,8 @@ pub(crate) fn questions(command: &str) -> Vec<String> {
     questions
 }
 
-/// A picture by scripts/record-picture: its lines, each with its pieces and whether they are a heading (dim).
+/// Returns the lines of a picture by scripts/record-picture, each with its pieces and whether they
+/// are a heading (dim).
 pub(crate) fn picture(name: &str) -> Vec<Vec<(bool, String)>> {
     let text = fs::read_to_string(project().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     let piece = |piece: &str| {
@@ -181,11 +185,13 @@ pub(crate) fn picture(name: &str) -> Vec<Vec<(bool, String)>> {
         .collect()
 }
 
-/// Where what was printed is not what a page shows: what came instead of what. Figures are not compared, with their units and signs; `…` stands for anything.
+/// Returns the first difference between the shown and the printed output. Ignores figures with
+/// their units and signs. `…` matches anything.
 pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
     let (shown, printed) = (words(shown), words(printed));
     let (mut at, mut from) = (0, 0);
-    // Where the last … was, and where what stands for it ended: it may be longer.
+    // The position of the last …, and the end of the text that it matches so far, which may be
+    // longer.
     let mut back: Option<(usize, usize)> = None;
     let mut furthest = (0, 0);
     while at < shown.len() || from < printed.len() {
@@ -212,15 +218,15 @@ pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
     None
 }
 
-/// Whether a word of a page stands for one that was printed: `…` within it is anything.
+/// Whether a word of a page matches a printed one. `…` in it matches anything.
 fn stands_for(shown: &str, printed: &str) -> bool {
     shown.split_once('…').map_or(shown == printed, |(beginning, end)| {
         printed.strip_prefix(beginning).is_some_and(|rest| rest.ends_with(end))
     })
 }
 
-/// A text's words. Where lines break depends on how long figures are, and so does the length of bars. A figure and its unit is one word that says no more than that, and so is a
-/// dash in its place.
+/// Returns the words of a text. Line breaks and the length of bars depend on figures, so they are
+/// ignored. A figure with its unit becomes one placeholder, and so does a dash instead of a figure.
 fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 16] =
         ["ns", "µs", "ms", "s", "m", "h", "Hz", "kHz", "MHz", "GHz", "%", "ppm", "ppb", "ticks", "cycles", "B"];

@@ -1,4 +1,5 @@
-//! The one file of these tests that may use `unsafe`: starting hpt with the counter forbidden, signals, locks.
+//! The only file of these tests that may use `unsafe`: starting hpt with the counter forbidden,
+//! signals, locks.
 #![expect(unsafe_code, reason = "what happens between fork and exec has no safe form")]
 
 use std::{fs::File, io, os::unix::process::CommandExt, process::Command};
@@ -13,21 +14,23 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 
-/// Starts the command with PR_TSC_SIGSEGV in force: it outlives exec.
+/// Starts the command with PR_TSC_SIGSEGV, which persists across exec.
 pub(crate) fn forbid_the_counter(command: &mut Command) -> &mut Command {
     let forbid = || Ok(set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV)?);
     // SAFETY: `forbid` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
     unsafe { command.pre_exec(forbid) }
 }
 
-/// Starts the command with a limit on how long a real-time thread of it may run without waiting: then none of them spins.
+/// Starts the command with a limit on the time that a real-time thread may run without blocking,
+/// which prevents spinning.
 pub(crate) fn limit_realtime(command: &mut Command) -> &mut Command {
     let limit = || Ok(setrlimit(Resource::Rttime, exactly(1_000_000))?);
     // SAFETY: `limit` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
     unsafe { command.pre_exec(limit) }
 }
 
-/// Starts the command with a limit on the length of the files that it writes: SIGXFSZ ends it in the middle of a write that would go beyond.
+/// Starts the command with a limit on the size of files that it writes: SIGXFSZ ends it during a
+/// write beyond the limit.
 pub(crate) fn limit_files(command: &mut Command, bytes: u64) -> &mut Command {
     let limit = move || Ok(setrlimit(Resource::Fsize, exactly(bytes))?);
     // SAFETY: `limit` makes one system call and allocates nothing, as the child of a threaded process must. fork(2).
@@ -38,7 +41,8 @@ fn exactly(limit: u64) -> Rlimit {
     Rlimit { current: Some(limit), maximum: Some(limit) }
 }
 
-/// A new terminal: the side that shows it, and the side that a program writes to. It controls no process.
+/// Opens a new terminal: the side that displays it, and the side that a program writes to. It is
+/// not a controlling terminal.
 pub(crate) fn terminal() -> io::Result<(File, File)> {
     let shown = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     unlockpt(&shown)?;
@@ -46,8 +50,8 @@ pub(crate) fn terminal() -> io::Result<(File, File)> {
     Ok((shown.into(), written.into()))
 }
 
-/// From here on what the tests start is ended by Ctrl-C and by the end of its terminal, as at a terminal: who started the tests in the background, or by nohup, may have
-/// had these signals ignored, and that is inherited.
+/// Restores the default of the signals of Ctrl-C and hang-up for the processes that the tests
+/// start. Tests in the background or under nohup may have inherited that these are ignored.
 pub(crate) fn heed_the_terminal() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -58,32 +62,32 @@ pub(crate) fn heed_the_terminal() {
     });
 }
 
-/// Asks a process to end as Ctrl-C does.
+/// Sends SIGINT to a process, like Ctrl-C.
 pub(crate) fn interrupt(process: u32) {
     send(process, libc::SIGINT);
 }
 
-/// Asks all processes of a group to end, as a terminal does when Ctrl-C is pressed.
+/// Sends SIGINT to all processes of a group, like a terminal on Ctrl-C.
 pub(crate) fn interrupt_group(leader: u32) {
     kill_process_group(number(leader), Signal::INT).expect("the group of a child of the test");
 }
 
-/// Asks a process to end as an orderly shutdown does.
+/// Sends SIGTERM to a process, like an orderly shutdown.
 pub(crate) fn ask_to_end(process: u32) {
     send(process, libc::SIGTERM);
 }
 
-/// Waits until no other process has the file locked, and locks it for as long as it is open.
+/// Waits until no other process has the file locked, and locks it until it is closed.
 pub(crate) fn lock(file: &File) {
     flock(file, FlockOperation::LockExclusive).expect("a file can be locked");
 }
 
-/// Stops a process, whatever it does.
+/// Stops a process unconditionally.
 pub(crate) fn stop(process: u32) {
     send(process, libc::SIGSTOP);
 }
 
-/// Lets a stopped process go on.
+/// Continues a stopped process.
 pub(crate) fn go_on(process: u32) {
     send(process, libc::SIGCONT);
 }
@@ -94,7 +98,7 @@ pub(crate) fn send(process: u32, signal: libc::c_int) {
     kill_process(number(process), signal).expect("a process of the test");
 }
 
-/// Allows a thread of this user exactly these CPUs, as `taskset` does.
+/// Sets the affinity of a thread to exactly these CPUs, like `taskset`.
 pub(crate) fn allow_cpus(thread: u32, cpus: &[usize]) {
     let mut set = CpuSet::new();
     for &cpu in cpus {

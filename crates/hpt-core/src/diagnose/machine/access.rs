@@ -7,9 +7,10 @@ use crate::host::{Architecture, DeviceFile};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "perf-paranoid",
-        about: "who may count events of a thread (kernel.perf_event_paranoid)",
-        why: "From 3 on, in kernels that know it (Debian's default), cycles are counted by root only.",
-        bites: "who counts cycles",
+        title: "No permission to count cycles",
+        about: "whether this user may count the events of a thread (kernel.perf_event_paranoid)",
+        why: "From level 3 on, in kernels that support it (Debian's default), only root may count cycles.",
+        affects: "programs that count cycles",
         references: &[
             "Documentation/admin-guide/perf-security.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: perf_event_paranoid",
@@ -18,9 +19,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "perf-user-access",
-        about: "whether programs read their event's counter by an instruction on ARM (kernel.perf_user_access)",
-        why: "Otherwise each reading of cycles is a system call, which costs more cycles than most of what is measured.",
-        bites: "who counts cycles",
+        title: "Cycle counter reads need a system call (ARM)",
+        about: "whether programs may read the counters of their events with an instruction on ARM (kernel.perf_user_access)",
+        why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
+        affects: "programs that count cycles",
         references: &[
             "Documentation/arch/arm64/perf.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: perf_user_access",
@@ -29,9 +31,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "rdpmc",
-        about: "whether programs read their event's counter by an instruction on x86 (rdpmc)",
-        why: "Otherwise each reading of cycles is a system call, which costs more cycles than most of what is measured.",
-        bites: "who counts cycles",
+        title: "Cycle counter reads need a system call (x86)",
+        about: "whether programs may read the counters of their events with an instruction on x86 (rdpmc)",
+        why: "Otherwise, each read of the cycle counter is a system call, which takes more cycles than most code that is measured.",
+        affects: "programs that count cycles",
         references: &[
             "Documentation/ABI/testing/sysfs-bus-event_source-devices",
             "perf_event_open(2): /sys/bus/event_source/devices/cpu/rdpmc",
@@ -40,17 +43,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "system-timer",
-        about: "the right to read a Raspberry Pi's System Timer (/dev/mem, UIO)",
-        why: "It is the cheapest clock of a Pi 1 or Zero, and a second opinion on the others.",
-        bites: "who wants the source bcm-systimer",
+        title: "No access to the System Timer",
+        about: "whether this user may read the System Timer of a Raspberry Pi (/dev/mem, UIO)",
+        why: "It is the cheapest clock of a Pi 1 or Zero, and an independent reference on the other models.",
+        affects: "users of the source bcm-systimer",
         references: &["mem(4)", "Documentation/driver-api/uio-howto.rst"],
         judge: system_timer,
     },
     Rule {
         id: "gpio",
-        about: "the right to GPIO lines (/dev/gpiochip*)",
-        why: "Edges on a pin are told by the kernel with its own stamp; that takes the chip's device file.",
-        bites: "who measures how long it takes until an edge is known",
+        title: "No access to GPIO lines",
+        about: "whether this user may open the GPIO chips (/dev/gpiochip*)",
+        why: "The kernel reports edges on a pin with a timestamp, through the device file of the chip.",
+        affects: "programs that measure GPIO edge latency",
         references: &["Documentation/userspace-api/gpio/chardev.rst"],
         judge: gpio,
     },
@@ -66,48 +71,52 @@ fn no_counter(facts: &MachineFacts) -> bool {
 
 fn paranoid(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.paranoid {
-        None => Verdict::not_here("this kernel has no perf events, or /proc is not there"),
+        None => Verdict::not_applicable("this kernel has no perf events, or /proc is missing"),
         Some(_) if no_counter(facts) => {
-            Verdict::not_here("the kernel has no counters of the cores here, or does not show them")
+            Verdict::not_applicable("the kernel shows no performance counters of the cores here")
         }
-        Some(level) if level < 3 => Verdict::fine(format!("{level}: who asks may count what he does himself")),
+        Some(level) if level < 3 => {
+            Verdict::pass(format!("level {level}: users may count the events of their own threads"))
+        }
         Some(level) if facts.has(CAP_PERFMON) == Some(true) || facts.has(CAP_SYS_ADMIN) == Some(true) => {
-            Verdict::fine(format!("{level}, which does not bind who has CAP_PERFMON"))
+            Verdict::pass(format!("level {level}, which does not apply to programs with CAP_PERFMON"))
         }
-        Some(level) => Finding::new(Severity::ToKnow, format!("{level}: nobody without CAP_PERFMON counts anything"))
-            .helped(
-                "let everybody count what he does himself, until the next boot",
-                ["sudo sysctl -w kernel.perf_event_paranoid=2".to_owned()],
-            )
-            .found(),
+        Some(level) => {
+            Finding::new(Severity::Info, format!("level {level}: only programs with CAP_PERFMON may count events"))
+                .fix(
+                    "Allow users to count the events of their own threads, until reboot",
+                    ["sudo sysctl -w kernel.perf_event_paranoid=2".to_owned()],
+                )
+                .problem()
+        }
     }
 }
 
 fn user_access(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.user_access {
-        None => Verdict::not_here("this kernel has no such setting: it is one of 64-bit ARM"),
+        None => Verdict::not_applicable("this kernel does not have the setting, which exists only on 64-bit ARM"),
         Some(_) if no_counter(facts) => {
-            Verdict::not_here("the kernel has no counters of the cores here, or does not show them")
+            Verdict::not_applicable("the kernel shows no performance counters of the cores here")
         }
-        Some(true) => Verdict::fine("they do"),
-        Some(false) => Finding::new(Severity::ToKnow, "they do not")
-            .helped("let them, until the next boot", ["sudo sysctl -w kernel.perf_user_access=1".to_owned()])
-            .found(),
+        Some(true) => Verdict::pass("allowed"),
+        Some(false) => Finding::new(Severity::Info, "not allowed")
+            .fix("Allow it until reboot", ["sudo sysctl -w kernel.perf_user_access=1".to_owned()])
+            .problem(),
     }
 }
 
 fn rdpmc(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.perf.rdpmc {
-        _ if facts.architecture != Architecture::X86_64 => Verdict::not_here("this is no x86 machine"),
-        None => Verdict::not_here("the kernel has no counters of the cores here, or does not show them"),
-        Some(0) => Finding::new(Severity::ToKnow, "nobody does (0)")
-            .helped(
-                "let who has an event do it, until the next boot",
+        _ if facts.architecture != Architecture::X86_64 => Verdict::not_applicable("this is not an x86 machine"),
+        None => Verdict::not_applicable("the kernel shows no performance counters of the cores here"),
+        Some(0) => Finding::new(Severity::Info, "not allowed (0)")
+            .fix(
+                "Allow it for programs with an open event, until reboot",
                 ["echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc".to_owned()],
             )
-            .found(),
-        Some(1) => Verdict::fine("who has an event does (1)"),
-        Some(other) => Verdict::fine(format!("everybody does ({other})")),
+            .problem(),
+        Some(1) => Verdict::pass("allowed for programs with an open event (1)"),
+        Some(other) => Verdict::pass(format!("allowed for all programs ({other})")),
     }
 }
 
@@ -117,26 +126,26 @@ fn device<'a>(facts: &'a MachineFacts, path: &str) -> Option<&'a DeviceFile> {
 
 fn system_timer(facts: &MachineFacts, _: &Subject) -> Verdict {
     if !facts.has_system_timer {
-        return Verdict::not_here("the device tree has no System Timer");
+        return Verdict::not_applicable("the device tree has no System Timer");
     }
     if facts.timer_by_uio {
-        return Verdict::fine("there is a window of UIO's over it");
+        return Verdict::pass("a UIO device provides access to it");
     }
     let missing = match (device(facts, "/dev/mem"), facts.has(CAP_SYS_RAWIO)) {
-        (Some(device), Some(true)) if device.readable => return Verdict::fine("/dev/mem may be read"),
-        (_, None) => return Verdict::untold("/proc/thread-self/status was not read"),
-        (None, _) => "there is no /dev/mem, and no window of UIO's over the timer",
+        (Some(device), Some(true)) if device.readable => return Verdict::pass("/dev/mem is readable"),
+        (_, None) => return Verdict::unknown("/proc/thread-self/status was not read"),
+        (None, _) => "/dev/mem does not exist, and no UIO device provides access to the timer",
         (Some(device), _) if !device.readable => {
-            "/dev/mem may not be read, and there is no window of UIO's over the timer"
+            "/dev/mem is not readable, and no UIO device provides access to the timer"
         }
-        (Some(_), _) => "/dev/mem takes CAP_SYS_RAWIO, and there is no window of UIO's over the timer",
+        (Some(_), _) => "/dev/mem requires CAP_SYS_RAWIO, and no UIO device provides access to the timer",
     };
-    Finding::new(Severity::ToKnow, missing)
-        .helped(
-            "see which right is missing, and how a window is made that a group may read (dist/README.md of hpt)",
+    Finding::new(Severity::Info, missing)
+        .fix(
+            "Show which permission is missing; dist/README.md of hpt describes how to set up a UIO device that a group may read",
             ["hpt probe bcm-systimer".to_owned()],
         )
-        .found()
+        .problem()
 }
 
 fn gpio(facts: &MachineFacts, _: &Subject) -> Verdict {
@@ -145,16 +154,16 @@ fn gpio(facts: &MachineFacts, _: &Subject) -> Verdict {
     let usable: Vec<&str> =
         chips.iter().filter(|chip| chip.readable && chip.writable).map(|chip| chip.path.as_str()).collect();
     match (chips.is_empty(), usable.is_empty()) {
-        (true, _) => Verdict::not_here("the kernel has no GPIO chip here, or does not show it"),
-        (false, false) => Verdict::fine(usable.join(", ")),
+        (true, _) => Verdict::not_applicable("the kernel shows no GPIO chip here"),
+        (false, false) => Verdict::pass(usable.join(", ")),
         (false, true) => {
             let names: Vec<&str> = chips.iter().map(|chip| chip.path.as_str()).collect();
-            Finding::new(Severity::ToKnow, format!("{} may not be opened for reading and writing", names.join(", ")))
-                .helped(
-                    "become a member of the group that owns them, gpio on Raspberry Pi OS, and log in again",
+            Finding::new(Severity::Info, format!("no permission to read and write {}", names.join(", ")))
+                .fix(
+                    "Join the group that owns them (gpio on Raspberry Pi OS), and log in again",
                     ["sudo usermod --append --groups gpio USER".to_owned()],
                 )
-                .found()
+                .problem()
         }
     }
 }

@@ -119,21 +119,24 @@ impl MachineFacts {
 
     /// What can be checked only as root, each once.
     #[must_use]
-    pub fn root_would_be_told(&self) -> Vec<&'static str> {
-        // What is refused to root is hidden from every user by a locked-down kernel.
+    pub fn needs_root(&self) -> Vec<&'static str> {
+        // A locked-down kernel refuses root as well, so root is not the fix.
         if self.is_root() {
             return Vec::new();
         }
-        let refused = |told: bool, what: &'static str| told.then_some(what);
-        let servers = self.fair_servers.values().any(|told| *told == Told::NotAllowed);
+        let refused = |is_refused: bool, what: &'static str| is_refused.then_some(what);
+        let servers = self.fair_servers.values().any(|server| *server == Told::NotAllowed);
         let log = matches!(self.clock_sources.log, Err(crate::host::LogUnreadable::NotAllowed));
         [
-            refused(servers, "how much of each CPU is kept for ordinary threads (/sys/kernel/debug/sched/fair_server)"),
+            refused(
+                servers,
+                "the CPU time that is reserved for ordinary threads (/sys/kernel/debug/sched/fair_server)",
+            ),
             refused(
                 self.preemption == Told::NotAllowed,
-                "by which way of preemption the kernel runs (/sys/kernel/debug/sched/preempt)",
+                "the preemption mode of the kernel (/sys/kernel/debug/sched/preempt)",
             ),
-            refused(log, "what the kernel's log says of clock sources (/dev/kmsg)"),
+            refused(log, "messages about clocksources in the kernel's log (/dev/kmsg)"),
         ]
         .into_iter()
         .flatten()

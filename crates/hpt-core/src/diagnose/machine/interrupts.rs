@@ -6,17 +6,19 @@ use crate::host::{CpuList, Interrupt, KernelThread, Told};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "interrupts",
-        about: "interrupts of devices on CPUs that are kept free",
-        why: "An interrupt stops whatever runs, also a real-time thread of the highest priority, for some microseconds; with its softirq for longer.",
-        bites: "a thread that has the CPU for itself",
+        title: "Device interrupts arrive on a dedicated CPU",
+        about: "whether device interrupts arrive on dedicated CPUs",
+        why: "An interrupt pauses any thread, even a real-time thread of the highest priority, for some microseconds, and for longer with its softirq.",
+        affects: "threads with a dedicated CPU",
         references: &["Documentation/core-api/irq/irq-affinity.rst", "proc_interrupts(5)"],
         judge: interrupts,
     },
     Rule {
         id: "new-interrupts",
-        about: "where interrupts go that come into being later (irqaffinity)",
-        why: "A device that is plugged in, or a driver that is loaded again, may put its interrupt on the CPU that was cleared.",
-        bites: "a thread that has the CPU for itself",
+        title: "New interrupts may arrive on a dedicated CPU",
+        about: "the default affinity of interrupts that are registered later (irqaffinity)",
+        why: "A device that is plugged in, or a driver that is reloaded, may route its interrupt to a CPU that was cleared of interrupts.",
+        affects: "threads with a dedicated CPU",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: irqaffinity",
             "Documentation/core-api/irq/irq-affinity.rst",
@@ -25,17 +27,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "irqbalance",
-        about: "irqbalance, which moves interrupts between CPUs",
-        why: "It puts them back where they were moved away from. It leaves isolated CPUs alone, and no others.",
-        bites: "a thread that has the CPU for itself",
+        title: "irqbalance may move interrupts to a dedicated CPU",
+        about: "whether irqbalance moves interrupts to dedicated CPUs",
+        why: "irqbalance moves interrupts back to CPUs that were cleared of interrupts. It spares only isolated CPUs.",
+        affects: "threads with a dedicated CPU",
         references: &["irqbalance(1)"],
         judge: irqbalance,
     },
     Rule {
         id: "kernel-threads",
-        about: "threads of the kernel that may run on CPUs that are kept free",
-        why: "They free memory, write back, and work for drivers, wherever they were woken; an ordinary thread shares the CPU with them, and those of a real-time class come before it.",
-        bites: "a thread that has the CPU for itself",
+        title: "Kernel threads may run on a dedicated CPU",
+        about: "whether kernel threads may run on dedicated CPUs",
+        why: "They free memory, write data back, and work for drivers, on the CPU where they wake up. An ordinary thread shares the CPU with them, and real-time kernel threads preempt it.",
+        affects: "threads with a dedicated CPU",
         references: &[
             "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
             "Documentation/core-api/workqueue.rst",
@@ -50,10 +54,10 @@ const NAMED: usize = 4;
 
 fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if subject.in_question.is_empty() {
-        return Verdict::not_here(NO_CPU);
+        return Verdict::not_applicable(NO_CPU);
     }
     if subject.are_all(facts) {
-        return Verdict::not_here(NO_OTHER);
+        return Verdict::not_applicable(NO_OTHER);
     }
     let Told::Is(all) = &facts.interrupts else {
         return Verdict::without(&facts.interrupts, "/proc/interrupts");
@@ -68,7 +72,7 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .filter(|interrupt| interrupt.counts.values().any(|&count| count > 0) && goes_there(interrupt))
         .collect();
     if here.is_empty() {
-        return Verdict::fine(format!("none goes to {}", Subject::in_words(&subject.in_question)));
+        return Verdict::pass(format!("no interrupt is routed to {}", Subject::in_words(&subject.in_question)));
     }
     here.sort_by_key(|interrupt| std::cmp::Reverse(count(interrupt, &subject.in_question)));
     let certain = here.iter().any(|interrupt| interrupt.goes_to.is().is_some());
@@ -87,13 +91,19 @@ fn interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
         .map(|interrupt| format!("echo {elsewhere} | sudo tee /proc/irq/{}/smp_affinity_list", interrupt.number))
         .collect();
     let (text, commands) = facts.at_boot_to(&elsewhere);
-    let finding = Finding::new(Severity::Minor, format!("{}{more} go to {}", named.join(", "), Subject::in_words(&subject.in_question)))
-        .helped("move them, until the next boot. One that its driver spreads over all CPUs cannot be moved: the write is refused", moves)
-        .helped(format!("or {text}"), commands);
-    if certain { finding.found() } else { finding.uncertain().found() }
+    let finding = Finding::new(
+        Severity::Low,
+        format!("interrupts routed to {}: {}{more}", Subject::in_words(&subject.in_question), named.join(", ")),
+    )
+    .fix(
+        "Move them to other CPUs until reboot; an interrupt that its driver spreads over all CPUs cannot be moved, and the write fails",
+        moves,
+    )
+    .fix(text, commands);
+    if certain { finding.problem() } else { finding.uncertain().problem() }
 }
 
-/// How often it arrived on these CPUs.
+/// The number of times that it arrived on these CPUs.
 fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
     interrupt
         .counts
@@ -104,72 +114,72 @@ fn count(interrupt: &Interrupt, cpus: &CpuList) -> u64 {
 
 fn new_interrupts(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if subject.in_question.is_empty() {
-        return Verdict::not_here(NO_CPU);
+        return Verdict::not_applicable(NO_CPU);
     }
     if subject.are_all(facts) {
-        return Verdict::not_here(NO_OTHER);
+        return Verdict::not_applicable(NO_OTHER);
     }
     let Told::Is(default) = &facts.default_affinity else {
         return Verdict::without(&facts.default_affinity, "/proc/irq/default_smp_affinity");
     };
     let there = default.and(&subject.in_question);
     if there.is_empty() {
-        return Verdict::fine("to other CPUs");
+        return Verdict::pass("new interrupts are routed to other CPUs");
     }
     let others = subject.elsewhere(facts);
     if others.is_empty() {
-        return Verdict::untold("neither /sys nor /proc tells which other CPUs there are");
+        return Verdict::unknown("neither /sys nor /proc lists the other CPUs");
     }
     let common = default.and(&others);
     let others = if common.is_empty() { others } else { common };
     let (text, commands) = facts.at_boot_to(&others);
-    Finding::new(Severity::ToKnow, format!("they may go to {}", Subject::in_words(&there)))
-        .helped(
-            "send them elsewhere, until the next boot",
+    Finding::new(Severity::Info, format!("new interrupts may be routed to {}", Subject::in_words(&there)))
+        .fix(
+            "Route them to other CPUs until reboot",
             [format!("echo {} | sudo tee /proc/irq/default_smp_affinity", others.mask())],
         )
-        .helped(format!("or {text}"), commands)
-        .found()
+        .fix(text, commands)
+        .problem()
 }
 
 fn irqbalance(facts: &MachineFacts, subject: &Subject) -> Verdict {
     match facts.situation.balances_interrupts {
-        None => return Verdict::untold("/proc shows no processes, or not all of them, as in a container"),
-        Some(false) => return Verdict::not_here("it does not run here"),
+        None => return Verdict::unknown("/proc does not show all processes, as in a container"),
+        Some(false) => return Verdict::not_applicable("irqbalance is not running"),
         Some(true) => {}
     }
     if subject.in_question.is_empty() {
-        return Verdict::fine("it runs, and no CPU is to be kept free of interrupts");
+        return Verdict::pass("irqbalance is running, but no CPU needs to be free of interrupts");
     }
     if subject.are_all(facts) {
-        return Verdict::not_here(NO_OTHER);
+        return Verdict::not_applicable(NO_OTHER);
     }
     let isolated = facts.cores.isolated.is().cloned().unwrap_or_default();
     let isolated = facts.cores.nohz_full.is().map(|nohz| nohz.or(&isolated)).unwrap_or(isolated);
     let touched = subject.in_question.without(&isolated);
     if touched.is_empty() {
-        return Verdict::fine("it runs, and leaves isolated CPUs alone");
+        return Verdict::pass("irqbalance is running, and spares isolated CPUs");
     }
     // With a list of its own, it ignores which CPUs are isolated: irqbalance, cputree.c, setup_banned_cpus.
     let banned = isolated.or(&touched);
-    Finding::new(Severity::Minor, format!("it runs, and {} is not isolated", Subject::in_words(&touched)))
-        .helped(
-            format!("tell it to leave {banned} alone: IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance"),
+    Finding::new(Severity::Low, format!("irqbalance is running, and does not spare {}", Subject::in_words(&touched)))
+        .fix(
+            format!("Set IRQBALANCE_BANNED_CPULIST={banned} in /etc/default/irqbalance, so that it spares these CPUs"),
             ["sudo systemctl restart irqbalance".to_owned()],
         )
-        .helped("or do without it", ["sudo systemctl disable --now irqbalance".to_owned()])
-        .found()
+        .fix("Disable irqbalance", ["sudo systemctl disable --now irqbalance".to_owned()])
+        .problem()
 }
 
 fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
     if subject.in_question.is_empty() {
-        return Verdict::not_here(NO_CPU);
+        return Verdict::not_applicable(NO_CPU);
     }
     if subject.are_all(facts) {
-        return Verdict::not_here(NO_OTHER);
+        return Verdict::not_applicable(NO_OTHER);
     }
     let Some(threads) = &facts.situation.kernel_threads else {
-        return Verdict::untold("/proc shows no threads of the kernel, as in a container");
+        return Verdict::unknown("/proc shows no kernel threads, as in a container");
     };
     // A thread bound to its CPU belongs there, and mostly sleeps.
     let strays: Vec<&KernelThread> = threads
@@ -180,36 +190,36 @@ fn kernel_threads(facts: &MachineFacts, subject: &Subject) -> Verdict {
         })
         .collect();
     if strays.is_empty() {
-        return Verdict::fine("only those that are bound to it");
+        return Verdict::pass("only kernel threads that are bound to the CPU");
     }
-    let first = strays.iter().filter(|thread| thread.priority > 0);
-    let highest = first.clone().map(|thread| thread.priority).max();
+    let real_time = strays.iter().filter(|thread| thread.priority > 0);
+    let highest = real_time.clone().map(|thread| thread.priority).max();
     let real_time = highest.map_or_else(String::new, |highest| {
-        format!(", {} of them by a real-time class, up to priority {highest}", first.count())
+        format!(", {} of them under a real-time policy with a priority of up to {highest}", real_time.count())
     });
     let elsewhere = subject.elsewhere(facts);
     let (text, commands) = facts.at_boot_also("nohz-full", &subject.in_question);
     let finding = Finding::new(
-        Severity::Minor,
+        Severity::Low,
         format!("{} may run on {}{real_time}", named(&strays), Subject::in_words(&subject.in_question)),
     );
     let finding = match facts.cores.nohz_full {
-        Told::Is(_) => finding.helped(format!("keep them all away: {text}"), commands),
+        Told::Is(_) => finding.fix(format!("Keep all of them away. {text}"), commands),
         Told::Absent | Told::NotAllowed | Told::Garbled => finding,
     };
     if elsewhere.is_empty() {
-        return finding.helped("move them to other CPUs, as far as they let themselves be moved", []).found();
+        return finding.fix("Move them to other CPUs, as far as the kernel allows", []).problem();
     }
     finding
-        .helped(
-            "move those that work for whoever asks (kworker/u) by their mask, and the others, with the one that starts them (kthreadd), one by one, as far as they let themselves be moved, until the next boot",
+        .fix(
+            "Move them to other CPUs until reboot, as far as the kernel allows: the unbound workers (kworker/u) with their CPU mask, the others one by one, including the thread that starts them (kthreadd)",
             [
                 format!("echo {} | sudo tee /sys/devices/virtual/workqueue/cpumask", elsewhere.mask()),
                 format!("sudo taskset --pid --cpu-list {elsewhere} 2"),
                 format!("pgrep --parent 2 | xargs -I PID sudo taskset --pid --cpu-list {elsewhere} PID"),
             ],
         )
-        .found()
+        .problem()
 }
 
 /// Workers bound to no CPU. Linux, kernel/workqueue.c, format_worker_id.
@@ -228,5 +238,6 @@ fn named(threads: &[&KernelThread]) -> String {
     let mut words: Vec<String> = names.into_iter().map(str::to_owned).collect();
     words.extend((workers > 0).then(|| format!("{workers} of {UNBOUND}*")));
     words.extend((!are_all).then(|| "others".to_owned()));
-    format!("{} ({})", threads.len(), words.join(", "))
+    let noun = if threads.len() == 1 { "kernel thread" } else { "kernel threads" };
+    format!("{} {noun} ({})", threads.len(), words.join(", "))
 }

@@ -7,9 +7,10 @@ use crate::host::{ControlGroups, CpuList};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "cpu-quota",
-        about: "the part of the CPUs' time that control groups leave to whoever looks (cpu.max)",
-        why: "When all threads of the group together have used it up, they stand still until the period is over: for up to 100 ms, as periods usually are.",
-        bites: "ordinary threads of this service, session or container; not those of a real-time class",
+        title: "CPU quota limits this process",
+        about: "whether a control group limits the CPU time of this process (cpu.max)",
+        why: "When the threads of the group have used up the quota, all of them are paused until the period ends: for up to 100 ms with the usual period.",
+        affects: "ordinary threads of this service, session or container; not real-time threads",
         references: &[
             "Documentation/admin-guide/cgroup-v2.rst: cpu.max",
             "Documentation/scheduler/sched-bwc.rst",
@@ -19,9 +20,10 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "cpus-left",
-        about: "the CPUs that control groups leave to whoever looks (cpuset)",
-        why: "A thread of the group runs nowhere else, whatever it asks for.",
-        bites: "who wants a CPU for one thread, in this service, session or container",
+        title: "CPUs are excluded by a cpuset",
+        about: "which CPUs control groups allow for this process (cpuset)",
+        why: "A thread of the group cannot run on any other CPU, whatever affinity it requests.",
+        affects: "programs in this service, session or container that dedicate a CPU to one thread",
         references: &[
             "Documentation/admin-guide/cgroup-v2.rst: cpuset.cpus",
             "systemd.resource-control(5): AllowedCPUs=",
@@ -30,16 +32,21 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "realtime-timeout",
-        about: "how long a real-time thread may go on without a wait (RLIMIT_RTTIME)",
-        why: "One that goes on for longer is told by SIGXCPU, which ends its program, and later killed.",
-        bites: "threads by SCHED_FIFO or SCHED_RR that never wait, as those that look at a clock all the time",
+        title: "RLIMIT_RTTIME ends programs that never block",
+        about: "how long a real-time thread may run without blocking (RLIMIT_RTTIME)",
+        why: "A thread that runs longer gets SIGXCPU, which ends its program, and is killed later.",
+        affects: "SCHED_FIFO and SCHED_RR threads that never block, such as busy-polling threads",
         references: &["getrlimit(2): RLIMIT_RTTIME", "limits.conf(5): rttime", "systemd.exec(5): LimitRTTIME="],
         judge: timeout,
     },
 ];
 
 fn groups(facts: &MachineFacts) -> Result<&ControlGroups, Verdict> {
-    facts.situation.control_groups.as_ref().ok_or_else(|| Verdict::not_here("nothing tells of control groups here"))
+    facts
+        .situation
+        .control_groups
+        .as_ref()
+        .ok_or_else(|| Verdict::not_applicable("no information on control groups is available"))
 }
 
 fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -48,38 +55,38 @@ fn quota(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Err(verdict) => return verdict,
     };
     if !groups.tell_of_time {
-        return Verdict::not_here("no control group shows here how much of the CPUs' time it leaves");
+        return Verdict::not_applicable("no control group shows a CPU quota here");
     }
     let Some(quota) = groups.quota else {
-        return Verdict::fine("all of it");
+        return Verdict::pass("no quota");
     };
     let left = groups.cpus.as_deref().and_then(CpuList::parse).filter(|cpus| !cpus.is_empty());
     let cpus = left.or_else(|| facts.cpus().cloned()).map_or(0, |cpus| cpus.len());
     let ms = |us: u64| format!("{}.{:03} ms", us / 1000, us % 1000);
-    let seen =
-        format!("{} of every {}, for all threads of the group together", ms(quota.quota_us), ms(quota.period_us));
+    let observed =
+        format!("{} of every {}, shared by all threads of the group", ms(quota.quota_us), ms(quota.period_us));
     if cpus > 0 && u128::from(quota.quota_us) >= u128::from(quota.period_us) * (cpus as u128) {
-        return Verdict::fine(format!("{seen}, which is as much as its CPUs have"));
+        return Verdict::pass(format!("{observed}, which is all the time of its CPUs"));
     }
-    let seen = match quota.used_up {
-        None => seen,
-        Some(0) => format!("{seen}; it was never used up"),
-        Some(1) => format!("{seen}; it was used up once"),
-        Some(times) => format!("{seen}; it was used up {times} times"),
+    let observed = match quota.used_up {
+        None => observed,
+        Some(0) => format!("{observed}; it was never used up"),
+        Some(1) => format!("{observed}; it was used up once"),
+        Some(times) => format!("{observed}; it was used up {times} times"),
     };
     // The named CPU is for a thread that needs all of it, and the other threads of its group share the quota.
     let one_is_enough = subject.named.is_some() && quota.quota_us >= quota.period_us;
-    let severity = if one_is_enough && quota.used_up == Some(0) { Severity::ToKnow } else { Severity::Major };
-    Finding::new(severity, seen)
-        .helped(
-            "take it off the service that it belongs to; in a container, start that without --cpus",
+    let severity = if one_is_enough && quota.used_up == Some(0) { Severity::Info } else { Severity::High };
+    Finding::new(severity, observed)
+        .fix(
+            "Remove the quota of the service that it belongs to; in a container, start the container without --cpus",
             ["sudo systemctl set-property --runtime SERVICE CPUQuota=".to_owned()],
         )
-        .helped(
-            "or let the thread in question run by a real-time class, which no quota binds",
+        .fix(
+            "Run the thread under a real-time policy, to which no quota applies",
             ["sudo hpt run --fifo 10 -- PROGRAM".to_owned()],
         )
-        .found()
+        .problem()
 }
 
 fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
@@ -88,40 +95,40 @@ fn cpus_left(facts: &MachineFacts, subject: &Subject) -> Verdict {
         Err(verdict) => return verdict,
     };
     let Some(left) = groups.cpus.as_deref().and_then(CpuList::parse).filter(|cpus| !cpus.is_empty()) else {
-        return Verdict::not_here("no control group shows here which CPUs it leaves");
+        return Verdict::not_applicable("no control group shows its allowed CPUs here");
     };
     let Some(online) = facts.cpus() else {
-        return Verdict::untold("neither /sys nor /proc tells which CPUs there are");
+        return Verdict::unknown("neither /sys nor /proc lists the CPUs");
     };
     let wanted = subject.named.map_or_else(|| online.clone(), CpuList::only);
     if wanted.without(&left).is_empty() {
-        return Verdict::fine(
-            subject.named.map_or_else(|| "all of them".to_owned(), |cpu| format!("CPU {cpu} is one of them")),
+        return Verdict::pass(
+            subject.named.map_or_else(|| "all CPUs are allowed".to_owned(), |cpu| format!("CPU {cpu} is allowed")),
         );
     }
-    let severity = if subject.named.is_some() { Severity::Minor } else { Severity::ToKnow };
-    let seen = match subject.named {
-        Some(cpu) => format!("CPU {cpu} is none of them: {} may be had", Subject::in_words(&left)),
-        None => format!("{} of {}", Subject::in_words(&left), online.len()),
+    let severity = if subject.named.is_some() { Severity::Low } else { Severity::Info };
+    let observed = match subject.named {
+        Some(cpu) => format!("CPU {cpu} is not allowed: the group is limited to {}", Subject::in_words(&left)),
+        None => format!("the group is limited to {} of {}", Subject::in_words(&left), online.len()),
     };
-    Finding::new(severity, seen)
-        .helped(
-            "give them to the service that it belongs to; in a container, start that with --cpuset-cpus",
+    Finding::new(severity, observed)
+        .fix(
+            "Allow them for the service that it belongs to; in a container, start the container with --cpuset-cpus",
             [format!("sudo systemctl set-property --runtime SERVICE AllowedCPUs={}", left.or(&wanted))],
         )
-        .found()
+        .problem()
 }
 
 fn timeout(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.limits.realtime_timeout_us {
-        None => Verdict::untold("/proc/thread-self/limits does not tell"),
-        Some(u64::MAX) => Verdict::fine("for ever"),
-        Some(us) => Finding::new(Severity::Major, format!("{us} µs"))
-            .helped("lift the limit of a program that runs", ["sudo prlimit --rttime=unlimited --pid PID".to_owned()])
-            .helped(
-                "or of who starts it: LimitRTTIME=infinity of its service, or a file in /etc/security/limits.d with the line `@realtime - rttime unlimited`, then log in again",
+        None => Verdict::unknown("/proc/thread-self/limits does not show it"),
+        Some(u64::MAX) => Verdict::pass("no limit"),
+        Some(us) => Finding::new(Severity::High, format!("the limit is {us} µs"))
+            .fix("Remove the limit of a running program", ["sudo prlimit --rttime=unlimited --pid PID".to_owned()])
+            .fix(
+                "Remove it permanently: set LimitRTTIME=infinity in its service, or create a file in /etc/security/limits.d with the line `@realtime - rttime unlimited` and log in again",
                 [],
             )
-            .found(),
+            .problem(),
     }
 }

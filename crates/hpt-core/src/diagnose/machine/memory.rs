@@ -1,4 +1,4 @@
-//! What the kernel does with a program's memory in the background. Changes nothing.
+//! What the kernel does in the background with the memory of programs. Changes nothing.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -6,41 +6,46 @@ use crate::host::Told;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "swap",
-        about: "whether pages are swapped out",
-        why: "A page that was swapped out is fetched when it is touched: milliseconds from a card or disk, some hundred microseconds from compressed memory.",
-        bites: "programs that do not lock their memory",
+        title: "Swap is on",
+        about: "whether pages may be swapped out",
+        why: "A page that was swapped out is loaded when it is accessed, which takes milliseconds from a card or disk, and several hundred microseconds from compressed memory.",
+        affects: "programs that do not lock their memory",
         references: &["mlockall(2)", "swapon(8)", "Documentation/admin-guide/sysctl/vm.rst: swappiness"],
         judge: swap,
     },
     Rule {
         id: "huge-pages",
-        about: "transparent huge pages",
-        why: "The kernel makes huge pages of a program's small ones while it runs: page faults take longer, and khugepaged stops it while pages are moved.",
-        bites: "everybody, while memory is asked for",
+        title: "Transparent huge pages are always used",
+        about: "whether the kernel always uses transparent huge pages",
+        why: "The kernel combines small pages into huge pages while a program runs: page faults take longer, and khugepaged pauses the program while it moves pages.",
+        affects: "all programs while they allocate memory",
         references: &["Documentation/admin-guide/mm/transhuge.rst"],
         judge: huge_pages,
     },
     Rule {
         id: "same-pages",
-        about: "merging of pages of the same content (KSM)",
-        why: "A page that was merged is copied when it is written to.",
-        bites: "programs that asked for it, as most hypervisors do",
+        title: "Memory merging (KSM) is on",
+        about: "whether the kernel merges pages with the same content (KSM)",
+        why: "A merged page is copied when a program writes to it.",
+        affects: "programs that request merging, as most hypervisors do",
         references: &["Documentation/admin-guide/mm/ksm.rst"],
         judge: same_pages,
     },
     Rule {
         id: "moved-pages",
-        about: "moving of pages between memory nodes (NUMA balancing)",
-        why: "The kernel takes pages away now and then to see who uses them: the next touch is a page fault, and may move the page.",
-        bites: "everybody on a machine of several nodes",
+        title: "NUMA balancing is on",
+        about: "whether the kernel moves pages between memory nodes (NUMA balancing)",
+        why: "The kernel unmaps pages from time to time to find out which threads use them: the next access is a page fault, and may move the page.",
+        affects: "all programs on a machine with several memory nodes",
         references: &["Documentation/admin-guide/sysctl/kernel.rst: numa_balancing"],
         judge: moved_pages,
     },
     Rule {
         id: "nmi-watchdog",
-        about: "the watchdog that interrupts by a performance counter",
-        why: "It takes a counter of each core, and comes as an interrupt that nothing can hold off.",
-        bites: "a thread that has the CPU for itself; who counts cycles",
+        title: "NMI watchdog is on",
+        about: "whether the NMI watchdog is on",
+        why: "It occupies a performance counter of each core, and its interrupt cannot be masked.",
+        affects: "threads with a dedicated CPU, and programs that count cycles",
         references: &[
             "Documentation/admin-guide/lockup-watchdogs.rst",
             "Documentation/admin-guide/sysctl/kernel.rst: nmi_watchdog",
@@ -51,71 +56,73 @@ pub(super) const RULES: &[Rule] = &[
 
 fn swap(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.swaps {
-        Told::Is(0) => Verdict::fine("there is no swap"),
+        Told::Is(0) => Verdict::pass("there is no swap"),
         Told::Is(places) => Finding::new(
-            Severity::Minor,
-            format!("there is swap in {places} place{}", if *places == 1 { "" } else { "s" }),
+            Severity::Low,
+            if *places == 1 { "there is 1 swap area".to_owned() } else { format!("there are {places} swap areas") },
         )
-        .helped(
-            "lock the memory of the program in question; hpt does with --mlockall",
+        .fix(
+            "Lock the memory of your program, as hpt does with --mlockall",
             ["sudo hpt latency timer --mlockall".to_owned()],
         )
-        .helped("or turn swap off, until the next boot, where memory is enough", ["sudo swapoff --all".to_owned()])
-        .found(),
-        Told::Absent => Verdict::not_here("this kernel has no swap, or /proc is not there"),
-        told => Verdict::without(told, "/proc/swaps"),
+        .fix("Turn swap off until reboot, if there is enough memory", ["sudo swapoff --all".to_owned()])
+        .problem(),
+        Told::Absent => Verdict::not_applicable("this kernel has no swap, or /proc is missing"),
+        fact => Verdict::without(fact, "/proc/swaps"),
     }
 }
 
 fn huge_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.huge_pages {
-        Told::Is(way) if way == "always" => Finding::new(Severity::Minor, "made everywhere (always)")
-            .helped(
-                "make them only where programs ask for them, until the next boot",
+        Told::Is(way) if way == "always" => Finding::new(Severity::Low, "used for all memory (always)")
+            .fix(
+                "Use them only for programs that request them, until reboot",
                 ["echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".to_owned()],
             )
-            .found(),
-        Told::Is(way) => Verdict::fine(way.clone()),
-        Told::Absent => Verdict::not_here("this kernel makes none, or /sys is not there"),
-        told => Verdict::without(told, "/sys/kernel/mm/transparent_hugepage/enabled"),
+            .problem(),
+        Told::Is(way) => Verdict::pass(way.clone()),
+        Told::Absent => Verdict::not_applicable("this kernel has no transparent huge pages, or /sys is missing"),
+        fact => Verdict::without(fact, "/sys/kernel/mm/transparent_hugepage/enabled"),
     }
 }
 
 fn same_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.merges_pages {
-        Told::Is(true) => Finding::new(Severity::Minor, "on")
-            .helped("turn it off, and undo what was merged", ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()])
-            .found(),
-        Told::Is(false) => Verdict::fine("off"),
-        Told::Absent => Verdict::not_here("this kernel merges none, or /sys is not there"),
-        told => Verdict::without(told, "/sys/kernel/mm/ksm/run"),
+        Told::Is(true) => Finding::new(Severity::Low, "KSM is on")
+            .fix("Turn KSM off, and separate the merged pages", ["echo 2 | sudo tee /sys/kernel/mm/ksm/run".to_owned()])
+            .problem(),
+        Told::Is(false) => Verdict::pass("off"),
+        Told::Absent => Verdict::not_applicable("this kernel has no KSM, or /sys is missing"),
+        fact => Verdict::without(fact, "/sys/kernel/mm/ksm/run"),
     }
 }
 
 fn moved_pages(facts: &MachineFacts, _: &Subject) -> Verdict {
     let nodes = facts.nodes.is().map_or(1, crate::host::CpuList::len);
     match &facts.moves_pages {
-        Told::Absent => Verdict::not_here("this kernel moves none, or /proc is not there"),
-        Told::Is(_) if facts.nodes.is().is_none() => Verdict::not_here("nothing tells of several nodes"),
-        Told::Is(_) if nodes < 2 => Verdict::not_here("there is one node only"),
-        Told::Is(true) => Finding::new(Severity::Minor, format!("on, between {nodes} nodes"))
-            .helped("turn it off, until the next boot", ["sudo sysctl -w kernel.numa_balancing=0".to_owned()])
-            .found(),
-        Told::Is(false) => Verdict::fine("off"),
-        told => Verdict::without(told, "/proc/sys/kernel/numa_balancing"),
+        Told::Absent => Verdict::not_applicable("this kernel has no NUMA balancing, or /proc is missing"),
+        Told::Is(_) if facts.nodes.is().is_none() => {
+            Verdict::not_applicable("no information on memory nodes is available")
+        }
+        Told::Is(_) if nodes < 2 => Verdict::not_applicable("there is only one memory node"),
+        Told::Is(true) => Finding::new(Severity::Low, format!("NUMA balancing is on, with {nodes} memory nodes"))
+            .fix("Turn NUMA balancing off until reboot", ["sudo sysctl -w kernel.numa_balancing=0".to_owned()])
+            .problem(),
+        Told::Is(false) => Verdict::pass("off"),
+        fact => Verdict::without(fact, "/proc/sys/kernel/numa_balancing"),
     }
 }
 
 fn watchdog(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.nmi_watchdog {
-        Told::Is(true) => Finding::new(Severity::Minor, "on")
-            .helped(
-                "turn it off; a line in /etc/sysctl.d keeps it over reboots",
+        Told::Is(true) => Finding::new(Severity::Low, "the NMI watchdog is on")
+            .fix(
+                "Turn the watchdog off until reboot, or permanently with a line in /etc/sysctl.d",
                 ["sudo sysctl -w kernel.nmi_watchdog=0".to_owned()],
             )
-            .found(),
-        Told::Is(false) => Verdict::fine("off"),
-        Told::Absent => Verdict::not_here("this kernel has none, or /proc is not there"),
-        told => Verdict::without(told, "/proc/sys/kernel/nmi_watchdog"),
+            .problem(),
+        Told::Is(false) => Verdict::pass("off"),
+        Told::Absent => Verdict::not_applicable("this kernel has no NMI watchdog, or /proc is missing"),
+        fact => Verdict::without(fact, "/proc/sys/kernel/nmi_watchdog"),
     }
 }

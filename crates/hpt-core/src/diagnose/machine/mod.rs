@@ -6,8 +6,8 @@
 //!
 //! let facts = MachineFacts::of(&Host::live());
 //! for examined in examine(&facts, None) {
-//!     if let Verdict::Found(finding) = &examined.verdict {
-//!         println!("{}: {}", examined.rule.id, finding.seen);
+//!     if let Verdict::Problem(finding) = &examined.verdict {
+//!         println!("{}: {}", examined.rule.title, finding.observed);
 //!     }
 //! }
 //! ```
@@ -29,7 +29,7 @@ mod virtual_machine;
 
 pub use self::{
     facts::MachineFacts,
-    proof::{Hole, Holes, prove},
+    proof::{Gap, Gaps, prove},
     themes::{THEMES, examine},
 };
 use crate::host::{CpuList, Told};
@@ -38,11 +38,11 @@ use crate::host::{CpuList, Told};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// No effect on latency: information, or a missing permission.
-    ToKnow,
-    /// A delay of less than a millisecond: wake-ups later by some or some hundred microseconds.
-    Minor,
+    Info,
+    /// A delay of less than a millisecond, typically between a few and several hundred microseconds.
+    Low,
     /// A delay of a millisecond or more, or wrong time.
-    Major,
+    High,
 }
 
 impl Severity {
@@ -50,9 +50,9 @@ impl Severity {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::ToKnow => "to-know",
-            Self::Minor => "minor",
-            Self::Major => "major",
+            Self::Info => "info",
+            Self::Low => "low",
+            Self::High => "high",
         }
     }
 }
@@ -60,8 +60,8 @@ impl Severity {
 /// A way to fix a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Remedy {
-    /// A description.
+pub struct Fix {
+    /// What to do, in the imperative.
     pub text: String,
     /// The commands to run, exactly as typed; empty if it takes more than a command.
     pub commands: Vec<String>,
@@ -72,18 +72,18 @@ pub struct Remedy {
 #[non_exhaustive]
 pub struct Finding {
     /// What was observed.
-    pub seen: String,
+    pub observed: String,
     /// How severe it is.
     pub severity: Severity,
     /// Whether it was observed. If not, it is inferred from common defaults, because the evidence is not readable.
     pub certain: bool,
     /// Ways to fix it, the best first.
-    pub remedies: Vec<Remedy>,
+    pub fixes: Vec<Fix>,
 }
 
 impl Finding {
-    fn new(severity: Severity, seen: impl Into<String>) -> Self {
-        Self { seen: seen.into(), severity, certain: true, remedies: Vec::new() }
+    fn new(severity: Severity, observed: impl Into<String>) -> Self {
+        Self { observed: observed.into(), severity, certain: true, fixes: Vec::new() }
     }
 
     fn uncertain(mut self) -> Self {
@@ -91,13 +91,13 @@ impl Finding {
         self
     }
 
-    fn helped(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = String>) -> Self {
-        self.remedies.push(Remedy { text: text.into(), commands: commands.into_iter().collect() });
+    fn fix(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = String>) -> Self {
+        self.fixes.push(Fix { text: text.into(), commands: commands.into_iter().collect() });
         self
     }
 
-    fn found(self) -> Verdict {
-        Verdict::Found(self)
+    fn problem(self) -> Verdict {
+        Verdict::Problem(self)
     }
 }
 
@@ -105,17 +105,17 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is a problem, or information.
-    Found(Finding),
+    Problem(Finding),
     /// It was examined, and there is no problem: what was observed.
-    Fine(String),
+    Pass(String),
     /// The rule does not apply to this machine: the reason.
-    NotHere(String),
+    NotApplicable(String),
     /// The verdict cannot be determined.
-    Untold {
+    Unknown {
         /// What was examined, and why there is no result.
         why: String,
         /// Whether root could determine it.
-        root_is_told: bool,
+        needs_root: bool,
         /// Whether it would be a problem on unusual machines only. In that case the missing result does not make the
         /// overall verdict unknown.
         is_unlikely: bool,
@@ -123,32 +123,32 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    fn fine(seen: impl Into<String>) -> Self {
-        Self::Fine(seen.into())
+    fn pass(observed: impl Into<String>) -> Self {
+        Self::Pass(observed.into())
     }
 
-    fn not_here(why: impl Into<String>) -> Self {
-        Self::NotHere(why.into())
+    fn not_applicable(why: impl Into<String>) -> Self {
+        Self::NotApplicable(why.into())
     }
 
     /// A file readable by every user is missing, or has an unexpected content.
-    fn untold(why: impl Into<String>) -> Self {
-        Self::Untold { why: why.into(), root_is_told: false, is_unlikely: false }
+    fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown { why: why.into(), needs_root: false, is_unlikely: false }
     }
 
-    /// The same for a file that common machines do not have.
-    fn untold_and_unlikely(why: impl Into<String>) -> Self {
-        Self::Untold { why: why.into(), root_is_told: false, is_unlikely: true }
+    /// A file that common machines do not have is missing.
+    fn unknown_and_unlikely(why: impl Into<String>) -> Self {
+        Self::Unknown { why: why.into(), needs_root: false, is_unlikely: true }
     }
 
     /// Why a fact from the file `path` is missing.
-    fn without<T>(told: &Told<T>, path: &str) -> Self {
-        match told {
+    fn without<T>(fact: &Told<T>, path: &str) -> Self {
+        match fact {
             Told::NotAllowed => {
-                Self::Untold { why: format!("{path} may not be read"), root_is_told: true, is_unlikely: false }
+                Self::Unknown { why: format!("{path} is not readable"), needs_root: true, is_unlikely: false }
             }
-            Told::Absent => Self::untold(format!("there is no {path}")),
-            Told::Is(_) | Told::Garbled => Self::untold(format!("{path} says nothing that is understood")),
+            Told::Absent => Self::unknown(format!("{path} does not exist")),
+            Told::Is(_) | Told::Garbled => Self::unknown(format!("{path} has unexpected content")),
         }
     }
 }
@@ -158,12 +158,14 @@ impl Verdict {
 pub struct Rule {
     /// Its name, for scripts and references; it never changes.
     pub id: &'static str,
-    /// Its title: the subject that it examines.
+    /// The problem in a few words, as the heading of a finding.
+    pub title: &'static str,
+    /// What it checks, to follow "Checks".
     pub about: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// Who is affected.
-    pub bites: &'static str,
+    /// The programs or threads that it affects, to follow "Affects:".
+    pub affects: &'static str,
     /// Further reading: the kernel's documentation, manual pages.
     pub references: &'static [&'static str],
     judge: fn(&MachineFacts, &Subject) -> Verdict,
@@ -216,8 +218,8 @@ impl Subject {
     /// online or known.
     fn elsewhere(&self, facts: &MachineFacts) -> CpuList {
         let others = facts.cores.online.is().map(|online| online.without(&self.in_question)).unwrap_or_default();
-        let kept_free = [&facts.cores.isolated, &facts.cores.nohz_full];
-        let common = kept_free.into_iter().filter_map(Told::is).fold(others.clone(), |left, free| left.without(free));
+        let isolated = [&facts.cores.isolated, &facts.cores.nohz_full];
+        let common = isolated.into_iter().filter_map(Told::is).fold(others.clone(), |left, free| left.without(free));
         if common.is_empty() { others } else { common }
     }
 
@@ -235,4 +237,4 @@ impl Subject {
 /// The observation of rules that need a CPU if there is none to examine.
 const NO_CPU: &str = "no CPU is isolated, and none was named";
 /// The observation of rules if work cannot be moved anywhere.
-const NO_OTHER: &str = "no other CPU runs that it could be left to";
+const NO_OTHER: &str = "no other CPU is online that could take over the work";

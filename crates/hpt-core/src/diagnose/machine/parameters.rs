@@ -76,9 +76,9 @@ impl MachineFacts {
         let is_all = self.cores.online.is().is_some_and(|online| online.without(&all).is_empty());
         let shown = name.replace('-', "_");
         if is_all {
-            let left = if before.is_empty() { String::new() } else { format!(", one of {before}") };
+            let choice = if before.is_empty() { String::new() } else { format!(", one of {before}") };
             let text = format!(
-                "take another CPU{left}: some CPU has to stay for all the rest, so that {shown} cannot list them all"
+                "Choose another CPU{choice}: {shown} cannot list all CPUs, because one must remain for everything else"
             );
             return (text, Vec::new());
         }
@@ -104,7 +104,7 @@ impl MachineFacts {
     fn at_boot_instead(&self, name: &str, parameter: &str) -> (String, Vec<String>) {
         match self.boot_parameter(name).map(|before| before.text.as_str()) {
             Some(before) if before == parameter => self.at_boot(parameter),
-            Some(before) => self.at_boot_as(&format!("{parameter} in the place of {before}")),
+            Some(before) => self.at_boot_as(&format!("{parameter} instead of {before}")),
             None => self.at_boot(parameter),
         }
     }
@@ -118,42 +118,42 @@ impl MachineFacts {
         let release = &self.kernel_release;
         let (place, commands) = match self.boot_loader() {
             Some(BootLoader::RaspberryPi) => {
-                ("on the one line of /boot/firmware/cmdline.txt, and start again", Vec::new())
+                ("edit the single line of /boot/firmware/cmdline.txt, then reboot", Vec::new())
             }
             Some(BootLoader::RaspberryPiBefore12) => {
-                ("on the one line of /boot/cmdline.txt, and start again", Vec::new())
+                ("edit the single line of /boot/cmdline.txt, then reboot", Vec::new())
             }
             Some(BootLoader::Grub) => (
-                "in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then update-grub, and start again",
+                "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, run update-grub, then reboot",
                 vec!["sudo update-grub".to_owned()],
             ),
             Some(BootLoader::OtherGrub) => (
-                "in GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then have GRUB's configuration written anew, and start again",
+                "edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the configuration of GRUB, then reboot",
                 Vec::new(),
             ),
             Some(BootLoader::SystemdBoot) if is_a_release(release) => (
-                "in /etc/kernel/cmdline, which holds the whole line, then have systemd-boot's entry written anew, and start again",
+                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the entry of systemd-boot, then reboot",
                 vec![format!("sudo kernel-install add {release} /boot/vmlinuz-{release}")],
             ),
             Some(BootLoader::SystemdBoot) => (
-                "in /etc/kernel/cmdline, which holds the whole line, then have systemd-boot's entry written anew, and start again",
+                "edit /etc/kernel/cmdline, which holds the whole command line, regenerate the entry of systemd-boot, then reboot",
                 Vec::new(),
             ),
             None if self.is_a_raspberry_pi => (
-                "on the one line of /boot/firmware/cmdline.txt (before Debian 12 /boot/cmdline.txt), and start again",
+                "edit the single line of /boot/firmware/cmdline.txt, or /boot/cmdline.txt before Debian 12, then reboot",
                 Vec::new(),
             ),
             None if self.hypervisor.is_some() => (
-                "in the boot loader's configuration, or on the host where that states the kernel's command line, and start again",
+                "edit the configuration of the boot loader, or of the host if that sets the kernel command line, then reboot",
                 Vec::new(),
             ),
             None if self.architecture == Architecture::X86_64 => (
-                "in the boot loader's configuration (with GRUB on Debian GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub, then update-grub), and start again",
+                "edit the configuration of the boot loader, then reboot; with GRUB on Debian, edit GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub and run update-grub",
                 Vec::new(),
             ),
-            None => ("in the boot loader's configuration, and start again", Vec::new()),
+            None => ("edit the configuration of the boot loader, then reboot", Vec::new()),
         };
-        (format!("start the kernel with {parameters}: {place}"), commands)
+        (format!("Boot with {parameters} ({place})"), commands)
     }
 
     fn boot_loader(&self) -> Option<BootLoader> {
@@ -161,7 +161,7 @@ impl MachineFacts {
     }
 }
 
-/// Escaped for a command.
+/// Whether it can be used in a command without quoting.
 fn is_a_release(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte))
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpus_of_a_parameter_stand_behind_its_words() {
+    fn the_cpus_of_a_parameter_follow_its_words() {
         let cpus = |value| of(value).1;
         assert_eq!(
             of("domain,managed_irq,2-3"),

@@ -8,25 +8,28 @@ use crate::host::{Architecture, Core, CpuList, IdleState, Told};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "governor",
-        about: "the governor of the CPUs' frequency",
-        why: "A CPU that has idled is clocked low: the first milliseconds of work after a sleep take several times as long.",
-        bites: "who sleeps and is then in a hurry",
+        title: "Governor lowers the CPU frequency",
+        about: "which governor controls the CPU frequency",
+        why: "A CPU that was idle runs at a low frequency: the first milliseconds of work after a sleep take several times as long.",
+        affects: "threads that must react fast after a sleep",
         references: &["Documentation/admin-guide/pm/cpufreq.rst", "Documentation/admin-guide/pm/intel_pstate.rst"],
         judge: governor,
     },
     Rule {
         id: "frequency-limit",
-        about: "a limit below the highest frequency of the CPUs",
-        why: "All work takes longer than it needs to.",
-        bites: "everybody",
+        title: "Maximum CPU frequency is limited",
+        about: "whether the CPU frequency is limited to less than the hardware maximum",
+        why: "All work takes longer than necessary.",
+        affects: "all programs",
         references: &["Documentation/admin-guide/pm/cpufreq.rst: scaling_max_freq"],
         judge: limit,
     },
     Rule {
         id: "turbo",
-        about: "frequencies above the nominal one (turbo, boost)",
-        why: "How long they last depends on temperature and on the other CPUs: the same work takes longer or shorter from moment to moment.",
-        bites: "who needs the same time for the same work, or compares cycles with time",
+        title: "Turbo makes execution times vary",
+        about: "whether frequencies above the nominal frequency are enabled (turbo, boost)",
+        why: "How long a CPU keeps such a frequency depends on its temperature and on the other CPUs: the execution time of the same work varies.",
+        affects: "programs that need a constant execution time, or compare cycles with time",
         references: &[
             "Documentation/admin-guide/pm/cpufreq.rst: boost",
             "Documentation/admin-guide/pm/intel_pstate.rst: no_turbo",
@@ -35,17 +38,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "idle-states",
-        about: "how deep idle CPUs sleep",
-        why: "Who is woken waits first until the CPU has left its sleep, and then for what its caches have lost.",
-        bites: "who sleeps and is then in a hurry, also by a real-time class",
+        title: "Deep idle states are enabled",
+        about: "which idle states the CPUs may enter",
+        why: "A woken thread first waits for the exit latency of the idle state, and then has to refill the caches that the CPU lost.",
+        affects: "threads that must react fast after a sleep, including real-time threads",
         references: &["Documentation/admin-guide/pm/cpuidle.rst", "Documentation/power/pm_qos_interface.rst"],
         judge: idle,
     },
     Rule {
         id: "slowed-down",
-        about: "how often the processor slowed a core down for its temperature",
-        why: "It is then clocked far below its frequency, without asking the kernel.",
-        bites: "everybody",
+        title: "CPU was thermally throttled",
+        about: "how often the processor throttled a core because of its temperature",
+        why: "A throttled core runs far below its normal frequency, and the kernel has no control over it.",
+        affects: "all programs",
         references: &["Documentation/ABI/testing/sysfs-devices-system-cpu: thermal_throttle"],
         judge: slowed_down,
     },
@@ -59,128 +64,145 @@ fn cores<'a>(facts: &'a MachineFacts, subject: &'a Subject) -> impl Iterator<Ite
 }
 
 /// Why a machine does not show what controls its frequency.
-fn nobody_to_ask(facts: &MachineFacts) -> Verdict {
+fn no_control(facts: &MachineFacts) -> Verdict {
     match &facts.hypervisor {
-        Some(hypervisor) => Verdict::not_here(format!(
-            "it cannot be seen from inside: the host of this virtual machine ({hypervisor}) decides"
+        Some(hypervisor) => Verdict::not_applicable(format!(
+            "not visible from inside: the host of this virtual machine ({hypervisor}) decides"
         )),
-        None if facts.cores.each.is_empty() => Verdict::untold("neither /sys nor /proc tells which CPUs there are"),
-        None => Verdict::not_here("the kernel has no cpufreq driver here: the firmware decides"),
+        None if facts.cores.each.is_empty() => Verdict::unknown("neither /sys nor /proc lists the CPUs"),
+        None => Verdict::not_applicable("the kernel has no cpufreq driver here: the firmware decides"),
     }
 }
 
 fn governor(facts: &MachineFacts, subject: &Subject) -> Verdict {
-    let told: Vec<(usize, &String)> =
+    let known: Vec<(usize, &String)> =
         cores(facts, subject).filter_map(|(cpu, core)| Some((cpu, core.governor.is()?))).collect();
-    if told.is_empty() {
-        return nobody_to_ask(facts);
+    if known.is_empty() {
+        return no_control(facts);
     }
     // `userspace` keeps whatever frequency was set.
-    let slow: CpuList = told
+    let slow: CpuList = known
         .iter()
         .filter(|(_, governor)| !["performance", "userspace"].contains(&governor.as_str()))
         .map(|(cpu, _)| *cpu)
         .collect();
-    let names: BTreeSet<&str> = told
+    let names: BTreeSet<&str> = known
         .iter()
         .filter(|(cpu, _)| slow.is_empty() || slow.contains(*cpu))
         .map(|(_, governor)| governor.as_str())
         .collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     if slow.is_empty() {
-        return Verdict::fine(names);
+        return Verdict::pass(names);
     }
     let drivers: BTreeSet<&str> =
         cores(facts, subject).filter_map(|(_, core)| core.driver.is().map(String::as_str)).collect();
     let driver = drivers.into_iter().collect::<Vec<_>>().join(", ");
     let driver = if driver.is_empty() { String::new() } else { format!(" ({driver})") };
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
-    Finding::new(Severity::Minor, format!("{names}{driver} on {}", Subject::in_words(&slow)))
-        .helped("let hpt set it while it measures", ["sudo hpt latency timer --governor performance".to_owned()])
-        .helped(
-            "set it, until the next boot",
+    Finding::new(Severity::Low, format!("{names}{driver} on {}", Subject::in_words(&slow)))
+        .fix(
+            "Let hpt set the governor during a measurement",
+            ["sudo hpt latency timer --governor performance".to_owned()],
+        )
+        .fix(
+            "Set the governor until reboot",
             [format!("echo performance | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")],
         )
-        .found()
+        .problem()
 }
 
 fn limit(facts: &MachineFacts, subject: &Subject) -> Verdict {
-    let told: Vec<(usize, u64, u64)> = cores(facts, subject)
+    let known: Vec<(usize, u64, u64)> = cores(facts, subject)
         .filter_map(|(cpu, core)| Some((cpu, *core.highest_allowed_khz.is()?, *core.highest_khz.is()?)))
         .collect();
-    if told.is_empty() {
-        return nobody_to_ask(facts);
+    if known.is_empty() {
+        return no_control(facts);
     }
     // With turbo off, some of the maximum is unavailable. That is not a forgotten limit.
     let limited =
         |&&(_, allowed, highest): &&(usize, u64, u64)| allowed.saturating_mul(100) < highest.saturating_mul(99);
-    let Some((_, allowed, highest)) = told.iter().find(limited) else {
-        return Verdict::fine("none");
+    let Some((_, allowed, highest)) = known.iter().find(limited) else {
+        return Verdict::pass("no limit");
     };
     if facts.turbo == Some(false) {
-        return Verdict::fine("what turbo would be above the limit, which is off");
+        return Verdict::pass("only turbo frequencies exceed the limit, and turbo is off");
     }
-    let cpus: CpuList = told.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
+    let cpus: CpuList = known.iter().filter(limited).map(|(cpu, ..)| *cpu).collect();
     // If CPUs differ, use the fastest one's maximum: the kernel reduces it for each CPU, and a slower one's would limit
     // the faster ones.
-    let most = told.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
+    let most = known.iter().map(|(.., highest)| highest).max().unwrap_or(highest);
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     Finding::new(
-        Severity::Minor,
-        format!("{} MHz instead of {} MHz on {}", allowed / 1000, highest / 1000, Subject::in_words(&cpus)),
+        Severity::Low,
+        format!("limited to {} MHz of {} MHz on {}", allowed / 1000, highest / 1000, Subject::in_words(&cpus)),
     )
-    .helped(
-        "lift it, until the next boot, if it was meant by nobody",
+    .fix(
+        "Remove the limit until reboot, if it is not intentional",
         [format!("echo {most} | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq")],
     )
-    .found()
+    .problem()
 }
 
 fn turbo(facts: &MachineFacts, _: &Subject) -> Verdict {
     match facts.turbo {
         None if facts.cores.each.values().any(|core| core.governor.is().is_some()) => {
-            Verdict::not_here("the kernel has no switch for it here")
+            Verdict::not_applicable("the kernel offers no turbo setting here")
         }
-        None => nobody_to_ask(facts),
-        Some(false) => Verdict::fine("off"),
-        Some(true) => Finding::new(Severity::ToKnow, "on")
-            .helped(
-                "where times must be alike, let hpt turn it off while it measures",
+        None => no_control(facts),
+        Some(false) => Verdict::pass("turbo is off"),
+        Some(true) => Finding::new(Severity::Info, "turbo is on")
+            .fix(
+                "If execution times must be constant, let hpt turn turbo off during a measurement",
                 ["sudo hpt latency timer --no-turbo".to_owned()],
             )
-            .found(),
+            .problem(),
     }
 }
 
 fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
     let deepest =
         |core: &Core| core.idle.iter().filter(|state| !state.disabled).max_by_key(|state| state.latency_us).cloned();
-    let told: Vec<(usize, IdleState)> =
+    let known: Vec<(usize, IdleState)> =
         cores(facts, subject).filter_map(|(cpu, core)| Some((cpu, deepest(core)?))).collect();
     let polls = facts.parameter("idle") == Some("poll");
-    let Some((_, state)) = told.iter().max_by_key(|(_, state)| state.latency_us) else {
+    let Some((_, state)) = known.iter().max_by_key(|(_, state)| state.latency_us) else {
         return match &facts.hypervisor {
-            _ if polls => Verdict::fine("idle CPUs never sleep (idle=poll)"),
-            Some(_) => nobody_to_ask(facts),
-            None if facts.cores.each.is_empty() => nobody_to_ask(facts),
-            None => Verdict::fine("the kernel has no cpuidle driver here: idle CPUs wait in the lightest way"),
+            _ if polls => Verdict::pass("idle CPUs never sleep (idle=poll)"),
+            Some(_) => no_control(facts),
+            None if facts.cores.each.is_empty() => no_control(facts),
+            None => Verdict::pass("the kernel has no cpuidle driver here: idle CPUs use the lightest way to wait"),
         };
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");
     if let (Some(hypervisor), true) = (&facts.hypervisor, leaves_the_cpu && state.latency_us <= SHORT_US) {
         // The driver's figure is the time this machine needs to request it. If it leaves the CPU to its host, the host
         // selects the idle state.
-        return Verdict::not_here(format!(
-            "down to {} by this machine's own driver; how deep its host's CPU sleeps meanwhile cannot be seen from inside ({hypervisor})",
+        return Verdict::not_applicable(format!(
+            "the deepest state of this machine's own driver is {}; the idle states of the host's CPUs are not visible from inside ({hypervisor})",
             state.name
         ));
     }
     if state.latency_us <= SHORT_US {
-        return Verdict::fine(format!("{} at most, left within {} µs", state.name, state.latency_us));
+        return Verdict::pass(format!(
+            "the deepest state is {}, with an exit latency of {} µs",
+            state.name, state.latency_us
+        ));
     }
-    let cpus: CpuList = told.iter().filter(|(_, state)| state.latency_us > SHORT_US).map(|(cpu, _)| *cpu).collect();
-    let finding = Finding::new(Severity::Minor, format!("down to {}, which takes {} µs to leave, on {}", state.name, state.latency_us, Subject::in_words(&cpus)))
-        .helped("keep CPUs awake while your program runs: it holds /dev/cpu_dma_latency open with 0 in it, as hpt does with --dma-latency 0", ["sudo hpt latency timer --dma-latency 0".to_owned()]);
+    let cpus: CpuList = known.iter().filter(|(_, state)| state.latency_us > SHORT_US).map(|(cpu, _)| *cpu).collect();
+    let finding = Finding::new(
+        Severity::Low,
+        format!(
+            "the deepest state is {}, with an exit latency of {} µs, on {}",
+            state.name,
+            state.latency_us,
+            Subject::in_words(&cpus)
+        ),
+    )
+    .fix(
+        "Disable deep idle states while your program runs: let it write 0 to /dev/cpu_dma_latency and keep the file open, as hpt does with --dma-latency 0",
+        ["sudo hpt latency timer --dma-latency 0".to_owned()],
+    );
     let cpu = subject.named.map_or_else(|| "*".to_owned(), |cpu| cpu.to_string());
     let deep = cores(facts, subject)
         .next()
@@ -197,35 +219,35 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
                 format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable", state.number)
             })
             .collect();
-        finding.helped("or close the deep ones, until the next boot", commands)
+        finding.fix("Disable the deep states until reboot", commands)
     } else {
         finding
     };
     if facts.architecture == Architecture::X86_64 && facts.hypervisor.is_none() {
         let (text, commands) = facts.at_boot("intel_idle.max_cstate=1 processor.max_cstate=1");
-        finding.helped(format!("or {text}"), commands).found()
+        finding.fix(text, commands).problem()
     } else {
-        finding.found()
+        finding.problem()
     }
 }
 
 fn slowed_down(facts: &MachineFacts, subject: &Subject) -> Verdict {
-    let told: Vec<(usize, u64)> = cores(facts, subject)
+    let known: Vec<(usize, u64)> = cores(facts, subject)
         .filter_map(|(cpu, core)| match core.throttled {
             Told::Is(times) => Some((cpu, times)),
             Told::Absent | Told::NotAllowed | Told::Garbled => None,
         })
         .collect();
-    let Some((cpu, times)) = told.iter().max_by_key(|(_, times)| *times) else {
-        return Verdict::not_here("this processor, or its hypervisor, does not count it");
+    let Some((cpu, times)) = known.iter().max_by_key(|(_, times)| *times) else {
+        return Verdict::not_applicable("this processor or its hypervisor does not count it");
     };
     if *times == 0 {
-        return Verdict::fine("never since it was started");
+        return Verdict::pass("never throttled since boot");
     }
-    Finding::new(Severity::Minor, format!("{times} times since it was started, on CPU {cpu}"))
-        .helped(
-            "see to its cooling: dust, fan, thermal paste; look at its temperatures",
+    Finding::new(Severity::Low, format!("throttled {times} times since boot on CPU {cpu}"))
+        .fix(
+            "Improve the cooling (dust, fan, thermal paste), and check the temperatures",
             ["cat /sys/class/thermal/thermal_zone0/temp".to_owned()],
         )
-        .found()
+        .problem()
 }

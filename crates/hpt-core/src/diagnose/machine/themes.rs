@@ -8,15 +8,15 @@ use super::{
 /// All rules.
 pub const THEMES: &[Theme] = &[
     Theme { title: "Time", rules: time::RULES },
-    Theme { title: "Real-time threads", rules: realtime::RULES },
-    Theme { title: "What is left to whoever looks", rules: limits::RULES },
-    Theme { title: "CPUs that are kept free", rules: isolation::RULES },
+    Theme { title: "Real-time scheduling", rules: realtime::RULES },
+    Theme { title: "Limits of this process", rules: limits::RULES },
+    Theme { title: "Isolated CPUs", rules: isolation::RULES },
     Theme { title: "Interrupts and kernel threads", rules: interrupts::RULES },
-    Theme { title: "Frequency and sleep", rules: power::RULES },
+    Theme { title: "Frequency and idle states", rules: power::RULES },
     Theme { title: "Memory", rules: memory::RULES },
     Theme { title: "Virtual machines", rules: virtual_machine::RULES },
-    Theme { title: "A board's supply and temperature", rules: board::RULES },
-    Theme { title: "Rights to counters and devices", rules: access::RULES },
+    Theme { title: "Power supply and temperature", rules: board::RULES },
+    Theme { title: "Permissions for counters and devices", rules: access::RULES },
 ];
 
 /// Applies every rule to the machine, or to one of its CPUs.
@@ -34,12 +34,14 @@ mod tests {
     use super::THEMES;
 
     #[test]
-    fn every_rule_has_a_name_of_its_own_and_says_why_and_where_to_read_on() {
-        let mut ids = BTreeSet::new();
+    fn every_rule_has_a_unique_name_and_title_and_all_texts() {
+        let (mut ids, mut titles) = (BTreeSet::new(), BTreeSet::new());
         for rule in THEMES.iter().flat_map(|theme| theme.rules) {
-            assert!(ids.insert(rule.id), "{} is there twice", rule.id);
+            assert!(ids.insert(rule.id) && titles.insert(rule.title), "{} is not unique", rule.id);
             assert!(rule.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", rule.id);
-            assert!(!rule.about.is_empty() && !rule.why.is_empty() && !rule.bites.is_empty(), "{}", rule.id);
+            for text in [rule.title, rule.about, rule.why, rule.affects] {
+                assert!(!text.is_empty(), "{}", rule.id);
+            }
             assert!(!rule.references.is_empty(), "{}", rule.id);
         }
     }

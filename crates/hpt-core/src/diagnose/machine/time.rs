@@ -6,9 +6,10 @@ use crate::host::Architecture;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "clock-source",
-        about: "the kernel's clock source, and why not a better one",
-        why: "Every reading of a clock, in every program and in the kernel's own timers, is a reading of it: 20 ns of the processor's counter, a microsecond or more of a device.",
-        bites: "everybody who reads a clock",
+        title: "Kernel does not use the best clocksource",
+        about: "which clocksource the kernel uses, and why it does not use a better one",
+        why: "Every clock read, in user space and in the kernel, goes through the clocksource: about 20 ns for a CPU counter, a microsecond or more for a device such as the HPET.",
+        affects: "all programs that read a clock",
         references: &[
             "Documentation/admin-guide/kernel-parameters.txt: clocksource, tsc",
             "Documentation/timers/timekeeping.rst",
@@ -17,17 +18,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "clock-by-system-call",
-        about: "whether clock_gettime is answered in the program's own code (vDSO)",
-        why: "By a system call a reading costs several times as much, and the kernel may take the opportunity to run another thread.",
-        bites: "everybody who reads a clock",
+        title: "Clock reads need a system call",
+        about: "whether clock_gettime reads the clock in user space (vDSO)",
+        why: "With a system call, a clock read takes several times as long, and the kernel may use the opportunity to run another thread.",
+        affects: "all programs that read a clock",
         references: &["vdso(7)", "Documentation/ABI/stable/vdso"],
         judge: by_system_call,
     },
     Rule {
         id: "timer-erratum",
-        about: "errata of the ARM generic timer, as the device tree names them",
-        why: "The kernel then traps or corrects every reading of the counter, and its vDSO does not read it.",
-        bites: "everybody who reads a clock, or the counter",
+        title: "ARM timer erratum affects counter reads",
+        about: "whether the device tree lists errata of the ARM generic timer",
+        why: "Because of such an erratum, the kernel traps or corrects every read of the counter, and its vDSO does not read the counter.",
+        affects: "all programs that read a clock or the counter",
         references: &[
             "Documentation/devicetree/bindings/timer/arm,arch_timer.yaml",
             "Documentation/arch/arm64/silicon-errata.rst",
@@ -36,25 +39,28 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "counter-in-suspend",
-        about: "whether the ARM generic timer counts while the machine is suspended, as the device tree says",
-        why: "A counter that stops then has lost that time: what is measured across a suspend by it is too short.",
-        bites: "who measures across a suspend",
+        title: "Counter stops during suspend",
+        about: "whether the ARM generic timer counts during suspend, according to the device tree",
+        why: "A counter that stops misses that time: intervals that it measures across a suspend are too short.",
+        affects: "programs that measure across a suspend",
         references: &["Documentation/devicetree/bindings/timer/arm,arch_timer.yaml: arm,no-tick-in-suspend"],
         judge: in_suspend,
     },
     Rule {
         id: "wall-time",
-        about: "whether a daemon keeps wall time right (adjtimex)",
-        why: "Nobody corrects the crystal otherwise: CLOCK_REALTIME goes wrong by seconds a day, and CLOCK_MONOTONIC runs at a rate that is tens of ppm off.",
-        bites: "who needs the time of day, or rates better than tens of ppm",
+        title: "Clock is not synchronized",
+        about: "whether a time daemon synchronizes the clock (adjtimex)",
+        why: "Without one, the crystal is free-running: CLOCK_REALTIME drifts by seconds a day, and the rate of CLOCK_MONOTONIC is off by tens of ppm.",
+        affects: "programs that need the time of day, or rates more accurate than tens of ppm",
         references: &["adjtimex(2)", "timedatectl(1)"],
         judge: wall_time,
     },
     Rule {
         id: "time-daemons",
-        about: "which daemons keep wall time",
-        why: "Two of them pull the same clock each its own way: it goes back and forth between two opinions.",
-        bites: "who needs the time of day",
+        title: "Several time daemons adjust the clock",
+        about: "which time daemons are running",
+        why: "Two daemons that adjust the same clock work against each other, and its offset oscillates.",
+        affects: "programs that need the time of day",
         references: &["timedatectl(1)", "chronyd(8)"],
         judge: daemons,
     },
@@ -76,180 +82,188 @@ fn offered(facts: &MachineFacts, name: &str) -> bool {
     facts.clock_sources.listed.iter().any(|source| source.name == name)
 }
 
-fn nothing_told() -> Verdict {
-    Verdict::untold("there is no /sys/devices/system/clocksource")
+fn no_sysfs() -> Verdict {
+    Verdict::unknown("/sys/devices/system/clocksource does not exist")
 }
 
 fn clock_source(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(current) = current(facts) else {
-        return nothing_told();
+        return no_sysfs();
     };
     if BEST.contains(&current) {
-        return Verdict::fine(current);
+        return Verdict::pass(current);
     }
     let best = if facts.architecture == Architecture::X86_64 { "tsc" } else { "arch_sys_counter" };
     if OF_A_HYPERVISOR.contains(&current) {
         let tsc = offered(facts, "tsc") && facts.tsc_runs_at_one_rate == Some(true);
         return if tsc {
-            Finding::new(Severity::ToKnow, format!("{current} is in use, and tsc, which runs at one rate here, is not: a reading costs some nanoseconds more"))
-                .helped("make tsc the clock source, until the next boot or hpt restore", ["sudo hpt clocksource set tsc".to_owned()])
-                .found()
+            Finding::new(
+                Severity::Info,
+                format!(
+                    "{current} is in use although tsc, which has a constant rate here, is available: each read takes some nanoseconds longer"
+                ),
+            )
+            .fix(
+                "Switch the clocksource to tsc until the next boot or hpt restore",
+                ["sudo hpt clocksource set tsc".to_owned()],
+            )
+            .problem()
         } else {
-            Verdict::fine(format!("{current}, the hypervisor's, and the best that is offered"))
+            Verdict::pass(format!("{current}, the clock of the hypervisor and the best one available"))
         };
     }
     if offered(facts, best) {
-        return Finding::new(Severity::Major, format!("{current} is in use, although the kernel offers {best}"))
-            .helped(
-                format!("make {best} the clock source, until the next boot or hpt restore"),
+        return Finding::new(Severity::High, format!("{current} is in use, although the kernel offers {best}"))
+            .fix(
+                format!("Switch the clocksource to {best} until the next boot or hpt restore"),
                 [format!("sudo hpt clocksource set {best}")],
             )
-            .helped("if it was chosen by clocksource= on the kernel's command line, take that away", [])
-            .found();
+            .fix("If clocksource= on the kernel command line selects it, remove that parameter", [])
+            .problem();
     }
     if let Some(missing) = facts.clock_sources.absent.iter().find(|source| source.name == best) {
         let why = match (missing.said.first(), &facts.clock_sources.log) {
             (Some(said), _) => format!("; its log says: {}", said.text),
-            (None, Ok(_)) => "; its log does not say why".to_owned(),
-            (None, Err(_)) => "; its log, which would say why, was not read".to_owned(),
+            (None, Ok(_)) => "; its log gives no reason".to_owned(),
+            (None, Err(_)) => "; its log, which may give the reason, was not read".to_owned(),
         };
         let (text, commands) = facts.at_boot("tsc=reliable");
         return Finding::new(
-            Severity::Major,
+            Severity::High,
             format!("{current} is in use; the kernel does not offer {best} although {}{why}", missing.had),
         )
-        .helped("see all that is known of it", ["hpt clocksource".to_owned()])
-        .helped(format!("where {best} is known to be good, {text}. One that is not makes time wrong, unseen"), commands)
-        .found();
+        .fix("Show all that is known about the clocksources", ["hpt clocksource".to_owned()])
+        .fix(
+            format!(
+                "Make the kernel trust {best}, but only if it is known to be reliable: otherwise the time becomes wrong without notice. {text}"
+            ),
+            commands,
+        )
+        .problem();
     }
     if facts.arch_timer.is_some() {
         return Finding::new(
-            Severity::Major,
+            Severity::High,
             format!(
-                "{current} is in use; the kernel does not offer arch_sys_counter although the device tree has the timer"
+                "{current} is in use; the kernel does not offer arch_sys_counter although the device tree describes the timer"
             ),
         )
-        .helped("see all that is known of it", ["hpt clocksource".to_owned()])
-        .found();
+        .fix("Show all that is known about the clocksources", ["hpt clocksource".to_owned()])
+        .problem();
     }
-    Verdict::not_here(format!("{current} is in use, and nothing is known to be better on this machine"))
+    Verdict::not_applicable(format!("{current} is in use, and no better clocksource is known on this machine"))
 }
 
 fn by_system_call(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(current) = current(facts) else {
-        return nothing_told();
+        return no_sysfs();
     };
     let errata = facts.arch_timer.as_ref().is_some_and(|timer| !timer.errata.is_empty());
     if !facts.vdso {
-        let finding = Finding::new(
-            Severity::Minor,
-            "the kernel gives programs no vDSO: every reading of a clock is a system call",
-        );
+        let finding = Finding::new(Severity::Low, "the kernel provides no vDSO: every clock read is a system call");
         return match facts.parameter("vdso") {
-            Some("0") => finding.helped("take vdso=0 away from the kernel's command line", []),
+            Some("0") => finding.fix("Remove vdso=0 from the kernel command line", []),
             _ => directly(facts, finding),
         }
-        .found();
+        .problem();
     }
     if IN_THE_VDSO.contains(&current) && !(current == "arch_sys_counter" && errata) {
-        return Verdict::fine(format!("the vDSO reads {current}"));
+        return Verdict::pass(format!("the vDSO reads {current}"));
     }
     let known = facts.clock_sources.listed.iter().any(|source| source.current && source.known.is_some());
-    let finding = Finding::new(
-        Severity::Minor,
-        format!("the vDSO does not read {current}: every reading of a clock is a system call"),
-    );
+    let finding =
+        Finding::new(Severity::Low, format!("the vDSO does not read {current}: every clock read is a system call"));
     let finding = if known { finding } else { finding.uncertain() };
-    directly(facts, finding).found()
+    directly(facts, finding).problem()
 }
 
 /// Fixes if the kernel's clocks cost a system call.
 fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
     if facts.has_system_timer {
-        finding.helped(
-            "read the System Timer directly, as hpt's source bcm-systimer does",
+        finding.fix(
+            "Read the System Timer directly, as hpt's source bcm-systimer does",
             ["hpt probe bcm-systimer".to_owned()],
         )
     } else {
-        finding.helped("look what other clock sources there are", ["hpt clocksource".to_owned()])
+        finding.fix("List the other clocksources", ["hpt clocksource".to_owned()])
     }
 }
 
 fn erratum(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.arch_timer {
-        None => Verdict::not_here("no device tree describes an ARM generic timer"),
-        Some(timer) if timer.errata.is_empty() => Verdict::fine("the device tree names none"),
-        Some(timer) => Finding::new(Severity::Minor, format!("the device tree names {}", timer.errata.join(", ")))
-            .helped("see what a reading costs", ["hpt bench --source arm-counter,monotonic".to_owned()])
-            .found(),
+        None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
+        Some(timer) if timer.errata.is_empty() => Verdict::pass("the device tree lists no erratum"),
+        Some(timer) => Finding::new(Severity::Low, format!("the device tree lists {}", timer.errata.join(", ")))
+            .fix("Measure what a read costs", ["hpt bench --source arm-counter,monotonic".to_owned()])
+            .problem(),
     }
 }
 
 fn in_suspend(facts: &MachineFacts, _: &Subject) -> Verdict {
     match &facts.arch_timer {
-        None => Verdict::not_here("no device tree describes an ARM generic timer"),
-        Some(timer) if !timer.stops_in_suspend => Verdict::fine("it counts on"),
-        Some(_) => Finding::new(Severity::ToKnow, "it stops (arm,no-tick-in-suspend)")
-            .helped(
-                "measure by CLOCK_BOOTTIME across a suspend, which the kernel makes up for by another clock",
+        None => Verdict::not_applicable("no device tree describes an ARM generic timer"),
+        Some(timer) if !timer.stops_in_suspend => Verdict::pass("the timer counts during suspend"),
+        Some(_) => Finding::new(Severity::Info, "the timer stops during suspend (arm,no-tick-in-suspend)")
+            .fix(
+                "Use CLOCK_BOOTTIME to measure across a suspend: the kernel corrects it with another clock",
                 ["hpt probe boottime".to_owned()],
             )
-            .found(),
+            .problem(),
     }
 }
 
 fn wall_time(facts: &MachineFacts, _: &Subject) -> Verdict {
     let Some(discipline) = facts.discipline else {
-        return Verdict::untold("adjtimex was not asked, or did not answer");
+        return Verdict::unknown("adjtimex was not called, or failed");
     };
     if discipline.synchronised {
-        return Verdict::fine(format!("synchronised, within {:?} at most", discipline.maximum_error));
+        return Verdict::pass(format!("synchronized, with a maximum error of {:?}", discipline.maximum_error));
     }
-    let elsewhere = "in a container, or a virtual machine that is set by its host, ask there";
+    let elsewhere = "In a container, or in a virtual machine whose clock the host sets, check the host";
     let Some(running) = facts.situation.time_daemons.as_deref() else {
         return Finding::new(
-            Severity::Major,
-            "the kernel counts as not synchronised; whether a daemon runs is not to be seen here",
+            Severity::High,
+            "the kernel reports that its clock is not synchronized; whether a time daemon is running is not visible here",
         )
-        .helped("look for a daemon where all processes are to be seen, as by root outside of containers", [])
-        .helped(elsewhere, [])
-        .found();
+        .fix("Look for a time daemon where all processes are visible, for example as root outside of containers", [])
+        .fix(elsewhere, [])
+        .problem();
     };
-    let seen = match running {
-        [] => "the kernel counts as not synchronised, and no daemon that hpt knows runs here".to_owned(),
+    let observed = match running {
+        [] => "the kernel reports that its clock is not synchronized, and no known time daemon is running".to_owned(),
         running => format!(
-            "the kernel counts as not synchronised, although {} runs: it may have no server, or not be done yet",
+            "the kernel reports that its clock is not synchronized although a time daemon is running ({}): it may have no server, or may not have finished",
             running.join(", ")
         ),
     };
-    let finding = Finding::new(Severity::Major, seen);
+    let finding = Finding::new(Severity::High, observed);
     if running.is_empty() {
         finding
-            .helped("let a daemon keep time: chrony", ["sudo apt-get install chrony".to_owned()])
-            .helped("or the one that comes with systemd", ["sudo timedatectl set-ntp true".to_owned()])
-            .helped(elsewhere, [])
-            .found()
+            .fix("Install the time daemon chrony", ["sudo apt-get install chrony".to_owned()])
+            .fix("Or enable the time daemon of systemd", ["sudo timedatectl set-ntp true".to_owned()])
+            .fix(elsewhere, [])
+            .problem()
     } else {
-        finding.helped("ask it", ["timedatectl status".to_owned()]).found()
+        finding.fix("Check its status", ["timedatectl status".to_owned()]).problem()
     }
 }
 
 fn daemons(facts: &MachineFacts, _: &Subject) -> Verdict {
-    /// Those that set the wall clock; ptp4l and phc2sys set it together.
+    /// Daemons that set the wall clock; ptp4l and phc2sys set it together.
     const OF_NTP: [&str; 5] = ["chronyd", "ntpd", "ntpd-rs", "openntpd", "systemd-timesyncd"];
     let Some(running) = &facts.situation.time_daemons else {
-        return Verdict::untold("/proc shows no processes, or not all of them, as in a container");
+        return Verdict::unknown("/proc does not show all processes, as in a container");
     };
     let ntp: Vec<&str> = running.iter().map(String::as_str).filter(|name| OF_NTP.contains(name)).collect();
     match ntp.as_slice() {
-        [] | [_] if running.is_empty() => Verdict::not_here("none that hpt knows runs here"),
-        [] | [_] => Verdict::fine(running.join(", ")),
-        several => Finding::new(Severity::Major, format!("{} run at the same time", several.join(" and ")))
-            .helped(
-                "stop all but one",
+        [] | [_] if running.is_empty() => Verdict::not_applicable("no known time daemon is running"),
+        [] | [_] => Verdict::pass(running.join(", ")),
+        several => Finding::new(Severity::High, format!("{} are running at the same time", several.join(" and ")))
+            .fix(
+                "Stop all but one",
                 several[1..].iter().map(|name| format!("sudo systemctl disable --now {}", unit(name))),
             )
-            .found(),
+            .problem(),
     }
 }
 

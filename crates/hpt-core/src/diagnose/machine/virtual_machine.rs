@@ -1,4 +1,4 @@
-//! What a host takes from its virtual machines. Does not examine the host.
+//! The CPU time that a host takes from its virtual machines. Does not examine the host.
 
 use super::{Finding, MachineFacts, Rule, Severity, Subject, Verdict};
 use crate::host::Told;
@@ -6,17 +6,19 @@ use crate::host::Told;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "virtual-machine",
-        about: "whether this is a virtual or an emulated machine",
-        why: "The host may stop it at any moment, for milliseconds, and decides on the frequency, the sleep and the neighbours of its CPUs. Nothing inside can bound that, and most of it cannot be seen from inside.",
-        bites: "everybody",
+        title: "Running in a virtual or emulated machine",
+        about: "whether this is a virtual or emulated machine",
+        why: "The host may pause the machine at any time, for milliseconds, and controls the frequency, the idle states and the neighbors of its CPUs. Nothing inside the machine can bound that, and most of it is not visible from inside.",
+        affects: "all programs",
         references: &["Documentation/virt/kvm/index.rst"],
         judge: virtual_machine,
     },
     Rule {
         id: "stolen-time",
-        about: "time in which the host ran something else instead (steal)",
-        why: "The whole CPU stood still, with every thread on it, of whatever class; the clocks went on.",
-        bites: "everybody",
+        title: "Hypervisor steals CPU time",
+        about: "how much CPU time the host used for something else (steal)",
+        why: "During that time the whole CPU was paused, with every thread on it under any scheduling policy, while the clocks kept running.",
+        affects: "all programs",
         references: &["proc_stat(5)", "Documentation/virt/kvm/x86/msr.rst: MSR_KVM_STEAL_TIME"],
         judge: stolen,
     },
@@ -25,25 +27,22 @@ pub(super) const RULES: &[Rule] = &[
 fn virtual_machine(facts: &MachineFacts, _: &Subject) -> Verdict {
     if let Some(emulator) = &facts.emulator {
         let finding = Finding::new(
-            Severity::ToKnow,
+            Severity::Info,
             format!(
-                "{emulator} emulates it: what is late here is late in the emulator, and a real machine of this kind behaves differently"
+                "{emulator} emulates this machine: its latency is that of the emulator, and a real machine of this kind behaves differently"
             ),
         );
-        return finding.helped("measure on the real machine", []).found();
+        return finding.fix("Measure on the real machine", []).problem();
     }
     match &facts.hypervisor {
-        None => Verdict::fine("no hypervisor says that it is there"),
-        Some(hypervisor) => Finding::new(Severity::ToKnow, format!("it runs under {hypervisor}"))
-            .helped(
-                "measure how long it stands still, at its worst hours",
+        None => Verdict::pass("no hypervisor reports its presence"),
+        Some(hypervisor) => Finding::new(Severity::Info, format!("this machine runs under {hypervisor}"))
+            .fix(
+                "Measure how long the host pauses the machine, at the busiest hours",
                 ["hpt latency poll --duration 10m".to_owned()],
             )
-            .helped(
-                "where a bound is needed, have CPUs of the host for this machine alone, or use a machine of its own",
-                [],
-            )
-            .found(),
+            .fix("If you need a bound, dedicate CPUs of the host to this machine, or use a physical machine", [])
+            .problem(),
     }
 }
 
@@ -53,14 +52,14 @@ fn stolen(facts: &MachineFacts, _: &Subject) -> Verdict {
     };
     if stolen.stolen == 0 {
         return match facts.hypervisor {
-            None => Verdict::not_here("no hypervisor says that it is there"),
-            Some(_) => Verdict::fine("none since boot, as far as the host tells"),
+            None => Verdict::not_applicable("no hypervisor reports its presence"),
+            Some(_) => Verdict::pass("none since boot, as far as the host reports"),
         };
     }
     // In parts per million, to avoid fractions.
     let share = u128::from(stolen.stolen) * 1_000_000 / u128::from(stolen.all.max(1));
-    let severity = if share >= 1_000 { Severity::Major } else { Severity::Minor };
-    Finding::new(severity, format!("{}.{:04} % of its CPU time since boot", share / 10_000, share % 10_000))
-        .helped("have the machine's CPUs bound to CPUs of the host that nothing else runs on", [])
-        .found()
+    let severity = if share >= 1_000 { Severity::High } else { Severity::Low };
+    Finding::new(severity, format!("{}.{:04} % of the CPU time since boot was stolen", share / 10_000, share % 10_000))
+        .fix("Pin the CPUs of this machine to CPUs of the host that run nothing else", [])
+        .problem()
 }

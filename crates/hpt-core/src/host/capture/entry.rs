@@ -1,4 +1,4 @@
-//! Entries of a captured machine, and which paths and targets a capture can hold. Independent of file formats.
+//! Entries of a system snapshot, and which paths and targets a capture can hold. Independent of file formats.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) const MOST_PATHS: usize = 1 << 18;
 /// The separator between the path of a link and its target, which therefore occurs in no path.
 pub(super) const ARROW: &str = " -> ";
 
-/// The entry of a captured machine at a path.
+/// The entry of a system snapshot at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry {
@@ -89,17 +89,17 @@ pub(super) fn wrong_with_path(path: &str) -> Option<&'static str> {
     if path.is_empty() {
         Some("it is empty")
     } else if path.starts_with('/') {
-        Some("it begins with a slash, and paths are relative to the machine's root")
+        Some("it starts with a slash; paths are relative to the root directory")
     } else if path.len() > LONGEST_PATH {
         Some("it is longer than 512 bytes")
     } else if path.split('/').count() > DEEPEST_PATH {
-        Some("it has more than 64 names")
+        Some("it has more than 64 components")
     } else if path.split('/').any(is_odd) {
-        Some("one of its names is empty, `.` or `..`")
+        Some("one of its components is empty, `.` or `..`")
     } else if !path.chars().all(is_plain) || path.contains('\t') {
-        Some("it has a control character")
+        Some("it contains a control character")
     } else if path.starts_with(' ') || path.ends_with(' ') || path.contains(ARROW) {
-        Some("it begins or ends with a blank, or has an arrow in it")
+        Some("it starts or ends with a blank, or contains an arrow")
     } else {
         None
     }
@@ -110,7 +110,7 @@ pub(super) fn wrong_with_target(target: &str) -> Option<&'static str> {
     if target.is_empty() || target.len() > libc::PATH_MAX.unsigned_abs() as usize {
         Some("the target is empty or longer than 4096 bytes")
     } else if !target.chars().all(is_plain) || target.starts_with(' ') || target.ends_with(' ') {
-        Some("the target has a control character, or begins or ends with a blank")
+        Some("the target contains a control character, or starts or ends with a blank")
     } else {
         None
     }

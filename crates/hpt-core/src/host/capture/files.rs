@@ -1,4 +1,4 @@
-//! The files of a captured machine, with the results that reading them on the machine would have had. Follows no link.
+//! The files of a system snapshot, with the results that reading them on the system would have had. Follows no link.
 
 use std::{io, ops::Bound};
 
@@ -44,7 +44,7 @@ impl Capture {
         }
     }
 
-    /// The kernel's error for a path that does not exist.
+    /// Returns the kernel's error for a path that does not exist.
     fn nothing_at(&self, path: &str) -> io::Error {
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
         let errno = folders.into_iter().find_map(|folder| match self.entries.get(folder)? {

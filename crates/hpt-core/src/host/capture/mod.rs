@@ -1,5 +1,5 @@
-//! A captured machine: the files that hpt reads of one, in memory, and the text format that stores it. Follows no link,
-//! and opens no file except a capture and the captures that it is derived from.
+//! A system snapshot: the files that hpt reads of a system, in memory, and the text format that stores them. Follows no
+//! link, and opens no file except a capture and the captures that it is derived from.
 
 mod entry;
 mod files;
@@ -30,8 +30,7 @@ use super::{LARGEST_FILE, content_of, read_regular_file, refuse_what_is_not_regu
 /// The longest chain of captures derived from each other.
 const MOST_BASES: usize = 8;
 
-/// A captured machine: the files that hpt reads of a machine, the facts that no file holds, and a text about its
-/// origin.
+/// A system snapshot: the files that hpt reads of a system, the facts that no file holds, and a text about its origin.
 ///
 /// [`Display`](fmt::Display) writes it as the text that [`parse`](Self::parse) and [`open`](Self::open) read.
 /// `docs/platform.md` in the project describes the format.
@@ -83,13 +82,13 @@ pub enum CaptureRefused {
         fault: CaptureFault,
     },
     /// Its bases form a cycle, or are too many.
-    #[error("{path} is derived from itself, or over more than {MOST_BASES} captures; name another base in it")]
+    #[error("{path} is derived from itself, or through more than {MOST_BASES} captures; change its base")]
     EndlessBases {
         /// The capture that names the base.
         path: PathBuf,
     },
     /// It and its bases are too large.
-    #[error("{path} and the captures that it is derived from are together larger than 64 MiB")]
+    #[error("{path} and its base captures are together larger than 64 MiB")]
     TooLarge {
         /// The capture.
         path: PathBuf,
@@ -98,7 +97,7 @@ pub enum CaptureRefused {
 
 /// Why a path cannot be in a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} cannot be a path in a capture: {why}")]
+#[error("{path:?} is not a valid path in a capture: {why}")]
 #[non_exhaustive]
 pub struct PathRefused {
     /// The path.
@@ -159,7 +158,7 @@ impl Capture {
             Some(base) => Err(CaptureFault {
                 line: 2,
                 problem: format!("this capture is derived from {base}, which is another file"),
-                fix: "open it as a file that has the other one beside it".to_owned(),
+                fix: "open it as a file, with the other file in the same directory".to_owned(),
             }),
             None => document.over(Self::new()),
         }
@@ -218,10 +217,10 @@ impl Capture {
         }
         let folders = path.match_indices('/').map(|(end, _)| &path[..end]);
         if entry != Entry::Absent && folders.into_iter().any(|folder| self.get(folder).is_some()) {
-            return Err(refused("what it is in is not a folder"));
+            return Err(refused("its parent is not a directory"));
         }
         if self.first_below(path).is_some() {
-            return Err(refused("it is a folder"));
+            return Err(refused("it is a directory"));
         }
         self.set(path, entry);
         Ok(())
@@ -284,7 +283,7 @@ impl text::Document {
                     return Err(CaptureFault {
                         line,
                         problem: format!("{} is not in the base", text::quoted(&path)),
-                        fix: "leave the line out, or correct the path".to_owned(),
+                        fix: "remove the line, or correct the path".to_owned(),
                     });
                 }
             }
@@ -294,8 +293,8 @@ impl text::Document {
             let line = [below, path].into_iter().filter_map(|path| lines.get(path).copied()).max().unwrap_or(1);
             return Err(CaptureFault {
                 line,
-                problem: format!("{} is not a folder, and {} is in it", text::quoted(path), text::quoted(below)),
-                fix: "leave one of the two out, or correct its path".to_owned(),
+                problem: format!("{} is not a directory, but contains {}", text::quoted(path), text::quoted(below)),
+                fix: "remove one of the two, or correct its path".to_owned(),
             });
         }
         Ok(whole)

@@ -39,7 +39,7 @@ pub struct Captured {
     pub copied: Vec<String>,
     /// The paths that could not be read.
     pub missing: Vec<String>,
-    /// Those among them that exist, but require more permissions.
+    /// The files among them that exist, but require more permissions.
     pub refused: Vec<String>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Document {
     pub(super) base: Option<String>,
     pub(super) about: String,
     pub(super) facts: Option<String>,
-    /// By path, with the number of the line.
+    /// The sections by path, each with its line number.
     pub(super) sections: BTreeMap<String, (usize, Section)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Section {
     Removed,
 }
 
-/// A part of a capture for an error message, safe for a terminal and short.
+/// Quotes a part of a capture for an error message: short, and safe for a terminal.
 pub(super) fn quoted(text: &str) -> String {
     let mut letters = text.chars();
     let mut short: String = letters.by_ref().take(MOST_QUOTED).collect();
@@ -110,7 +110,7 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     writeln!(f, "{line:width$}  {}", picture(bytes))
 }
 
-/// The visible characters of bytes.
+/// Returns the visible characters of bytes.
 fn picture(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect()
 }
@@ -135,22 +135,22 @@ impl<'a> Lines<'a> {
         let Some(length) = self.rest.iter().position(|&byte| byte == b'\n') else {
             return Err(self.fault(
                 "the file ends within a line",
-                "it was cut off: have it sent again, or end the last line with a line break",
+                "it is truncated: request it again, or end the last line with a line break",
             ));
         };
         let Ok(line) = std::str::from_utf8(&self.rest[..length]) else {
-            return Err(self.fault("this is not UTF-8", "give the content in lines of hexadecimal numbers (=)"));
+            return Err(self.fault("this is not UTF-8", "write the content as lines of hexadecimal numbers (=)"));
         };
         if line.ends_with('\r') {
             return Err(self.fault(
                 "the line ends with a carriage return",
-                "the line ends were changed on the way: change them back (dos2unix)",
+                "the line endings were changed in transit: convert them back (dos2unix)",
             ));
         }
         if let Some(odd) = line.chars().find(|&letter| !is_plain(letter)) {
             return Err(self.fault(
-                format!("this has the character U+{:04X}, which cannot be seen", u32::from(odd)),
-                "give the content in lines of hexadecimal numbers (=)",
+                format!("this contains the invisible character U+{:04X}", u32::from(odd)),
+                "write the content as lines of hexadecimal numbers (=)",
             ));
         }
         Ok(Some(line))
@@ -179,7 +179,7 @@ impl<'a> Lines<'a> {
         Ok(is_next)
     }
 
-    /// The content that follows.
+    /// Parses the content that follows.
     fn content(&mut self) -> Result<Vec<u8>, CaptureFault> {
         let mut content = Vec::new();
         while let Some(line) = self.take_after("|")? {
@@ -197,7 +197,7 @@ impl<'a> Lines<'a> {
         if self.peek()?.is_some_and(|line| line.starts_with('=')) {
             return Err(self.fault(
                 "text and hexadecimal numbers are mixed",
-                "give all of the content in one form: lines of text (|) or of hexadecimal numbers (=)",
+                "write all of the content in one form: lines of text (|) or of hexadecimal numbers (=)",
             ));
         }
         if self.peek()? == Some(NO_NEWLINE) {
@@ -205,7 +205,7 @@ impl<'a> Lines<'a> {
             if content.is_empty() || content.ends_with(b"\n") {
                 return Err(self.fault(
                     "there is no text before the missing line break",
-                    format!("leave out this line and the empty line of text before it ({NO_NEWLINE})"),
+                    format!("remove this line and the empty line of text before it ({NO_NEWLINE})"),
                 ));
             }
             self.skip(NO_NEWLINE);
@@ -213,13 +213,13 @@ impl<'a> Lines<'a> {
         Ok(content)
     }
 
-    /// The content that follows, as text.
+    /// Parses the content that follows as text.
     fn text(&mut self) -> Result<String, CaptureFault> {
         let line = self.number;
         String::from_utf8(self.content()?).map_err(|_| CaptureFault {
             line,
             problem: "this is not UTF-8".to_owned(),
-            fix: "what it is about and its facts are text".to_owned(),
+            fix: "write the description and the facts as text".to_owned(),
         })
     }
 }
@@ -237,12 +237,12 @@ fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)
     }
     let read = &content[begin..];
     if read.len() > BYTES_IN_A_LINE {
-        return Err(wrong("there are more than 16 bytes in a line"));
+        return Err(wrong("the line contains more than 16 bytes"));
     }
     let expected = picture(read);
     if !shown.is_empty() && shown != expected {
-        let problem = format!("the bytes read {}, and beside them stands {}", quoted(&expected), quoted(shown));
-        return Err((problem, "correct the bytes, or leave out what stands beside them"));
+        let problem = format!("the bytes read {}, but the text next to them is {}", quoted(&expected), quoted(shown));
+        return Err((problem, "correct the bytes, or remove the text next to them"));
     }
     Ok(())
 }
@@ -255,11 +255,11 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     if !is_capture {
         return Err(lines.fault(
             "this is not a capture",
-            format!("a capture begins with `{NAME} {VERSION}`; `hpt capture FILE` writes one"),
+            format!("a capture starts with `{NAME} {VERSION}`; `hpt capture FILE` writes one"),
         ));
     }
     if !lines.take(&format!("{NAME} {VERSION}"))? {
-        return Err(lines.fault("the version of this capture is not known", "read it with a later hpt"));
+        return Err(lines.fault("the version of this capture is unknown", "read it with a newer version of hpt"));
     }
     let base = lines.take_after("base ")?.map(str::to_owned);
     if let Some(base) = &base {
@@ -268,14 +268,14 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
             return Err(CaptureFault {
                 line: 2,
                 problem: format!("{} cannot be a base", quoted(base)),
-                fix: format!("name a capture in the same folder, for example NAME{EXTENSION}"),
+                fix: format!("name a capture in the same directory, for example NAME{EXTENSION}"),
             });
         }
     }
     if !lines.take(ABOUT)? {
         return Err(lines.fault(
-            "it is not told where the capture comes from",
-            format!("begin with a line `{ABOUT}`, and say it in lines of text (|) below"),
+            "the origin of the capture is missing",
+            format!("start with a line `{ABOUT}`, followed by a description in lines of text (|)"),
         ));
     }
     let about = lines.text()?;
@@ -283,7 +283,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     if facts.is_none() && base.is_none() {
         return Err(lines.fault(
             "the facts are missing",
-            format!("a line `{FACTS}` and the facts as JSON belong here; only a derived capture has those of its base"),
+            format!("add a line `{FACTS}` and the facts as JSON here; only a derived capture may omit them and use those of its base"),
         ));
     }
     let mut document = Document { base, about, facts, sections: BTreeMap::new() };
@@ -292,20 +292,24 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     }
     match lines.peek()? {
         None => Ok(document),
-        Some(_) => Err(lines.fault("something follows the end", format!("`{END}` is the last line of a capture"))),
+        Some(_) => {
+            Err(lines.fault("there is text after the end", format!("remove it: `{END}` is the last line of a capture")))
+        }
     }
 }
 
 fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), CaptureFault> {
     let number = lines.number;
     let Some(line) = lines.peek()? else {
-        return Err(lines.fault("the file ends here", format!("it was cut off: its last line is `{END}`")));
+        return Err(
+            lines.fault("the file ends here", format!("it is truncated: the last line of a capture is `{END}`"))
+        );
     };
     let fault = |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned() };
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     if !["file", "link", "unreadable", "absent", "removed"].contains(&word) {
-        let fix = "`file`, `link`, `unreadable`, `absent`, `removed` or `end` is expected here; a line of text begins with `|`, one of hexadecimal numbers with `=`";
-        return Err(fault(format!("{} is not understood", quoted(line)), fix));
+        let fix = "`file`, `link`, `unreadable`, `absent`, `removed` or `end` is expected here; a line of text starts with `|`, a line of hexadecimal numbers with `=`";
+        return Err(fault(format!("{} is not recognized", quoted(line)), fix));
     }
     lines.skip(line);
     let (path, section) = match word {
@@ -324,7 +328,7 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
             let (why, path) = rest.split_once(' ').unwrap_or((rest, ""));
             let why = ReadRefused::parse(why).ok_or_else(|| {
                 fault(
-                    format!("{} is no reason", quoted(why)),
+                    format!("{} is not a valid reason", quoted(why)),
                     "write `unreadable REASON PATH`, with permission-denied, not-a-regular-file, too-large or error-NUMBER",
                 )
             })?;
@@ -332,21 +336,24 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
         }
         _ if document.base.is_none() => {
             return Err(fault(
-                "nothing can be removed where there is no base".to_owned(),
-                "write `absent PATH` for a file that the machine does not have",
+                "only a capture with a base can remove files".to_owned(),
+                "write `absent PATH` for a file that the system does not have",
             ));
         }
         _ => (rest, Section::Removed),
     };
     if let Some(why) = wrong_with_path(path) {
-        let fix = "write a path below the machine's root, for example proc/cpuinfo";
-        return Err(fault(format!("{} cannot be a path: {why}", quoted(path)), fix));
+        let fix = "write a path relative to the root directory, for example proc/cpuinfo";
+        return Err(fault(format!("{} is not a valid path: {why}", quoted(path)), fix));
     }
     if document.sections.len() >= MOST_PATHS {
-        return Err(fault("there are too many paths".to_owned(), "no machine has so many files that hpt reads"));
+        return Err(fault(
+            "there are too many paths".to_owned(),
+            "remove some: no system has this many files that hpt reads",
+        ));
     }
     if let Some((first, _)) = document.sections.insert(path.to_owned(), (number, section)) {
-        return Err(fault(format!("{} is in line {first} already", quoted(path)), "leave one of the two out"));
+        return Err(fault(format!("{} is in line {first} already", quoted(path)), "remove one of the two"));
     }
     Ok(())
 }

@@ -73,7 +73,8 @@ impl PerfCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no cycle counter, if the permission is missing, if all counters are in use, and on a captured host.
+    /// Returns [`Unavailable`] if there is no cycle counter, if the permission is missing, if all counters are in use,
+    /// and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -94,11 +95,11 @@ impl PerfCycles {
         Self::opened(host, true)?.examined()
     }
 
-    /// Opens an event that is read with a system call, whatever the machine allows.
+    /// Opens an event that is always read with a system call, even if the kernel allows reading from a register.
     ///
     /// # Errors
     ///
-    /// Fails like [`open`](Self::open).
+    /// Returns [`Unavailable`] in the same cases as [`open`](Self::open).
     pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
         Self::opened(host, false)?.examined()
     }
@@ -115,7 +116,7 @@ impl PerfCycles {
         let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned() };
         if let Some(state) = host.opened_cycles() {
             // An event would revoke the counter from its readers, and their next read would kill them.
-            return Err(in_use(&format!("hpt_cycles lets programs at it ({state})")));
+            return Err(in_use(&format!("hpt_cycles has opened the counter to programs ({state})")));
         }
         let without_bare_counter =
             OneKind::begin(Kind::PerfEvent).ok_or_else(|| in_use("arm-cycles is open in this process"))?;
@@ -185,9 +186,11 @@ fn info(read_path: ReadPath) -> SourceInfo {
     info
 }
 
-/// The event, its page if it is read from a register, and whether it counts the kernel too. Requested in steps: kernels
-/// before 5.17 do not support user-space reads, another event of this thread may have the only counter with that
-/// support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot exclude the kernel.
+/// Opens the event. Also returns its page if it is read from a register, and whether it counts the kernel too.
+///
+/// Tries several forms: kernels before 5.17 do not support user-space reads, another event of this thread may have the
+/// only counter with that support, and the counters of some processors (ARM1176, Cortex-A8 and A9) cannot exclude the
+/// kernel.
 fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Page>, bool), Unavailable> {
     let user_mode = |by_register| Event::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
@@ -212,29 +215,29 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(Event, Option<Pa
         Err(error) => return Err(refusal(&error, have, true)),
     };
     if event.count().is_none() {
-        return Err(Unavailable::InUse { evidence: "an event that must have one was given none".to_owned() });
+        return Err(Unavailable::InUse { evidence: "the kernel assigned no counter to a pinned event".to_owned() });
     }
     // On x86 any event can be read from a register.
     let page = event.map().ok().filter(|page| by_register && page::count(page).is_some());
     Ok((event, page, counts_kernel))
 }
 
-/// Whether the kernel supports the event, but not in this form.
+/// Returns whether the kernel supports the event, but not in this form.
 fn is_not_so(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// The meaning of the kernel's error, and the fix that follows. perf_event_open(2), ERRORS.
+/// Maps the kernel's error to its cause and fix. perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailable {
     let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
-        evidence: format!("perf_event_open answers {name}, {meaning}"),
+        evidence: format!("perf_event_open returns {name}: {meaning}"),
         have,
     };
     match error.raw_os_error() {
-        Some(libc::ENOENT) => no_pmu("ENOENT", "the kernel has no driver for counters of this processor"),
-        Some(libc::ENODEV | libc::ENXIO) => no_pmu("ENODEV", "the processor has no counters that work"),
-        Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the counters there are cannot count cycles so"),
-        Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel, or emulator, has no perf events"),
+        Some(libc::ENOENT) => no_pmu("ENOENT", "the kernel has no driver for this processor's counters"),
+        Some(libc::ENODEV | libc::ENXIO) => no_pmu("ENODEV", "the processor has no working counters"),
+        Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the available counters cannot count cycles in this mode"),
+        Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel or emulator does not support perf events"),
         Some(libc::EACCES) => Unavailable::NoRight {
             path: PARANOID.to_owned(),
             right: MissingRight::PerfEvents {
@@ -246,14 +249,15 @@ fn refusal(error: &io::Error, have: Architecture, user_only: bool) -> Unavailabl
     }
 }
 
-/// Returns the properties of the event on a captured machine, for an unprivileged process, according to its files.
+/// Returns the properties of the event in a system snapshot, for an unprivileged process, according to its files.
 fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
     match (&told.core_pmus, told.paranoid) {
         (Some(pmus), _) if pmus.is_empty() => {
-            let evidence = "/sys/bus/event_source/devices has no counters of cores".to_owned();
+            let evidence = "/sys/bus/event_source/devices lists no core counters".to_owned();
             Err(Unavailable::NoPmu { evidence, have: architecture })
         }
-        // None of this was captured, or the kernel has no perf events: the files do not show which.
+        // Either the snapshot does not include these files, or the kernel has no perf events; the files do not show
+        // which.
         (_, None) | (None, _) => Err(Unavailable::Captured),
         (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
             path: PARANOID.to_owned(),
@@ -272,13 +276,13 @@ fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo,
 
 /// The content of the files, one item per line.
 fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
-    let value = |value: Option<String>| value.unwrap_or_else(|| "not there".to_owned());
+    let value = |value: Option<String>| value.unwrap_or_else(|| "not available".to_owned());
     let mut lines = vec![format!(
         "kernel.perf_event_paranoid: {}{}",
         value(told.paranoid.map(|paranoid| paranoid.to_string())),
         match told.paranoid {
-            Some(paranoid) if paranoid > HIGHEST_FOR_USER_MODE => ", refuses whoever has not CAP_PERFMON",
-            Some(_) => ", lets a process count itself in user mode",
+            Some(paranoid) if paranoid > HIGHEST_FOR_USER_MODE => ", refuses processes without CAP_PERFMON",
+            Some(_) => ", allows a process to count itself in user mode",
             None => "",
         }
     )];
@@ -287,14 +291,15 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
             format!("rdpmc of the core's counters: {}", value(told.rdpmc.map(|rdpmc| rdpmc.to_string())))
         }
         Architecture::Aarch64 | Architecture::Arm | Architecture::Other => {
-            let allows = |user_access| if user_access { "1, reads by register" } else { "0, reads by system call" };
+            let allows =
+                |user_access| if user_access { "1, reads from a register" } else { "0, reads with a system call" };
             format!("kernel.perf_user_access: {}", value(told.user_access.map(|access| allows(access).to_owned())))
         }
     });
     lines.push(format!(
-        "counters of cores: {}",
+        "core counters: {}",
         match told.core_pmus.as_deref() {
-            None => "not told".to_owned(),
+            None => "unknown".to_owned(),
             Some([]) => "none".to_owned(),
             Some(pmus) => pmus.join(", "),
         }
@@ -305,16 +310,19 @@ fn told_lines(architecture: Architecture, told: &PerfEvents) -> Vec<String> {
 /// The results of an open event, one item per line.
 fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
     let modes = if cycles.counts_kernel {
-        "counted: user mode and kernel, which these counters cannot tell apart"
+        "counted: user mode and kernel, which these counters cannot separate"
     } else {
         "counted: user mode only"
     };
     let ns = |cost: Option<f64>| cost.map_or_else(|| "not measured".to_owned(), |ns| format!("{ns:.1} ns"));
     let costs = if cycles.page.is_some() {
         let by_call = PerfCycles::open_by_system_call(host).ok().and_then(|cycles| read_cost_ns(&cycles));
-        format!("a read costs: by register {}, by system call {}", ns(read_cost_ns(cycles)), ns(by_call))
+        format!("read overhead: {} from a register, {} with a system call", ns(read_cost_ns(cycles)), ns(by_call))
     } else {
-        format!("a read costs: by system call {}; by register it is not to be had", ns(read_cost_ns(cycles)))
+        format!(
+            "read overhead: {} with a system call; reading from a register is not possible",
+            ns(read_cost_ns(cycles))
+        )
     };
     vec![modes.to_owned(), costs, line(host, busy_rate(cycles), process::current_cpu())]
 }
@@ -355,7 +363,7 @@ impl Backend for PerfCyclesBackend {
 fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
     ProbeReport {
         id: ID,
-        description: "cycles of the reading thread, by a perf event of its own",
+        description: "cycles of the reading thread, counted by its own perf event",
         availability,
         kernel: KernelVerdict::Trusted("it is the kernel's own count".to_owned()),
         evidence,
@@ -379,10 +387,10 @@ mod tests {
             assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
         }
         let no_driver =
-            |have| refusal(&io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("there is one");
+            |have| refusal(&io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("a fix");
         assert!(!no_driver(Architecture::X86_64).contains("device tree"), "a PC has none");
         assert!(no_driver(Architecture::Arm).contains("pmu node"));
-        let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("there is one");
+        let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("a fix");
         assert!(remedy(true).contains("kernel.perf_event_paranoid=2"), "{}", remedy(true));
         assert!(remedy(false).contains("kernel.perf_event_paranoid=1"), "{}", remedy(false));
         assert!(matches!(answer(libc::EBUSY, true), Unavailable::InUse { .. }));
@@ -414,7 +422,7 @@ mod tests {
     fn what_the_files_say_is_shown() {
         let lines =
             told_lines(Architecture::Aarch64, &PerfEvents { user_access: Some(false), ..machine(3) }).join("\n");
-        for said in ["paranoid: 3, refuses", "perf_user_access: 0, reads by system call", "armv8_cortex_a53"] {
+        for said in ["paranoid: 3, refuses", "perf_user_access: 0, reads with a system call", "armv8_cortex_a53"] {
             assert!(lines.contains(said), "{said} in {lines}");
         }
     }

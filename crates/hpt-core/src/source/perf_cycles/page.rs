@@ -39,8 +39,8 @@ pub(super) fn count<P: EventPage>(page: &P) -> Option<u64> {
     None
 }
 
-/// The counter's lower `bits` bits as a signed 64-bit number: it counts up from below zero to an overflow. `None` for a
-/// width that no counter has.
+/// Returns the counter's lower `bits` bits as a signed 64-bit number: it counts up from below zero to an overflow.
+/// `None` for a width that no counter has.
 #[inline(always)]
 #[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "the top bit is the sign: that is the point")]
 fn sign_extended(counter: u64, bits: u16) -> Option<u64> {
@@ -115,7 +115,7 @@ mod tests {
         }
 
         fn counter(&self, index: u32) -> Option<u64> {
-            assert!(index != 0 && index == self.given.get(), "a counter that the page did not give");
+            assert!(index != 0 && index == self.given.get(), "the page did not name this counter");
             Some(self.shown.next().counter)
         }
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const ID: SourceId = SourceId::new("perf-time");
-const DESCRIPTION: &str = "the kernel's scheduler clock, by the processor's counter and a perf event's page";
+const DESCRIPTION: &str = "kernel scheduler clock, from the processor's counter and a perf event's page";
 
 /// The highest `kernel.perf_event_paranoid` at which a process may have an event in user mode. Linux,
 /// Documentation/admin-guide/sysctl/kernel.rst; the kernels of Debian and Ubuntu refuse everything from 3 and 4 on.
@@ -61,7 +61,8 @@ impl PerfTime {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the permission is missing, if the kernel does not provide its time this way, if this thread must not read the counter, and on a captured host.
+    /// Returns [`Unavailable`] if the permission is missing, if the kernel does not provide its time this way, if this
+    /// thread must not read the counter, and for a system snapshot.
     ///
     /// # Examples
     ///
@@ -69,7 +70,7 @@ impl PerfTime {
     /// use hpt_core::{Host, PerfTime, TimeSource};
     ///
     /// match PerfTime::open(&Host::live()) {
-    ///     Ok(time) => println!("{} s by the scheduler's clock", time.ticks() / 1_000_000_000),
+    ///     Ok(time) => println!("{} s on the scheduler's clock", time.ticks() / 1_000_000_000),
     ///     Err(reason) => println!("no perf-time: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
     /// ```
@@ -79,9 +80,9 @@ impl PerfTime {
             return Err(Unavailable::Captured);
         }
         let event = Event::that_counts_nothing().map_err(|error| refusal(&error))?;
-        let page = event
-            .map()
-            .map_err(|error| Unavailable::Refused { reason: format!("mapping the page of a perf event: {error}") })?;
+        let page = event.map().map_err(|error| Unavailable::Refused {
+            reason: format!("cannot map the page of a perf event: {error}"),
+        })?;
         let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;
         let counter = permitted_native().map_err(Unavailable::of_counter)?;
         tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
@@ -118,7 +119,7 @@ fn permission(host: &Host) -> CounterPermission {
     if host.is_live() { CounterPermission::of_this_thread() } else { host.facts().counter_permission }
 }
 
-/// Returns its properties on this host, or why there is none: from files and facts only.
+/// Returns its properties on this host, or why there is none. Uses files and facts only.
 fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     let have = host.facts().architecture;
     if have == Architecture::Other {
@@ -135,7 +136,7 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
     Ok(info)
 }
 
-/// The meaning of the kernel's error, and the fix that follows. perf_event_open(2), ERRORS.
+/// Maps the kernel's error to its cause and fix. perf_event_open(2), ERRORS.
 fn refusal(error: &io::Error) -> Unavailable {
     let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
@@ -143,10 +144,10 @@ fn refusal(error: &io::Error) -> Unavailable {
             Unavailable::NoRight { path: PARANOID.to_owned(), right: MissingRight::PerfEvents { highest: HIGHEST } }
         }
         Some(libc::ENOSYS) => {
-            not_offered("perf_event_open answers ENOSYS, this kernel, or emulator, has no perf events")
+            not_offered("perf_event_open returns ENOSYS: this kernel or emulator does not support perf events")
         }
         Some(libc::ENOENT | libc::EINVAL) => {
-            not_offered("this kernel knows no perf event that counts nothing (Linux has it since 3.12)")
+            not_offered("this kernel does not support the dummy perf event (available since Linux 3.12)")
         }
         _ => Unavailable::Refused { reason: format!("perf_event_open: {error}") },
     }
@@ -156,20 +157,22 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
     let (evidence, remedy) = match why {
         NoLine::NotTold(capabilities) => (
             format!(
-                "the page of a perf event tells no time ({}), because the kernel's scheduler clock is not the processor's counter",
+                "the page of a perf event contains no time conversion ({}), because the kernel's scheduler clock is not the processor's counter",
                 page::told(capabilities)
             ),
             match have {
                 Architecture::X86_64 => Some(
-                    "the kernel must call its TSC stable and have no paravirtual clock (no-kvmclock on a guest's command line)",
+                    "use a kernel that considers its TSC stable, without a paravirtual clock (boot a guest with no-kvmclock)",
                 ),
                 Architecture::Aarch64 => Some("use Linux 5.9 or newer"),
-                Architecture::Arm => Some("a 32-bit ARM kernel never tells it; a 64-bit one does since Linux 5.9"),
+                Architecture::Arm => {
+                    Some("use a 64-bit kernel, Linux 5.9 or newer; 32-bit ARM kernels never provide it")
+                }
                 Architecture::Other => None,
             },
         ),
-        NoLine::Restless => ("the page of a perf event is changed all the time".to_owned(), None),
-        NoLine::NoSense => ("the page of a perf event tells numbers that are no rate".to_owned(), None),
+        NoLine::Restless => ("the page of a perf event keeps changing while it is read".to_owned(), None),
+        NoLine::NoSense => ("the page of a perf event contains an invalid conversion".to_owned(), None),
     };
     Unavailable::NotOffered { evidence, remedy }
 }
@@ -179,18 +182,18 @@ fn evidence(time: &PerfTime) -> Vec<String> {
     let tick_ns = f64::from(mult) / 2_f64.powi(shift.cast_signed());
     vec![
         format!("page of a perf event: multiplier {mult}, shift {shift}, a counter of {} bits", time.at_opening.bits()),
-        format!("by that the kernel takes the processor's counter to run at {:.6} MHz", 1e3 / tick_ns),
+        format!("counter frequency according to the kernel: {:.6} MHz", 1e3 / tick_ns),
     ]
 }
 
 /// A kernel that publishes its own conversion trusts it, once it has measured the counter.
 fn verdict(host: &Host, is_told: bool) -> KernelVerdict {
     if !is_told {
-        KernelVerdict::Unknown("the kernel does not tell its time so".to_owned())
+        KernelVerdict::Unknown("the kernel does not publish this conversion".to_owned())
     } else if host.clock_sources().current.as_deref() == Some("tsc-early") {
-        KernelVerdict::Unknown("the kernel is still calibrating the counter (clock source tsc-early)".to_owned())
+        KernelVerdict::Unknown("the kernel is still calibrating the counter (clocksource tsc-early)".to_owned())
     } else {
-        KernelVerdict::Trusted("the kernel's scheduler tells the time so".to_owned())
+        KernelVerdict::Trusted("it is the kernel's scheduler clock".to_owned())
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
         let remedy = |have| {
             let reason = not_told(NoLine::NotTold(0), have);
             assert!(reason.to_string().contains("no cap_user_time,"), "{reason}");
-            reason.remedy().expect("there is one")
+            reason.remedy().expect("a fix")
         };
         assert!(remedy(Architecture::X86_64).contains("no-kvmclock"));
         for arm in [Architecture::Aarch64, Architecture::Arm] {

@@ -97,7 +97,7 @@ pub(super) fn line<P: EventPage>(page: &P) -> Result<Line, NoLine> {
     Err(NoLine::Restless)
 }
 
-/// The meaning of the capability bits, as text.
+/// Describes the capability bits as text.
 pub(super) fn told(capabilities: u64) -> String {
     let word = |bit, name: &'static str| if capabilities & bit == 0 { format!("no {name}") } else { name.to_owned() };
     [word(TELLS_RATE, "cap_user_time"), word(TELLS_ZERO, "cap_user_time_zero"), word(IS_SHORT, "cap_user_time_short")]
@@ -171,7 +171,7 @@ mod tests {
         }
 
         fn counter(&self, _index: u32) -> Option<u64> {
-            panic!("no counter is read by way of the page")
+            panic!("the page is not used to read a counter")
         }
     }
 
@@ -181,17 +181,18 @@ mod tests {
 
     #[test]
     fn a_quiet_page_is_a_line() {
-        let line = quiet(SHOWN).expect("all is told");
+        let line = quiet(SHOWN).expect("a complete conversion");
         assert_eq!((line.nanoseconds(500), line.nanoseconds(1_500)), (1_000_008_000, 1_000_024_000));
         assert_eq!(line.bits(), 56);
         // The same without a mask: the page has no such fields on x86.
-        let wide = quiet(Shown { capabilities: TELLS_RATE | TELLS_ZERO, cycles: 7, mask: 0, ..SHOWN }).expect("told");
+        let wide =
+            quiet(Shown { capabilities: TELLS_RATE | TELLS_ZERO, cycles: 7, mask: 0, ..SHOWN }).expect("a conversion");
         assert_eq!((wide.nanoseconds(500), wide.bits()), (1_000_008_000, 64));
     }
 
     #[test]
     fn a_short_counter_is_extended_across_its_wrap_both_ways() {
-        let line = quiet(Shown { cycles: (1 << 56) - 10, zero: 0, ..SHOWN }).expect("told");
+        let line = quiet(Shown { cycles: (1 << 56) - 10, zero: 0, ..SHOWN }).expect("a conversion");
         let at = |ticks: u64| line.nanoseconds(ticks);
         assert_eq!(at(5) - at((1 << 56) - 10), 15 * 16);
         // From just before the page was updated: not a wrap later.
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_page_that_changes_is_read_again() {
         let moved = Shown { lock: 6, mult: 8 << 20, zero: 77, cycles: 9_000, ..SHOWN };
-        let expected = quiet(moved).expect("told");
+        let expected = quiet(moved).expect("a conversion");
         for reads in 1..8 {
             assert_eq!(line(&Script::new(&[(reads, SHOWN), (1, moved)])), Ok(expected), "after {reads} reads");
         }
@@ -279,7 +280,7 @@ mod tests {
         }
 
         fn counter(&self, _index: u32) -> Option<u64> {
-            panic!("no counter is read by way of the page")
+            panic!("the page is not used to read a counter")
         }
     }
 
@@ -299,7 +300,7 @@ mod tests {
             };
             for _ in 0..20 {
                 let before = page.ticks.get();
-                let line = line(&page).expect("it is not that restless");
+                let line = line(&page).expect("the page stays unchanged long enough");
                 // The counter, with its number of bits, at some time after the page was read.
                 let ns = line.nanoseconds(page.ticks.get() & page.mask);
                 prop_assert!((40 + before * 3..=40 + page.ticks.get() * 3).contains(&ns), "{before} {ns}");
@@ -320,8 +321,8 @@ mod tests {
         #[test]
         fn nanoseconds_are_what_slow_arithmetic_says(mult in 1_u32.., shift in 0_u16..32, ticks in any::<u64>(), zero in any::<u64>()) {
             let capabilities = TELLS_RATE | TELLS_ZERO;
-            let line = quiet(Shown { capabilities, mult, shift, zero, ..SHOWN }).expect("told");
-            // As in the kernel's own example, in parts.
+            let line = quiet(Shown { capabilities, mult, shift, zero, ..SHOWN }).expect("a conversion");
+            // Computed in parts, as in the kernel's own example.
             let (quotient, rest) = (ticks >> shift, ticks & ((1 << shift) - 1));
             let exact = zero
                 .wrapping_add(quotient.wrapping_mul(u64::from(mult)))

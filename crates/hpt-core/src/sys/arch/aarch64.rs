@@ -12,18 +12,19 @@ pub(crate) struct CounterToken {
 }
 
 impl CounterToken {
-    /// `permitted` means that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2 has ECV.
+    /// Creates a token. `permitted` means that PR_GET_TSC does not forbid the counter, `self_synchronised` that HWCAP2
+    /// has ECV.
     pub(crate) fn detect(permitted: bool, self_synchronised: bool) -> Result<Self, CounterRefused> {
         permitted.then_some(Self { self_synchronised }).ok_or(CounterRefused::NotReadable)
     }
 
-    /// A copy of the token that `sys::native` received: only that module may create it.
+    /// Creates a copy of the token that `sys::native` received; only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(own_bit: bool) -> Self {
         Self { self_synchronised: own_bit }
     }
 
-    /// What this token holds beyond its existence: whether reads are self-synchronized.
+    /// Returns what this token holds beyond its existence: whether reads are self-synchronized.
     pub(in crate::sys) const fn own_bit(self) -> bool {
         self.self_synchronised
     }
@@ -57,8 +58,8 @@ impl CounterToken {
                 asm!("mrs {}, S3_3_C14_C0_6", out(reg) ticks, options(nostack, preserves_flags));
             }
         } else {
-            // SAFETY: as `read`; ISB is in the base instruction set. Arm ARM (DDI 0487), D12.2, "Synchronization of the counters".
-            // No nomem: as above.
+            // SAFETY: as `read`; ISB is in the base instruction set. Arm ARM (DDI 0487), D12.2, "Synchronization of the
+            // counters". No nomem: as above.
             unsafe {
                 asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags));
             }
@@ -82,7 +83,8 @@ impl CounterToken {
     #[expect(clippy::cast_possible_truncation, reason = "bits 63 to 32 are reserved and read as zero")]
     pub(crate) fn frequency_register(self) -> u32 {
         let hertz: u64;
-        // SAFETY: touches no memory; the same control bits that open CNTVCT_EL0 open CNTFRQ_EL0. Arm ARM (DDI 0487), D24.12, CNTFRQ_EL0.
+        // SAFETY: touches no memory; the same control bits that open CNTVCT_EL0 open CNTFRQ_EL0. Arm ARM (DDI 0487),
+        // D24.12, CNTFRQ_EL0.
         unsafe {
             asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nomem, nostack, preserves_flags));
         }

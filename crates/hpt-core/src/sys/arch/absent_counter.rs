@@ -13,14 +13,14 @@ impl CounterToken {
         Err(CounterRefused::NotReadable)
     }
 
-    /// Never called: a token is installed only after `detect` returned one. Exists for processors that the crate
-    /// refuses, so that they get that error message alone.
-    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "there the TSC is installed"))]
+    /// Is never called, because a token is installed only after `detect` returned one. Exists for processors that the
+    /// crate refuses, so that they get only that error message.
+    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
     pub(in crate::sys) fn installed(_own_bit: bool) -> Self {
         unreachable!("`detect` returned no token")
     }
 
-    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "there the TSC is installed"))]
+    #[cfg_attr(target_arch = "x86_64", expect(dead_code, reason = "on x86-64 the TSC is installed"))]
     pub(in crate::sys) fn own_bit(self) -> bool {
         match self {}
     }

@@ -4,10 +4,10 @@
 /// Nothing is requested from the event.
 pub(in crate::sys) const USER_ACCESS: u64 = 0;
 
-/// No counter is read here.
+/// Returns `None`: no counter is read here.
 pub(in crate::sys) fn counter(_index: u32) -> Option<u64> {
     None
 }
 
-/// There is nothing to wait for.
+/// Returns at once: there is nothing to wait for.
 pub(in crate::sys) fn wait() {}

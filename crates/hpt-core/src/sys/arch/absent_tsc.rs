@@ -24,7 +24,7 @@ impl TscToken {
     }
 }
 
-/// No CPUID here.
+/// Returns `None`: there is no CPUID here.
 pub(crate) fn cpuid(_leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
     None
 }

@@ -1,4 +1,4 @@
-//! Who may read the cycle counter of an ARM core, according to PMUSERENR. Pure: the register is read elsewhere.
+//! Access to the cycle counter of an ARM core, according to PMUSERENR. Pure: the register is read elsewhere.
 
 /// Programs may access everything; the cycle counter; the other counters. Arm ARM (DDI 0487), D24.5, PMUSERENR_EL0;
 /// ARMv7 has EN only.
@@ -6,14 +6,14 @@ const EN: u32 = 1 << 0;
 const CR: u32 = 1 << 2;
 const ER: u32 = 1 << 3;
 
-/// Whether every program on this CPU may read the cycle counter. If the other counters are open as well, Linux has
-/// opened them for a thread with its own perf event and will close them after it, unless something else, `by_module`,
-/// keeps the counter open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
+/// Returns whether every program on this CPU may read the cycle counter. If the other counters are open as well, Linux
+/// has opened them for a thread with its own perf event and will close them after it, unless something else,
+/// `by_module`, keeps the counter open. Linux, drivers/perf/arm_pmuv3.c, `armv8pmu_enable_user_access`.
 pub(super) const fn lets_in(access: u32, by_module: bool) -> bool {
     access & EN != 0 || (access & CR != 0 && (access & ER == 0 || by_module))
 }
 
-/// Whether it may also read the configuration of the counters, PMCR.
+/// Returns whether programs may also read the configuration of the counters, PMCR.
 pub(super) const fn shows_control(access: u32) -> bool {
     access & EN != 0
 }

@@ -37,14 +37,14 @@ impl CounterToken {
         }
     }
 
-    /// A copy of the token that `sys::native` received: only that module may create it.
+    /// Creates a copy of the token that `sys::native` received; only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
         Self { made_by_detect: PhantomData }
     }
 
-    /// What this token holds beyond its existence: nothing.
-    #[expect(clippy::unused_self, reason = "on another machine it knows something")]
+    /// Returns what this token holds beyond its existence: nothing.
+    #[expect(clippy::unused_self, reason = "on another architecture it holds a value")]
     pub(in crate::sys) const fn own_bit(self) -> bool {
         false
     }
@@ -79,7 +79,8 @@ impl CounterToken {
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
+        // read.
         unsafe {
             asm!(isb!(), "mrrc p15, 1, {}, {}, c14", isb!(), out(reg) low, out(reg) high, options(nostack, preserves_flags));
         }
@@ -89,7 +90,8 @@ impl CounterToken {
     /// Returns CNTFRQ: the value that the firmware wrote there, in hertz; 0 if it wrote nothing.
     pub(crate) fn frequency_register(self) -> u32 {
         let hertz: u32;
-        // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1.21, CNTFRQ.
+        // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1.21,
+        // CNTFRQ.
         unsafe {
             asm!("mrc p15, 0, {}, c14, c0, 0", out(reg) hertz, options(nomem, nostack, preserves_flags));
         }

@@ -12,8 +12,9 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish ARMv6 from later versions.
-    #[cfg_attr(not(target_arch = "arm"), expect(unused_variables, reason = "other machines have one way only"))]
+    /// Detects the barrier. `platform` is AT_PLATFORM of the auxiliary vector, the only way to distinguish ARMv6 from
+    /// later versions.
+    #[cfg_attr(not(target_arch = "arm"), expect(unused_variables, reason = "other architectures have only one way"))]
     pub(crate) fn detect(platform: Option<&str>) -> Self {
         Self {
             #[cfg(target_arch = "arm")]
@@ -41,10 +42,9 @@ impl Barrier {
         }
         #[cfg(target_arch = "arm")]
         if self.by_coprocessor {
-            // SAFETY: Data Synchronization Barrier and Flush Prefetch Buffer, both open to programs. ARM1176JZF-S TRM (DDI 0301H),
-            // 3.2.22, c7, Cache operations: mcr p15, 0, r0, c7, c10, 4 and mcr p15, 0, r0, c7, c5, 4, written as numbers because assemblers for ARMv7
-            // warn of them.
-            // No nomem: as above.
+            // SAFETY: Data Synchronization Barrier and Flush Prefetch Buffer, both open to programs. ARM1176JZF-S TRM
+            // (DDI 0301H), 3.2.22, c7, Cache operations: mcr p15, 0, r0, c7, c10, 4 and mcr p15, 0, r0, c7, c5, 4,
+            // written as numbers because assemblers for ARMv7 warn of them. No nomem: as above.
             unsafe {
                 asm!(".inst 0xee070f9a", ".inst 0xee070f95", in("r0") 0, options(nostack, preserves_flags));
             }

@@ -79,7 +79,8 @@ impl CyclesToken {
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u64;
-        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
+        // read.
         unsafe {
             asm!("isb", "mrs {}, S3_3_C9_C13_0", "isb", out(reg) cycles, options(nostack, preserves_flags));
         }
@@ -87,13 +88,14 @@ impl CyclesToken {
     }
 
     /// Returns PMCR_EL0, the configuration of the counters; `None` if programs may not read it.
-    #[expect(clippy::cast_possible_truncation, reason = "what is looked at stands in the lower 32 bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "the relevant bits are in the lower 32")]
     pub(crate) fn control_register(self) -> Option<u32> {
         let control: u64;
         if !self.shows_control {
             return None;
         }
-        // SAFETY: touches no memory; EN opens it to programs, and `detect` tried it. Arm ARM (DDI 0487), D24.5, PMCR_EL0 (S3_3_C9_C12_0).
+        // SAFETY: touches no memory; EN opens it to programs, and `detect` tried it. Arm ARM (DDI 0487), D24.5,
+        // PMCR_EL0 (S3_3_C9_C12_0).
         unsafe {
             asm!("mrs {}, S3_3_C9_C12_0", out(reg) control, options(nomem, nostack, preserves_flags));
         }
@@ -102,7 +104,7 @@ impl CyclesToken {
 }
 
 /// Returns PMUSERENR_EL0: who may read the counters on this CPU.
-#[expect(clippy::cast_possible_truncation, reason = "what is looked at stands in the lower 32 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "the relevant bits are in the lower 32")]
 fn access_register() -> u32 {
     let access: u64;
     // SAFETY: touches no memory. EL0 may read it wherever it exists. If it does not exist, or a hypervisor denies it,

@@ -27,7 +27,8 @@ enum Form {
     Arm1176,
 }
 
-/// ISB in the A32 encoding, written as a number: assemblers for ARMv6 do not know the name. Arm ARM for ARMv7-A (DDI 0406C.d), A8.8.54.
+/// ISB in the A32 encoding, written as a number: assemblers for ARMv6 do not know the name. Arm ARM for ARMv7-A (DDI
+/// 0406C.d), A8.8.54.
 macro_rules! isb {
     () => {
         ".inst 0xf57ff06f"
@@ -75,7 +76,7 @@ impl CyclesToken {
     }
 
     /// Returns the number of bits after which the counter overflows.
-    #[expect(clippy::unused_self, reason = "on another machine it is asked")]
+    #[expect(clippy::unused_self, reason = "on another architecture it is used")]
     pub(crate) const fn bits(self) -> u8 {
         32
     }
@@ -123,7 +124,8 @@ impl CyclesToken {
     pub(crate) fn read_end(self) -> u64 {
         let cycles: u32;
         match self.form {
-            // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+            // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
+            // read.
             Form::V7 => unsafe {
                 asm!(isb!(), "mrc p15, 0, {}, c9, c13, 0", isb!(), out(reg) cycles, options(nostack, preserves_flags));
             },
@@ -143,7 +145,8 @@ impl CyclesToken {
             return None;
         }
         match self.form {
-            // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1, PMCR.
+            // SAFETY: touches no memory; tried by `detect` like the counter. Arm ARM for ARMv7-A (DDI 0406C.d), B4.1,
+            // PMCR.
             Form::V7 => unsafe {
                 asm!("mrc p15, 0, {}, c9, c12, 0", out(reg) control, options(nomem, nostack, preserves_flags));
             },

@@ -41,7 +41,7 @@ pub(crate) use tsc::{TscToken, cpuid};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(any(target_arch = "aarch64", target_arch = "arm")),
-    allow(dead_code, reason = "other machines have none, and the tests name them all")
+    allow(dead_code, reason = "other architectures have none, and the tests name them all")
 )]
 pub(crate) enum CyclesRefused {
     /// The register that shows who may read it cannot be read itself: there is no counter, or a hypervisor denies it.
@@ -60,6 +60,6 @@ pub(crate) enum CounterRefused {
     /// The processor has none, it is forbidden, or a child that read it was killed by a signal.
     NotReadable,
     /// No child could be started to try it: a later call may succeed.
-    #[cfg_attr(not(target_arch = "arm"), allow(dead_code, reason = "only 32-bit ARM has to try"))]
+    #[cfg_attr(not(target_arch = "arm"), allow(dead_code, reason = "only 32-bit ARM needs a trial"))]
     NotTried,
 }

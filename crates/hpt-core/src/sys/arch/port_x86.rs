@@ -72,7 +72,8 @@ impl Drop for OpenPort {
 }
 
 fn allow(port: u16, allowed: bool) -> io::Result<()> {
-    // SAFETY: the system call takes three numbers and changes only at which ports IN and OUT of this thread trap. ioperm(2).
+    // SAFETY: the system call takes three numbers and changes only at which ports IN and OUT of this thread trap.
+    // ioperm(2).
     let answer = unsafe {
         libc::syscall(
             libc::SYS_ioperm,
@@ -98,7 +99,7 @@ mod tests {
         // 0x80 takes diagnostic codes; reading it and the following three has no effect.
         match OpenPort::open(0x80) {
             Ok(port) => {
-                let second = OpenPort::open(0x80).expect("as the first");
+                let second = OpenPort::open(0x80).expect("a second permission");
                 drop(second);
                 // The first one's permission still exists.
                 port.read_u32();

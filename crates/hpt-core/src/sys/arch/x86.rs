@@ -23,14 +23,14 @@ impl TscToken {
         (permitted && edx & EDX_TSC != 0).then_some(Self { made_by_detect: PhantomData })
     }
 
-    /// A copy of the token that `sys::native` received: only that module may create it.
+    /// Creates a copy of the token that `sys::native` received; only that module may create it.
     #[inline(always)]
     pub(in crate::sys) const fn installed(_own_bit: bool) -> Self {
         Self { made_by_detect: PhantomData }
     }
 
-    /// What this token holds beyond its existence: nothing.
-    #[expect(clippy::unused_self, reason = "on another machine it knows something")]
+    /// Returns what this token holds beyond its existence: nothing.
+    #[expect(clippy::unused_self, reason = "on another architecture it holds a value")]
     pub(in crate::sys) const fn own_bit(self) -> bool {
         false
     }
@@ -49,8 +49,8 @@ impl TscToken {
         join(low, high)
     }
 
-    /// Like `read`. Returns the low half once more, as a value that the compiler cannot derive from the whole: it is
-    /// available two instructions sooner.
+    /// Reads the counter like `read`, and also returns the low half as a value that the compiler cannot derive from the
+    /// whole: it is available two instructions sooner.
     #[inline(always)]
     pub(crate) fn read_split(self) -> (u64, u32) {
         let (low, high): (u64, u64);
@@ -69,8 +69,8 @@ impl TscToken {
 
     /// Returns the counter, not before all preceding instructions have completed and all preceding loads are done.
     ///
-    /// LFENCE, not CPUID: CPUID traps to the hypervisor (2 µs) and clobbers four registers. Not MFENCE: it orders memory, not
-    /// instructions. On AMD, LFENCE waits for the dispatch because Linux sets `DE_CFG` bit 1 at boot.
+    /// LFENCE, not CPUID: CPUID traps to the hypervisor (2 µs) and clobbers four registers. Not MFENCE: it orders
+    /// memory, not instructions. On AMD, LFENCE waits for the dispatch because Linux sets `DE_CFG` bit 1 at boot.
     #[inline(always)]
     pub(crate) fn read_start(self) -> u64 {
         let (low, high): (u64, u64);
@@ -90,7 +90,8 @@ impl TscToken {
     #[inline(always)]
     pub(crate) fn read_end(self) -> u64 {
         let (low, high): (u64, u64);
-        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this read.
+        // SAFETY: as `read_start`. No nomem: the compiler must not move the timed work's memory accesses below this
+        // read.
         unsafe {
             asm!("lfence", "rdtsc", "lfence", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
@@ -102,14 +103,15 @@ impl TscToken {
 /// it. As in `TscToken::read_start`.
 #[inline(always)]
 pub(crate) fn wait_for_earlier() {
-    // SAFETY: LFENCE is in the base instruction set of x86-64 and touches no memory. Intel SDM vol. 2A (325383-085), LFENCE.
-    // No nomem: the compiler must not move memory accesses across.
+    // SAFETY: LFENCE is in the base instruction set of x86-64 and touches no memory. Intel SDM vol. 2A (325383-085),
+    // LFENCE. No nomem: the compiler must not move memory accesses across.
     unsafe {
         asm!("lfence", options(nostack, preserves_flags));
     }
 }
 
-/// RDTSC clears the upper halves of RAX and RDX: taken as 64 bits they need no extension. Intel SDM vol. 2B (325383-085), RDTSC.
+/// Joins the two halves. RDTSC clears the upper halves of RAX and RDX, so that taken as 64 bits they need no extension.
+/// Intel SDM vol. 2B (325383-085), RDTSC.
 #[inline(always)]
 const fn join(low: u64, high: u64) -> u64 {
     high << 32 | low

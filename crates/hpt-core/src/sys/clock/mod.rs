@@ -123,7 +123,7 @@ impl Clock {
     }
 }
 
-/// The kernel's clock id of an open clock device: its descriptor inverted, above the type bits. Linux,
+/// Returns the kernel's clock ID of an open clock device: its descriptor inverted, above the type bits. Linux,
 /// include/linux/posix-timers.h, `CLOCKFD`.
 const fn clock_id(descriptor: RawFd) -> libc::clockid_t {
     const CLOCKFD: libc::clockid_t = 3;
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn both_routes_read_the_same_clock() {
-        let by_library = Clock::open(ClockId::Monotonic, Route::Library).expect("every kernel has it");
-        let by_call = Clock::open(ClockId::Monotonic, Route::SystemCall).expect("every kernel has it");
+        let by_library = Clock::open(ClockId::Monotonic, Route::Library).expect("every kernel has this clock");
+        let by_call = Clock::open(ClockId::Monotonic, Route::SystemCall).expect("every kernel has this clock");
         let (first, second, third) = (by_library.nanoseconds(), by_call.nanoseconds(), by_library.nanoseconds());
         assert!(first <= second && second <= third, "{first} {second} {third}");
     }
@@ -166,8 +166,8 @@ mod tests {
     fn wall_time_is_after_2020_by_every_route() {
         const YEAR_2020_US: u64 = 1_577_836_800_000_000;
         for route in [Route::Library, Route::SystemCall] {
-            let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has it").nanoseconds();
-            let microseconds = TimeOfDay::open(route).expect("every kernel has it").microseconds();
+            let nanoseconds = Clock::open(ClockId::Realtime, route).expect("every kernel has this clock").nanoseconds();
+            let microseconds = TimeOfDay::open(route).expect("every kernel has this clock").microseconds();
             assert!(nanoseconds / 1000 > YEAR_2020_US && microseconds > YEAR_2020_US, "{route:?}");
             assert!(microseconds.abs_diff(nanoseconds / 1000) < 60_000_000, "{route:?}");
         }

@@ -13,7 +13,8 @@ use core::{
 
 use super::Route;
 
-/// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian machines.
+/// `struct __kernel_timespec` (include/uapi/linux/time_types.h), which glibc's `__timespec64` overlays on little-endian
+/// machines.
 #[repr(C)]
 pub(super) struct Timespec64 {
     seconds: i64,
@@ -57,7 +58,8 @@ impl Reader {
         /// Whether the kernel has the call with 64-bit seconds: 0 not tried, 1 yes, 2 no.
         static HAS_64: AtomicU8 = AtomicU8::new(0);
         if let (Route::Library, Some(address)) = (route, GETTIME.address()) {
-            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under __USE_TIME_BITS64, musl 1.2).
+            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 time.h under
+            // __USE_TIME_BITS64, musl 1.2).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettime64>(address) });
         }
         if route == Route::Library {
@@ -116,7 +118,8 @@ impl DayReader {
         static GETTIMEOFDAY: Symbol = Symbol::new(c"__gettimeofday64");
         GETTIMEOFDAY.look_up();
         if let (Route::Library, Some(address)) = (route, GETTIMEOFDAY.address()) {
-            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under __USE_TIME_BITS64).
+            // SAFETY: the C library's symbol of this name has this signature (glibc 2.34 sys/time.h under
+            // __USE_TIME_BITS64).
             return Self::Library(unsafe { transmute::<*mut libc::c_void, Gettimeofday64>(address) });
         }
         match route {
@@ -146,7 +149,8 @@ impl DayReader {
             }
             Self::SystemCall32 => {
                 let mut now = [0_i32; 2];
-                // SAFETY: the system call fills two 32-bit words; there is no 64-bit form of it. gettimeofday(2), struct old_timeval32.
+                // SAFETY: the system call fills two 32-bit words; there is no 64-bit form of it. gettimeofday(2),
+                // struct old_timeval32.
                 let answer = unsafe { libc::syscall(libc::SYS_gettimeofday, now.as_mut_ptr(), no_zone) };
                 (answer, i64::from(now[0].cast_unsigned()), i64::from(now[1]))
             }
@@ -186,7 +190,7 @@ impl Symbol {
     }
 }
 
-/// The C library's timespec, whose members have 32 bits or 64, as nanoseconds.
+/// Converts the C library's timespec, whose members have 32 or 64 bits, to nanoseconds.
 pub(super) fn join_native(time: &libc::timespec) -> u64 {
     join(time.tv_sec.into(), time.tv_nsec.into())
 }

@@ -10,12 +10,12 @@ pub(super) type Reader = Route;
 pub(super) type DayReader = Route;
 
 impl Route {
-    /// Nothing to look up on 64 bits.
+    /// Returns the route: on 64 bits there is nothing to look up.
     pub(super) const fn find(route: Self) -> Self {
         route
     }
 
-    /// The same.
+    /// Returns the route: on 64 bits there is nothing to look up.
     pub(super) const fn known(route: Self) -> Self {
         route
     }
@@ -26,14 +26,15 @@ impl Route {
         let answer = match self {
             // SAFETY: `now` is a live timespec that the call fills; an unknown id fails with EINVAL. clock_gettime(2).
             Self::Library => unsafe { libc::clock_gettime(id, &raw mut now) }.into(),
-            // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the kernel's on 64 bits.
+            // SAFETY: as above; the system call takes the same two arguments, and the C library's timespec is the
+            // kernel's on 64 bits.
             Self::SystemCall => unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) },
         };
         (answer == 0).then(|| join(now.tv_sec, now.tv_nsec))
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_sign_loss, reason = "modulo 2^64: differences across 1970 stay right")]
+    #[expect(clippy::cast_sign_loss, reason = "modulo 2^64: differences across 1970 stay correct")]
     pub(super) fn microseconds(self) -> Option<u64> {
         let mut now = libc::timeval { tv_sec: 0, tv_usec: 0 };
         let no_zone = std::ptr::null_mut::<libc::c_void>();
@@ -47,14 +48,14 @@ impl Route {
     }
 }
 
-/// The C library's timespec as nanoseconds.
+/// Converts the C library's timespec to nanoseconds.
 pub(super) const fn join_native(time: &libc::timespec) -> u64 {
     join(time.tv_sec, time.tv_nsec)
 }
 
 /// Seconds and nanoseconds as nanoseconds modulo 2^64.
 #[inline(always)]
-#[expect(clippy::cast_sign_loss, reason = "modulo 2^64: differences across the epoch stay right")]
+#[expect(clippy::cast_sign_loss, reason = "modulo 2^64: differences across the epoch stay correct")]
 pub(super) const fn join(seconds: i64, nanoseconds: i64) -> u64 {
     (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanoseconds as u64)
 }

@@ -1,11 +1,12 @@
-//! What the tests share.
+//! Helpers of the tests.
 
-/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
-/// `eprintln!` print in a test that passes.
+/// Reports why a test, or a part of it, cannot run on this machine. Writes directly to standard
+/// error, because the test harness suppresses the output of `println!` and `eprintln!` in passing
+/// tests.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the line, so that two tests do not mix theirs.
+        // One write per line, so that tests do not mix their lines.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }
@@ -19,17 +20,18 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The right to change the source of the process's time, for one test at a time: who is kept waiting for a second by another thread is refused, and what is in use is
-/// what the last one asked for.
+/// The exclusive right of a test to change the source of the process's clock: a change that waits
+/// for another thread for a second is refused, and the most recent change determines the source.
 pub(crate) fn alone_to_change_the_source() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Set in the process in which `is_alone` answers true.
+/// Set in the process in which `is_alone` returns true.
 const ALONE: &str = "HPT_TEST_ALONE";
 
-/// Runs the test of this name once more, in a process of its own, where no other test has decided anything yet. There it answers true.
+/// Runs the test with this name again in a separate process, in which no other test has changed
+/// anything. Returns true there.
 pub(crate) fn is_alone(name: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -44,13 +46,13 @@ pub(crate) fn is_alone(name: &str) -> bool {
     false
 }
 
-/// The words of the emulator that runs these tests, or none.
+/// Returns the words of the emulator that runs these tests, or none.
 fn runner() -> Vec<OsString> {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
     runner.split_whitespace().map(OsString::from).collect()
 }
 
-/// This program, for one test.
+/// Returns a command that runs this program for one test.
 fn once_more(name: &str) -> Command {
     let mut words = runner();
     words.push(std::env::current_exe().expect("this program is a file").into());

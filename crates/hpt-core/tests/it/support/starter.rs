@@ -1,7 +1,9 @@
 //! Starts programs for emulated tests from a process that has one thread.
 //!
-//! QEMU's user-mode emulation copies its own locks into a forked child as they are. A lock that another thread held then stays locked, and the child hangs before it
-//! becomes the program. So a child forks off before `main`, while there is no other thread, and starts the programs from then on.
+//! QEMU's user-mode emulation copies its own locks into a forked child unchanged. A lock that
+//! another thread held remains locked, and the child hangs before it becomes the program. Therefore
+//! a child is forked before `main`, when there is no other thread, and starts all programs from
+//! then on.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -13,16 +15,16 @@ use super::{ALONE, once_more, runner, unsafe_calls};
 
 static STARTER: OnceLock<Mutex<UnixStream>> = OnceLock::new();
 
-/// What a program printed until it ended.
+/// The output of a finished program.
 pub(crate) struct Said {
     pub(crate) success: bool,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Runs the test of this name in a process of its own; `None` where no emulator runs these tests.
+/// Runs the test with this name in a separate process; `None` if no emulator runs these tests.
 pub(crate) fn run(name: &str) -> Option<Said> {
-    // One at a time: the answers have no names.
+    // One at a time, because the answers have no names.
     let mut stream = STARTER.get()?.lock().unwrap_or_else(PoisonError::into_inner);
     let said = writeln!(stream, "{name}").and_then(|()| {
         let mut success = [0];
@@ -32,16 +34,16 @@ pub(crate) fn run(name: &str) -> Option<Said> {
     Some(said.expect("the starter lives as long as this process"))
 }
 
-/// Forks the starter off where an emulator runs these tests. Called before `main`.
+/// Forks the starter if an emulator runs these tests. Called before `main`.
 pub(super) fn begin() {
     if runner().is_empty() || std::env::var_os(ALONE).is_some() {
         return;
     }
     let (ours, theirs) = UnixStream::pair().expect("two sockets");
     if unsafe_calls::fork_before_main() {
-        // Only the parent's end keeps the starter alive.
+        // Only the parent's end of the pipe keeps the starter alive.
         drop(ours);
-        // The end of the parent ends it, in the middle of an answer as well.
+        // The end of the parent ends it, even during an answer.
         let _ = serve(&theirs);
         std::process::exit(0);
     }

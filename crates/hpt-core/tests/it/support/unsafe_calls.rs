@@ -1,9 +1,10 @@
-//! The one file of these tests that may use `unsafe`: forked children, one of them with the counter forbidden, a signal handler, and what runs before `main`.
+//! The only file of these tests that may use `unsafe`: forked children, one of them with the
+//! counter forbidden, a signal handler, and code that runs before `main`.
 #![expect(unsafe_code, reason = "fork, prctl, waitpid and signal handlers have no safe form")]
 
 use rustix::process::{Pid, TimeStampCounterReadability, WaitOptions, set_time_stamp_counter_readability, waitpid};
 
-/// The loader calls what this section lists before `main`.
+/// The loader calls the functions in this section before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
@@ -12,9 +13,11 @@ extern "C" fn before_main() {
     super::starter::begin();
 }
 
-/// Forks, and answers true in the child. To be called before `main` only, while this process has one thread: then the child may do whatever the parent may.
+/// Forks, and returns true in the child. Call it only before `main`, while this process has one
+/// thread: then the child has no restrictions.
 pub(super) fn fork_before_main() -> bool {
-    // SAFETY: takes nothing; no other thread exists, so that no lock is copied while it is held. fork(2).
+    // SAFETY: has no arguments; no other thread exists, so no lock is copied while it is held.
+    // fork(2).
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
     child == 0
@@ -29,8 +32,8 @@ pub(crate) enum ChildEnd {
     Killed(i32),
 }
 
-/// Runs `work` in a forked child whose counter is forbidden by prctl, and says how the child ended. `None` when this kernel does not
-/// know PR_SET_TSC.
+/// Runs `work` in a forked child whose counter is forbidden with prctl, and returns how the child
+/// ended; `None` if this kernel does not support PR_SET_TSC.
 pub(crate) fn with_the_counter_forbidden(work: impl FnOnce() -> u8) -> Option<ChildEnd> {
     let end = in_a_child(|| {
         let answer = set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV);
@@ -39,18 +42,19 @@ pub(crate) fn with_the_counter_forbidden(work: impl FnOnce() -> u8) -> Option<Ch
     (end != ChildEnd::Exited(NOT_KNOWN.into())).then_some(end)
 }
 
-/// The child's word that prctl does not know the call.
+/// The exit code of the child if prctl does not support the call.
 const NOT_KNOWN: u8 = 99;
 
-/// Runs `work` in a forked child and says how the child ended.
+/// Runs `work` in a forked child, and returns how the child ended.
 pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
-    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded process. fork(2).
+    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the
+    // child of a threaded process. fork(2).
     let child = unsafe { libc::fork() };
     match child {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
         0 => {
             let code = work();
-            // SAFETY: ends the child at once, without the parent's exit handlers. _exit(2).
+            // SAFETY: ends the child immediately, without the parent's exit handlers. _exit(2).
             unsafe { libc::_exit(code.into()) }
         }
         child => {
@@ -62,10 +66,11 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> ChildEnd {
     }
 }
 
-/// Moves the calling process, which must have one thread, to a time namespace whose `CLOCK_MONOTONIC` is so many seconds behind. Whether the kernel did.
+/// Moves the calling process, which must have one thread, to a time namespace whose
+/// `CLOCK_MONOTONIC` is behind by this number of seconds. Returns whether the kernel did.
 pub(crate) fn move_the_clock_back(seconds: u32) -> bool {
     const CLONE_NEWTIME: libc::c_int = 0x80;
-    // SAFETY: takes a flag; what is made is for children and for setns. unshare(2).
+    // SAFETY: takes a flag; the new namespace applies to children and to setns. unshare(2).
     if unsafe { libc::unshare(CLONE_NEWTIME) } != 0 {
         return false;
     }
@@ -77,19 +82,20 @@ pub(crate) fn move_the_clock_back(seconds: u32) -> bool {
     unsafe { libc::setns(std::os::fd::AsRawFd::as_raw_fd(&namespace), CLONE_NEWTIME) == 0 }
 }
 
-/// From now on, until the process ends, `handler` is called by a signal every `every_us` microseconds, in whichever thread the kernel chooses. `handler`
-/// must only do what a signal handler may.
+/// Installs `handler` for a signal every `every_us` microseconds, in a thread that the kernel
+/// chooses, until the process ends. `handler` must be async-signal-safe.
 pub(crate) fn interrupt_every(every_us: u16, handler: extern "C" fn(libc::c_int)) {
     // SAFETY: sigaction consists of integers, a set of signals and an address, for which zero is a value.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: `action` is live, and by this function's contract its handler does only what is async-signal-safe. sigaction(2).
+    // SAFETY: `action` is live, and by this function's contract its handler does only what is
+    // async-signal-safe. sigaction(2).
     let answer = unsafe { libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) };
     assert_eq!(answer, 0);
     let every = libc::timeval { tv_sec: 0, tv_usec: every_us.into() };
     let timer = libc::itimerval { it_interval: every, it_value: every };
-    // SAFETY: `timer` is live; the old value is not asked for. setitimer(2).
+    // SAFETY: `timer` is live; the old value is not requested. setitimer(2).
     let answer = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
     assert_eq!(answer, 0);
 }

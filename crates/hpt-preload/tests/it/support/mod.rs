@@ -1,11 +1,11 @@
-//! What the tests share: starting a program with or without the library, and what that said.
+//! Shared by the tests: starting a program with or without the library, and reading its output.
 
-/// Reports why a test, or a part of one, cannot run on this machine. The line goes straight to standard error, because the test harness swallows what `println!` and
-/// `eprintln!` print in a test that passes.
+/// Reports why a test, or a part of one, cannot run on this machine. The line is written directly to standard error,
+/// because the test harness captures the output of `println!` and `eprintln!` in a test that passes.
 macro_rules! skipped {
     ($($why:tt)*) => {{
         use std::io::Write as _;
-        // One write for the line, so that two tests do not mix theirs.
+        // One write for the whole line, so that the lines of two tests do not mix.
         std::io::stderr().write_all(format!("skipped: {}\n", format_args!($($why)*)).as_bytes()).expect("standard error is open")
     }};
 }
@@ -19,16 +19,16 @@ use std::{
 
 use crate::program::PROGRAM;
 
-/// How a program ended.
+/// The output of a program that ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// What it printed, as a test program.
+    /// The output of the test program itself.
     pub(crate) stdout: String,
-    /// What the library said of itself; `None` where it was not loaded.
+    /// The report of the library; `None` if it was not loaded.
     pub(crate) statistic: Option<Statistic>,
 }
 
-/// What the library counted.
+/// The counts of the library.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Statistic {
     pub(crate) served: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Statistic {
 }
 
 impl Statistic {
-    /// Reads the library's line, in which the two are the only numbers.
+    /// Parses the library's report, in which the two counts are the only numbers.
     fn read(line: &str) -> Option<Self> {
         let said = line.strip_prefix("hpt-preload: ")?;
         let mut numbers = said.split_whitespace().filter_map(|word| word.parse().ok());
@@ -44,17 +44,17 @@ impl Statistic {
     }
 }
 
-/// The library as cargo built it for these tests; `None`, and why, where there is none to be loaded.
+/// Returns the library that cargo built for these tests; `None`, with a report, if it cannot be loaded.
 pub(crate) fn library() -> Option<PathBuf> {
     if cfg!(target_feature = "crt-static") {
-        skipped!("a static program loads no library");
+        skipped!("a static program cannot load a library");
         return None;
     }
     let tests = std::env::current_exe().expect("this program has a path");
     Some(tests.with_file_name("libhpt_preload.so"))
 }
 
-/// Runs a program of `program.rs` with these libraries; it must end well.
+/// Runs a program of `program.rs` with these libraries, and requires it to succeed.
 #[track_caller]
 pub(crate) fn run(name: &str, libraries: &[&Path]) -> Ended {
     let runner = std::env::var("HPT_TEST_RUNNER").unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn run(name: &str, libraries: &[&Path]) -> Ended {
         .env("LD_PRELOAD", preload.join(":"))
         .env("HPT_PRELOAD_VERBOSE", "1")
         .output()
-        .expect("this program runs, so it can be started");
+        .expect("this program can be started again");
     judge(name, &output)
 }
 
@@ -78,7 +78,7 @@ fn judge(name: &str, output: &Output) -> Ended {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {:?}\n{stdout}\n{stderr}", output.status);
-    // Of several libraries, the one that was asked first says it first.
+    // Of several libraries, the first one called reports first.
     let statistic = stderr.lines().find_map(Statistic::read);
     Ended { stdout, statistic }
 }

@@ -1,39 +1,41 @@
-//! Clocks as C programs read them, forks and signals.
-//! No other file of these tests calls what is unsafe.
-#![expect(unsafe_code, reason = "clock_gettime as it is, fork and signal handlers have no safe form")]
+//! Clocks as C programs read them, forks and signals. The only file of these tests with unsafe calls.
+#![expect(unsafe_code, reason = "clock_gettime, fork and signal handlers have no safe form")]
 
 use core::ptr;
 
-/// The answer of `clock_gettime`, by the dynamic symbol: nanoseconds, or `errno`.
+/// Calls `clock_gettime` through the dynamic symbol. Returns nanoseconds, or `errno`.
 pub(crate) fn clock_ns(id: libc::clockid_t) -> Result<u64, i32> {
     let mut time = libc::timespec { tv_sec: -1, tv_nsec: -1 };
-    // SAFETY: `time` is a live timespec; an unknown id is answered with EINVAL. clock_gettime(2).
+    // SAFETY: `time` is a live timespec; an unknown ID returns EINVAL. clock_gettime(2).
     let answer = unsafe { libc::clock_gettime(id, &raw mut time) };
     if answer == 0 { Ok(nanoseconds(&time)) } else { Err(errno()) }
 }
 
-/// The same by system call, which nothing can interpose.
+/// Reads the clock with a system call, which no library can interpose.
 pub(crate) fn kernels_ns(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: -1, tv_nsec: -1 };
-    // SAFETY: `time` is live, and the call of this number fills what the libc crate calls a timespec, with 64 bits or with 32. clock_gettime(2).
+    // SAFETY: `time` is live, and the system call of this number fills the libc crate's timespec, with 64 or 32 bits.
+    // clock_gettime(2).
     let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut time) };
     assert_eq!(answer, 0, "the kernel has clock {id}");
     nanoseconds(&time)
 }
 
 fn nanoseconds(time: &libc::timespec) -> u64 {
-    let whole = |part: i64| u64::try_from(part).expect("an answer is not negative");
+    let whole = |part: i64| u64::try_from(part).expect("a time that is not negative");
     assert!((0..1_000_000_000).contains(&time.tv_nsec), "{}", time.tv_nsec);
-    // Not 64 bits everywhere.
+    // These fields do not have 64 bits on all machines.
     #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
     let (seconds, below) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
     whole(seconds) * 1_000_000_000 + whole(below)
 }
 
-/// What `clock_gettime` does with a null pointer, tried in a child: its answer and `errno`, or the signal that ended it.
+/// Calls `clock_gettime` with a null pointer in a child. Returns its result and `errno`, or the signal that ended the
+/// child.
 pub(crate) fn with_a_null_pointer(id: libc::clockid_t) -> String {
     let status = in_a_child(|| {
-        // SAFETY: clock_gettime(2) answers a bad pointer with EFAULT or, where the C library writes itself, raises a signal; this child may die of it.
+        // SAFETY: clock_gettime(2) returns EFAULT for an invalid pointer or, if the C library itself writes, raises a
+        // signal, which may end this child.
         let answer = unsafe { libc::clock_gettime(id, ptr::null_mut()) };
         if answer == -1 && errno() == libc::EFAULT { 14 } else { 99 }
     });
@@ -43,9 +45,10 @@ pub(crate) fn with_a_null_pointer(id: libc::clockid_t) -> String {
     }
 }
 
-/// Runs `work` in a forked child; the wait status says how it ended.
+/// Runs `work` in a forked child, and returns its wait status.
 pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> i32 {
-    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded process. fork(2).
+    // SAFETY: the child calls only `work` and `_exit`; glibc and musl make malloc usable in the child of a threaded
+    // process. fork(2).
     let child = unsafe { libc::fork() };
     match child {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
@@ -64,23 +67,24 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> u8) -> i32 {
     }
 }
 
-/// Whether a wait status is that of a child that returned 0.
+/// Returns whether a wait status is that of a child that returned 0.
 pub(crate) fn ended_well(status: i32) -> bool {
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-/// From now on SIGUSR1 calls `handler`, which must only do what a signal handler may.
+/// Makes SIGUSR1 call `handler`, which must be async-signal-safe.
 pub(crate) fn on_sigusr1(handler: extern "C" fn(libc::c_int)) {
     // SAFETY: sigaction consists of integers, a set of signals and an address, for which zero is a value.
     let mut action = unsafe { core::mem::zeroed::<libc::sigaction>() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: `action` is live, and by this function's contract its handler does only what is async-signal-safe. sigaction(2).
+    // SAFETY: `action` is live, and by this function's contract its handler does only what is async-signal-safe.
+    // sigaction(2).
     let answer = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
     assert_eq!(answer, 0);
 }
 
-/// This thread, for `send_sigusr1`.
+/// Returns this thread, for `send_sigusr1`.
 pub(crate) fn this_thread() -> libc::pthread_t {
     // SAFETY: has no precondition and cannot fail. pthread_self(3).
     unsafe { libc::pthread_self() }
@@ -104,7 +108,7 @@ pub(crate) fn set_errno(value: i32) {
     unsafe { place.write(value) };
 }
 
-/// From now on every attempt of this process to open a file fails with EMFILE.
+/// Makes every attempt of this process to open a file fail with EMFILE.
 pub(crate) fn open_no_more_files() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `none` is live. setrlimit(2).
@@ -112,7 +116,7 @@ pub(crate) fn open_no_more_files() {
     assert_eq!(answer, 0);
 }
 
-/// Ends this process by SIGALRM if it is still there after so many seconds.
+/// Ends this process with SIGALRM if it still runs after `seconds`.
 pub(crate) fn give_up_after(seconds: u32) {
     // SAFETY: takes a number. alarm(2).
     let _ = unsafe { libc::alarm(seconds) };

@@ -1,5 +1,5 @@
-//! Every source can be read again and again, threads are woken and stalls are found on every
-//! processor, and every published experiment is made in short.
+//! Every source can be read repeatedly, threads are woken and stalls are found on every CPU, and
+//! every published experiment runs in its short form.
 
 use std::collections::BTreeSet;
 
@@ -18,20 +18,20 @@ use crate::judge::{
 pub(super) fn judge(case: &Case<'_>) {
     for (index, build) in case.board.builds.iter().enumerate() {
         let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.bench")) else { continue };
-        bench.holds("every source was read to the end", |it| {
+        bench.holds("every source was measured completely", |it| {
             it.results.len() >= 10 && it.results.iter().all(|row| row.repeated.complete)
         });
         let wanted = case.board.counters();
-        bench.holds(&format!("read were {}, beside clock_gettime", wanted.join(",")), |it| {
+        bench.holds(&format!("{} and clock_gettime were measured", wanted.join(",")), |it| {
             wanted.iter().chain(&["monotonic"]).all(|id| it.results.iter().any(|row| row.id == *id))
         });
         if let Some(plain) = case.ended_with::<BenchDocument>(&format!("{build}.bench-plain")) {
-            plain.holds("a plain user measures as well", |it| {
+            plain.holds("an unprivileged user can measure", |it| {
                 it.results.len() == 2 && it.results.iter().all(|row| row.repeated.complete)
             });
         }
         judge_wakes(case, build);
-        // The longest step by far. The other steps show what another build adds.
+        // By far the longest step. The other steps suffice for further builds.
         if index == 0 {
             judge_experiments(case, build);
         }
@@ -41,7 +41,7 @@ pub(super) fn judge(case: &Case<'_>) {
 
 fn judge_wakes(case: &Case<'_>, build: &str) {
     if let Some(wakes) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.wakes")) {
-        wakes.holds("a real-time thread was woken on every processor", |it| {
+        wakes.holds("a real-time thread was woken on every CPU", |it| {
             let thread = &it.measuring.thread;
             thread.policy.as_deref() == Some("fifo")
                 && thread.refused.iter().all(|refused| refused.setting == "wake-latency")
@@ -50,13 +50,13 @@ fn judge_wakes(case: &Case<'_>, build: &str) {
         });
     }
     if let Some(poll) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.poll")) {
-        poll.holds("where Instant asks the kernel, a System Timer is named", |it| {
+        poll.holds("a note recommends the System Timer if Instant uses the kernel's clock", |it| {
             let named = it.notes.iter().any(|note| note.contains("--source bcm-systimer"));
             named == (case.board.system_timer.is_some() && case.board.arm_counter.is_none())
         });
     }
     if let Some(plain) = case.ended_with::<WakeLatencyDocument>(&format!("{build}.wakes-plain")) {
-        plain.holds("a plain user goes without the class, and knows of all deadlines", |it| {
+        plain.holds("an unprivileged user gets default scheduling, and all samples", |it| {
             let thread = &it.measuring.thread;
             thread.policy.as_deref() == Some("other")
                 && thread.refused.iter().any(|refused| refused.setting == "policy")
@@ -70,25 +70,28 @@ fn judge_experiments(case: &Case<'_>, build: &str) {
     let ended = case.ended(&step);
     let Some(experiments) = case.document::<ExperimentDocument>(&step) else { return };
     if ended {
-        experiments.holds("every published experiment was made in short, and what could not be has a reason", |it| {
-            let mut parts = it.experiments.iter().flat_map(|experiment| &experiment.parts);
-            it.experiments.len() >= 9
-                && parts.all(|part| part.state == ExperimentPartState::Measured)
-                && it.results.iter().filter(|row| row.measured.is_some()).count() >= 25
-                && it.results.iter().all(|row| {
-                    let is_whole = match row.state {
-                        FigureState::Measured => row.samples > 0,
-                        state => row.measured.is_none() && state != FigureState::NotMade,
-                    };
-                    is_whole && !row.how.is_empty()
-                })
-        });
+        experiments.holds(
+            "every published experiment ran in its short form, and missing figures have a reason",
+            |it| {
+                let mut parts = it.experiments.iter().flat_map(|experiment| &experiment.parts);
+                it.experiments.len() >= 9
+                    && parts.all(|part| part.state == ExperimentPartState::Measured)
+                    && it.results.iter().filter(|row| row.measured.is_some()).count() >= 25
+                    && it.results.iter().all(|row| {
+                        let is_whole = match row.state {
+                            FigureState::Measured => row.samples > 0,
+                            state => row.measured.is_none() && state != FigureState::NotMeasured,
+                        };
+                        is_whole && !row.method.is_empty()
+                    })
+            },
+        );
     }
-    experiments.holds("the figures are told to be those of an emulator, all of them and each", |it| {
+    experiments.holds("a note and each figure report that the machine is emulated", |it| {
         let mut measured = it.results.iter().filter(|row| row.state == FigureState::Measured);
         it.head.machine.emulated_by.as_deref() == Some("QEMU")
             && it.notes.iter().any(|note| note.starts_with("emulated by QEMU: "))
-            && measured.all(|row| row.how.ends_with("; emulated by QEMU"))
+            && measured.all(|row| row.method.ends_with("; emulated by QEMU"))
     });
 }
 
@@ -96,20 +99,20 @@ fn judge_stalls(case: &Case<'_>, build: &str) {
     if let Some(stalls) = case.ended_with::<StallDocument>(&format!("{build}.stalls")) {
         let stop = stopped(case.err(&format!("{build}.stalls")));
         if stop.is_none() {
-            case.wrong(format!("{build}.stalls: it was not stopped"));
+            case.wrong(format!("{build}.stalls: the measurement was not stopped"));
         }
         judge_stop(&stalls, case.board.cores, stop.unwrap_or_default());
     }
     if let Some(plain) = case.ended_with::<StallDocument>(&format!("{build}.stalls-plain")) {
-        plain.holds("a plain user goes without the class, and watches", |it| {
+        plain.holds("an unprivileged user gets default scheduling, and measures", |it| {
             it.measuring.thread.policy.as_deref() == Some("other")
-                && it.results.first().is_some_and(|row| row.questions > 0)
-                && it.longest.iter().all(|stall| stall.cause != "untold")
+                && it.results.first().is_some_and(|row| row.samplings > 0)
+                && it.longest.iter().all(|stall| stall.cause != "unknown")
         });
     }
 }
 
-/// When the guest stopped the measurement, from and to, in seconds of /proc/uptime.
+/// Returns when the guest stopped and continued the measurement, in seconds of /proc/uptime.
 fn stopped(said: &str) -> Option<(f64, f64)> {
     let (from, to) = said.lines().find_map(|line| line.strip_prefix("stopped ")?.split_once(' '))?;
     Some((from.parse().ok()?, to.parse().ok()?))
@@ -117,9 +120,9 @@ fn stopped(said: &str) -> Option<(f64, f64)> {
 
 fn judge_stop(stalls: &Judged<'_, StallDocument>, cores: usize, (from, to): (f64, f64)) {
     stalls.holds(
-        "a thread on every processor found that it was stopped all that time, and what moved is told of all stalls",
+        "a thread on every CPU found that it was stopped for that whole time, and each stall has a cause",
         |it| {
-            // /proc/uptime is cut off to hundredths of a second.
+            // /proc/uptime is truncated to hundredths of a second.
             let (from, to) = ((from + 0.02) * 1e9, (to - 0.01) * 1e9);
             let covers = it.longest.iter().filter(|stall| {
                 stall.cause == "stopped"
@@ -131,7 +134,7 @@ fn judge_stop(stalls: &Judged<'_, StallDocument>, cores: usize, (from, to): (f64
             let of_causes: u64 = it.causes.iter().map(|row| row.stalls).sum();
             it.results.len() >= cores
                 && of_threads == of_causes
-                && it.notes.iter().all(|note| !note.contains("could not be read"))
+                && it.notes.iter().all(|note| !note.contains("cannot read"))
                 && cpus.len() == it.results.len()
         },
     );
@@ -143,7 +146,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     plants: &[
         Plant { what: "bench ended by a signal", change: |it| it.status(".bench", 139) },
         Plant {
-            what: "a source was not read to the end",
+            what: "a source was not measured completely",
             change: |it| {
                 it.document(".bench", |it: &mut BenchDocument| {
                     it.results.iter_mut().take(1).for_each(|row| row.repeated.complete = false);
@@ -151,55 +154,55 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "clock_gettime was not read",
+            what: "clock_gettime was not measured",
             change: |it| it.document(".bench", |it: &mut BenchDocument| it.results.retain(|row| row.id != "monotonic")),
         },
         Plant {
             what: "a thread was not woken",
             change: |it| it.document(".wakes", |it: &mut WakeLatencyDocument| it.results[0].figures.samples = 19),
         },
-        Plant { what: "a plain user has the class", change: |it| it.copy(".wakes", ".wakes-plain") },
+        Plant { what: "an unprivileged user gets SCHED_FIFO", change: |it| it.copy(".wakes", ".wakes-plain") },
         Plant {
-            what: "no note says that the experiments ran under an emulator",
+            what: "no note reports that the machine is emulated",
             change: |it| it.replace(".experiments.out", "\"emulated by QEMU: ", "\"as real as can be: "),
         },
         Plant {
-            what: "one figure does not say that it is of an emulator",
+            what: "one figure does not report that the machine is emulated",
             change: |it| {
                 it.document(".experiments", |it: &mut ExperimentDocument| {
                     let mut measured = it.results.iter_mut().filter(|row| row.state == FigureState::Measured);
                     if let Some(row) = measured.next() {
-                        row.how = row.how.replace("; emulated by QEMU", "");
+                        row.method = row.method.replace("; emulated by QEMU", "");
                     }
                 });
             },
         },
         Plant {
-            what: "a part of an experiment was not begun",
+            what: "a part of an experiment was not started",
             change: |it| {
                 it.document(".experiments", |it: &mut ExperimentDocument| {
-                    it.experiments[0].parts[0].state = ExperimentPartState::NotBegun;
+                    it.experiments[0].parts[0].state = ExperimentPartState::NotStarted;
                 });
             },
         },
         Plant {
-            what: "no stall was a stop",
+            what: "no stall has the cause \"stopped\"",
             change: |it| {
                 it.document(".stalls", |it: &mut StallDocument| {
                     for stall in it.longest.iter_mut().filter(|stall| stall.cause == "stopped") {
-                        stall.cause = "nothing".to_owned();
+                        stall.cause = "none".to_owned();
                     }
                 });
             },
         },
         Plant {
-            what: "it was stopped at another time",
+            what: "the measurement was stopped at another time",
             change: |it| it.set_lines(".stalls.err", "stopped ", "stopped 1.00 2.00"),
         },
-        Plant { what: "it was not stopped", change: |it| it.leave_out(".stalls.err", "stopped ") },
+        Plant { what: "the measurement was not stopped", change: |it| it.leave_out(".stalls.err", "stopped ") },
         Plant {
-            what: "a plain user asked no question",
-            change: |it| it.document(".stalls-plain", |it: &mut StallDocument| it.results[0].questions = 0),
+            what: "an unprivileged user has no samplings",
+            change: |it| it.document(".stalls-plain", |it: &mut StallDocument| it.results[0].samplings = 0),
         },
     ],
 }];

@@ -1,4 +1,4 @@
-//! The System Timer's low word wraps under a program.
+//! The System Timer's low word wraps while a program reads it.
 
 use crate::judge::{
     case::Case,
@@ -17,7 +17,7 @@ pub(super) fn judge(case: &Case<'_>) {
             case.shown(format!("{readings} readings across a wrap"));
         } else {
             let why = lines.find(|line| line.starts_with("skipped") || line.starts_with("test result"));
-            case.wrong(format!("{step}: nothing was carried: {}", why.unwrap_or("it said nothing")));
+            case.wrong(format!("{step}: no carry was observed: {}", why.unwrap_or("no output")));
         }
     }
 }
@@ -26,7 +26,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "carry",
     fit: |board| board.asked_for("carry"),
     plants: &[
-        Plant { what: "nothing was carried", change: |it| it.leave_out(".carry.out", "carried: ") },
+        Plant { what: "no carry was observed", change: |it| it.leave_out(".carry.out", "carried: ") },
         Plant { what: "the test failed", change: |it| it.status(".carry", 101) },
     ],
 }];

@@ -1,4 +1,4 @@
-//! Root reads a PC's other clocks, or is refused with a reason; a plain user is refused.
+//! Root can read a PC's other clocks, or gets a reason why not. An unprivileged user cannot.
 
 use hpt_document::{bench::BenchDocument, calibrate::CalibrateDocument, probe::ProbeDocument, probe::ProbeRow};
 
@@ -26,7 +26,7 @@ pub(super) fn judge(case: &Case<'_>) {
         }
         judge_rates(case, &step);
         if let Some(bench) = case.ended_with::<BenchDocument>(&format!("{step}-bench")) {
-            bench.holds("each was read to the end", |it| {
+            bench.holds("each source was measured completely", |it| {
                 let wanted = [&["perf-time", "rtc0"][..], &devices(board)].concat();
                 wanted.iter().all(|id| it.results.iter().any(|row| row.id == *id))
                     && it.results.iter().all(|row| row.repeated.complete)
@@ -34,16 +34,16 @@ pub(super) fn judge(case: &Case<'_>) {
         }
     }
     if board.acpi_timer == AcpiTimer::Lockdown {
-        case.shown("no ports under lockdown");
+        case.shown("no port access under lockdown");
     }
     match board.hpet {
-        Hpet::None => case.shown("HPET refused: none"),
-        Hpet::Unmapped => case.shown("HPET refused: unmapped"),
+        Hpet::None => case.shown("no HPET"),
+        Hpet::Unmapped => case.shown("HPET unmapped"),
         Hpet::Hz(_) => {}
     }
 }
 
-/// The devices whose rate is known.
+/// Returns the devices with a known rate.
 fn devices(board: &Board) -> Vec<&'static str> {
     let mut devices = Vec::new();
     if matches!(board.hpet, Hpet::Hz(_)) {
@@ -55,7 +55,7 @@ fn devices(board: &Board) -> Vec<&'static str> {
     devices
 }
 
-/// Whether the sources are all there, and this is so of each.
+/// Returns whether all sources are listed, and the condition holds for each.
 fn each(probe: &ProbeDocument, ids: &[&str], is_so: impl Fn(&ProbeRow) -> bool) -> bool {
     ids.iter().all(|id| source(probe, id).is_some_and(&is_so))
 }
@@ -65,7 +65,7 @@ fn refused(row: &ProbeRow, kind: &str) -> bool {
 }
 
 fn helps(row: &ProbeRow, text: &str) -> bool {
-    row.remedy.as_ref().is_some_and(|remedy| remedy.contains(text))
+    row.fix.as_ref().is_some_and(|remedy| remedy.contains(text))
 }
 
 fn because(row: &ProbeRow, text: &str) -> bool {
@@ -79,10 +79,10 @@ fn evident(row: &ProbeRow, text: &str) -> bool {
 fn judge_hpet(board: &Board, probe: &Judged<'_, ProbeDocument>) {
     let both = ["hpet", "hpet-low"];
     match board.hpet {
-        Hpet::None => probe.holds("there is no HPET, though there is a file", |it| {
+        Hpet::None => probe.holds("there is no HPET, although there is a device file", |it| {
             each(it, &both, |row| refused(row, "no-device") && because(row, "EBUSY"))
         }),
-        Hpet::Unmapped => probe.holds("the HPET is not mapped, and what helps", |it| {
+        Hpet::Unmapped => probe.holds("the HPET is not mapped, and a fix is reported", |it| {
             each(it, &both, |row| refused(row, "not-offered") && helps(row, "hpet_mmap=1"))
         }),
         Hpet::Hz(hz) => {
@@ -109,25 +109,26 @@ fn judge_acpi_timer(board: &Board, probe: &Judged<'_, ProbeDocument>) {
                     && evident(row, &format!("port {port}"))
             })
         }),
-        AcpiTimer::Lockdown => probe.holds("acpi-pm is refused to root, because the kernel is locked down", |it| {
+        AcpiTimer::Lockdown => probe.holds("root cannot read acpi-pm, because the kernel is locked down", |it| {
             source(it, "acpi-pm")
-                .is_some_and(|row| refused(row, "no-right") && because(row, "locked down") && row.remedy.is_some())
+                .is_some_and(|row| refused(row, "no-permission") && because(row, "lockdown") && row.fix.is_some())
         }),
     }
 }
 
 fn judge_others(probe: &Judged<'_, ProbeDocument>) {
-    probe.holds("rtc0 by its device, in whole seconds, and not steady", |it| {
+    probe.holds("rtc0 is read through its device, in whole seconds, and its rate is not constant", |it| {
         source(it, "rtc0").is_some_and(|row| {
             row.available
                 && row.resolution_ns == Some(1e9)
-                && row.steady != Some(true)
-                && evident(row, "RTC_RD_TIME of /dev/rtc0")
+                && row.constant_rate != Some(true)
+                && evident(row, "RTC_RD_TIME from /dev/rtc0")
         })
     });
-    probe.holds("perf-time, by a multiplier of the kernel that gives the rate of the TSC", |it| {
+    probe.holds("the kernel's multiplier for perf-time yields the rate of the TSC", |it| {
         let near = |row: &ProbeRow, mhz: f64| {
-            let mut rates = row.evidence.iter().filter_map(|line| number_between(line, "to run at ", " MHz"));
+            let mut rates =
+                row.evidence.iter().filter_map(|line| number_between(line, "according to the kernel: ", " MHz"));
             rates.any(|rate| (rate / mhz - 1.0).abs() <= RATE_TOLERANCE)
         };
         let mhz = source(it, "tsc").and_then(|row| row.frequency_hz).map(|hz| hz / 1e6);
@@ -138,27 +139,27 @@ fn judge_others(probe: &Judged<'_, ProbeDocument>) {
                 && near(row, mhz)
         })
     });
-    probe.holds("the PIT is listed and not read", |it| {
+    probe.holds("the PIT is listed but not read", |it| {
         source(it, "pit").is_some_and(|row| !row.available && refused(row, "needs-write"))
     });
     probe.holds("there is no PTP clock", |it| source(it, "ptp0").is_some_and(|row| refused(row, "no-device")));
-    probe.holds("none of them is chosen", |it| it.choice.source.as_deref() == Some("tsc"));
+    probe.holds("the TSC is recommended", |it| it.recommendation.source.as_deref() == Some("tsc"));
 }
 
 fn judge_plain(board: &Board, probe: &Judged<'_, ProbeDocument>) {
     if board.hpet != Hpet::None {
-        probe.holds("the HPET is refused to a plain user, with what helps", |it| {
-            each(it, &["hpet", "hpet-low"], |row| refused(row, "no-right") && helps(row, "KERNEL==\"hpet\""))
+        probe.holds("an unprivileged user cannot read the HPET, and a fix is reported", |it| {
+            each(it, &["hpet", "hpet-low"], |row| refused(row, "no-permission") && helps(row, "KERNEL==\"hpet\""))
         });
     }
-    probe.holds("the ACPI timer is refused to a plain user, with what helps", |it| {
+    probe.holds("an unprivileged user cannot read the ACPI timer, and a fix is reported", |it| {
         source(it, "acpi-pm")
-            .is_some_and(|row| refused(row, "no-right") && because(row, "FACP") && row.remedy.is_some())
+            .is_some_and(|row| refused(row, "no-permission") && because(row, "FACP") && row.fix.is_some())
     });
-    probe.holds("perf-time is refused to a plain user, with what helps", |it| {
-        source(it, "perf-time").is_some_and(|row| refused(row, "no-right") && helps(row, "perf_event_paranoid=2"))
+    probe.holds("an unprivileged user cannot read perf-time, and a fix is reported", |it| {
+        source(it, "perf-time").is_some_and(|row| refused(row, "no-permission") && helps(row, "perf_event_paranoid=2"))
     });
-    probe.holds("a plain user reads the real-time clock by since_epoch", |it| {
+    probe.holds("an unprivileged user reads the real-time clock from since_epoch", |it| {
         source(it, "rtc0").is_some_and(|row| row.available && evident(row, "since_epoch"))
     });
     probe.holds("the PIT is not read", |it| source(it, "pit").is_some_and(|row| refused(row, "needs-write")));
@@ -166,7 +167,7 @@ fn judge_plain(board: &Board, probe: &Judged<'_, ProbeDocument>) {
 
 fn judge_rates(case: &Case<'_>, step: &str) {
     if let Some(rates) = case.ended_with::<CalibrateDocument>(&format!("{step}-rates")) {
-        rates.holds("perf-time runs as fast as the clock that counts by the same counter", |it| {
+        rates.holds("perf-time has the rate of the clock that uses the same counter", |it| {
             matches!(it.calibrations.as_slice(), [row] if row.source == "perf-time"
                 && measured(row)
                 && row.error_ppm.zip(row.bound_ppm).is_some_and(|(error, bound)| error.abs() <= bound + 1.0))
@@ -176,7 +177,7 @@ fn judge_rates(case: &Case<'_>, step: &str) {
     if let (Hpet::Hz(hz), AcpiTimer::Port(_)) = (case.board.hpet, &case.board.acpi_timer)
         && let Some(rates) = case.ended_with::<CalibrateDocument>(&format!("{step}-devices"))
     {
-        rates.holds("the HPET and the ACPI timer run as fast as they must beside each other", |it| {
+        rates.holds("the HPET and the ACPI timer have the correct rates relative to each other", |it| {
             let runs = |id: &str, hz| {
                 let rows: Vec<_> = it.calibrations.iter().filter(|row| row.source == id).collect();
                 matches!(rows.as_slice(), [row] if runs_at(row, hz))
@@ -187,14 +188,17 @@ fn judge_rates(case: &Case<'_>, step: &str) {
     let watch_step = format!("{step}-watch");
     if !devices.is_empty() && case.ended(&watch_step) {
         if let Some(watch) = case.watched(&watch_step) {
-            watch.holds(&format!("{} run as fast as they must beside the kernel's clock", devices.join(",")), |it| {
-                let near = |ppm: Option<f64>| ppm.is_some_and(|ppm| ppm.abs() / 1e6 <= RATE_TOLERANCE);
-                it.sources.len() == devices.len()
-                    && it.sources.iter().all(|row| devices.contains(&row.source.as_str()))
-                    && it.sources.iter().all(|row| near(row.lowest_ppm) && near(row.highest_ppm))
-            });
+            watch.holds(
+                &format!("{} have the correct rates relative to the kernel's clock", devices.join(",")),
+                |it| {
+                    let near = |ppm: Option<f64>| ppm.is_some_and(|ppm| ppm.abs() / 1e6 <= RATE_TOLERANCE);
+                    it.sources.len() == devices.len()
+                        && it.sources.iter().all(|row| devices.contains(&row.source.as_str()))
+                        && it.sources.iter().all(|row| near(row.lowest_ppm) && near(row.highest_ppm))
+                },
+            );
         }
-        case.shown(format!("{} at their rates", devices.join(", ")));
+        case.shown(format!("rates of {}", devices.join(", ")));
     }
 }
 
@@ -206,9 +210,9 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     plants: &[
         Plant { what: "another rate of the HPET is expected", change: |it| it.board.hpet = Hpet::Hz(14_318_180) },
         Plant { what: "no HPET is expected", change: |it| it.board.hpet = Hpet::None },
-        Plant { what: "an HPET that is not mapped is expected", change: |it| it.board.hpet = Hpet::Unmapped },
+        Plant { what: "an unmapped HPET is expected", change: |it| it.board.hpet = Hpet::Unmapped },
         Plant {
-            what: "the ACPI timer is expected elsewhere",
+            what: "the ACPI timer is expected at another port",
             change: |it| it.board.acpi_timer = AcpiTimer::Port("0x408".to_owned()),
         },
         Plant { what: "a lockdown is expected", change: |it| it.board.acpi_timer = AcpiTimer::Lockdown },
@@ -218,13 +222,13 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
         },
         Plant { what: "there is no PIT", change: |it| it.replace(".chipset.out", "\"needs-write\"", "\"no-device\"") },
         Plant {
-            what: "the kernel's multiplier gives 1 GHz",
+            what: "the kernel's multiplier yields 1 GHz",
             change: |it| {
                 it.document(".chipset", |it: &mut ProbeDocument| {
                     for line in it.sources.iter_mut().flat_map(|row| &mut row.evidence) {
-                        if let Some((head, tail)) = line.split_once("to run at ") {
+                        if let Some((head, tail)) = line.split_once("according to the kernel: ") {
                             *line = format!(
-                                "{head}to run at 1000{}",
+                                "{head}according to the kernel: 1000{}",
                                 tail.trim_start_matches(|digit: char| digit.is_ascii_digit())
                             );
                         }
@@ -232,17 +236,20 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
                 });
             },
         },
-        Plant { what: "a plain user's probe is that of root", change: |it| it.copy(".chipset", ".chipset-plain") },
         Plant {
-            what: "a plain user reads no since_epoch",
+            what: "an unprivileged user gets the probe of root",
+            change: |it| it.copy(".chipset", ".chipset-plain"),
+        },
+        Plant {
+            what: "an unprivileged user does not read since_epoch",
             change: |it| it.replace(".chipset-plain.out", "since_epoch", "nothing"),
         },
         Plant {
-            what: "a plain user gets other advice on perf-time",
+            what: "an unprivileged user gets another fix for perf-time",
             change: |it| it.replace(".chipset-plain.out", "paranoid=2", "paranoid=9"),
         },
         Plant {
-            what: "perf-time is off by 5 %",
+            what: "the rate of perf-time is wrong by 5 %",
             change: |it| {
                 it.document(".chipset-rates", |it: &mut CalibrateDocument| {
                     it.calibrations[0].error_ppm = Some(50_000.5);
@@ -258,7 +265,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "a device is off by 5 % in a watch",
+            what: "the rate of a device is wrong by 5 % in a watch",
             change: |it| it.summary(".chipset-watch", |it| it.sources[0].highest_ppm = Some(50_000.5)),
         },
         Plant {

@@ -1,4 +1,4 @@
-//! The kernel's clock source is listed, set, compared and put back.
+//! The kernel's clocksource is listed, set, compared and restored.
 
 use hpt_document::{
     clocksource::ClocksourceDocument,
@@ -14,7 +14,7 @@ use crate::judge::{
     text::in_one_line,
 };
 
-/// Another clock source than the board's own, which it offers. `scripts/lib/shows.bash` sets it.
+/// A clocksource that the board offers, other than its default. `scripts/lib/shows.bash` sets it.
 const OTHER: &str = "acpi_pm";
 
 pub(super) fn judge(case: &Case<'_>) {
@@ -22,13 +22,13 @@ pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {
         let step = format!("{build}.clocksource");
         judge_list(case, &step);
-        // An ARM board has one clock source, and no other to turn to.
+        // ARM boards have only one clocksource.
         if case.board.tsc.is_none() {
             continue;
         }
         if let Some(compare) = case.ended_with::<ClocksourceCostDocument>(&format!("{step}-compare")) {
             judge_compare(case.board, &compare);
-            case.shown(format!("clock sources compared: {}", compare.wanted.join(", ")));
+            case.shown(format!("clocksources compared: {}", compare.requested.join(", ")));
         }
         is_in_use(case, &format!("{step}-compared"), own);
         judge_published(case, &format!("{step}-published"));
@@ -37,13 +37,13 @@ pub(super) fn judge(case: &Case<'_>) {
             set.holds(&format!("set from {own} to {OTHER}, measured under both"), |it| {
                 it.before == *own
                     && it.after.as_deref() == Some(OTHER)
-                    && it.results.iter().map(|row| row.clock_source.as_str()).eq([own.as_str(), OTHER])
+                    && it.results.iter().map(|row| row.clocksource.as_str()).eq([own.as_str(), OTHER])
             });
         }
         is_in_use(case, &format!("{step}-is-set"), OTHER);
         if let Some(restore) = case.ended_with::<RestoreDocument>(&format!("{step}-restore")) {
-            restore.holds("it was put back", |it| {
-                it.settings.iter().map(|setting| setting.outcome).eq([RestoreOutcome::PutBack])
+            restore.holds("the clocksource was restored", |it| {
+                it.settings.iter().map(|setting| setting.outcome).eq([RestoreOutcome::Restored])
             });
         }
         is_in_use(case, &format!("{step}-restored"), own);
@@ -59,56 +59,57 @@ pub(super) fn judge(case: &Case<'_>) {
     }
 }
 
-/// The kernel's clock source at that step.
+/// Judges the kernel's clocksource at that step.
 fn is_in_use(case: &Case<'_>, step: &str, name: &str) {
     if case.ended(step) && case.out(step).trim_end() != name {
-        case.wrong(format!("{step}: the clock source is {}, not {name}", in_one_line(case.out(step))));
+        case.wrong(format!("{step}: the clocksource is {}, expected {name}", in_one_line(case.out(step))));
     }
 }
 
 fn judge_list(case: &Case<'_>, step: &str) {
     let own = &case.board.clock_source;
     if let Some(list) = case.ended_with::<ClocksourceDocument>(step) {
-        list.holds(&format!("in use is {own}, and the log was read"), |it| {
+        list.holds(&format!("the clocksource in use is {own}, and the kernel's log was read"), |it| {
             it.sources.iter().filter(|row| row.current).map(|row| &row.name).eq([own])
                 && it.log.readable
-                && it.log.from_the_beginning
+                && it.log.complete
         });
-        list.holds("every source has its cost and its risk", |it| {
-            it.sources.iter().all(|row| row.cost.is_some() && row.risk.is_some())
+        list.holds("every clocksource has a read overhead and a risk", |it| {
+            it.sources.iter().all(|row| row.read_cost.is_some() && row.risk.is_some())
         });
         if case.board.tsc.is_some() {
-            list.holds("the boot parameter of the board is told", |it| {
+            list.holds("the board's boot parameter is reported", |it| {
                 it.boot_parameters.iter().any(|parameter| parameter.set && parameter.parameter == "tsc=reliable")
             });
         }
     }
     if let Some(plain) = case.ended_with::<ClocksourceDocument>(&format!("{step}-plain")) {
-        plain.holds("a plain user is told that the log was not read, and what helps", |it| {
-            !it.log.readable && it.log.remedy.is_some()
+        plain.holds("for an unprivileged user, the kernel's log was not read, and a fix is reported", |it| {
+            !it.log.readable && it.log.fix.is_some()
         });
     }
 }
 
 fn judge_compare(board: &Board, compare: &Judged<'_, ClocksourceCostDocument>) {
-    compare.holds("seven clocks under each source, read to the end", |it| {
+    compare.holds("seven clocks were measured completely under each clocksource", |it| {
         it.after.as_ref() == Some(&it.before)
             && it.before == board.clock_source
-            && it.not_taken.is_empty()
-            && it.wanted.len() >= 2
-            && it.results.len() == 7 * it.wanted.len()
+            && it.refused.is_empty()
+            && it.requested.len() >= 2
+            && it.results.len() == 7 * it.requested.len()
             && it.results.iter().all(|row| row.repeated.complete)
     });
-    // The cost of a read shows whether it went through the vDSO, and a busy host distorts that.
-    compare.holds("under another source than the TSC a read is a system call", |it| {
-        let mut others = it.results.iter().filter(|row| row.clock == "monotonic" && row.clock_source != "tsc");
+    // The read overhead shows whether a read used the vDSO, and a busy host distorts it.
+    compare.holds("under a clocksource other than the TSC, a read is a system call", |it| {
+        let mut others = it.results.iter().filter(|row| row.clock == "monotonic" && row.clocksource != "tsc");
         others.all(|row| row.read_path == "syscall")
     });
-    compare.holds("what clocks claim, and what they step by", |it| it.results.iter().all(steps_as_it_claims));
+    compare.holds("each clock's granularity matches its resolution", |it| it.results.iter().all(steps_as_it_claims));
 }
 
-/// As the published examples show: every clock claims a nanosecond, and coarse clocks the tick that
-/// they step by. On a busy host the ticks of an emulated machine come late, and two at once.
+/// Returns whether a clock matches the published examples: the resolution is a nanosecond, and for
+/// coarse clocks the tick, which is also their granularity. On a busy host, ticks of an emulated
+/// machine are late, and two may come at once.
 fn steps_as_it_claims(row: &ClockCost) -> bool {
     if !row.clock.ends_with("coarse") {
         return row.resolution_ns == Some(1) && row.granularity_ns.is_none_or(|step| step < 1e6);
@@ -121,16 +122,16 @@ fn steps_as_it_claims(row: &ClockCost) -> bool {
 
 fn judge_published(case: &Case<'_>, step: &str) {
     let Some(published) = case.ended_with::<ExperimentDocument>(step) else { return };
-    let what = format!("what was published under the TSC and {OTHER} was measured under both, to the end");
+    let what = format!("the figures published for the TSC and {OTHER} were measured completely under both");
     published.holds(&what, |it| {
         let both = ["monotonic, tsc".to_owned(), format!("monotonic-coarse, {OTHER}")];
         let parts = it.experiments.iter().flat_map(|experiment| &experiment.parts).map(|part| part.state);
         parts.eq([ExperimentPartState::Measured])
-            && it.results.iter().filter(|row| both.contains(&row.what)).map(|row| row.samples).eq([100_000; 2])
+            && it.results.iter().filter(|row| both.contains(&row.quantity)).map(|row| row.samples).eq([100_000; 2])
             && it.results.iter().all(|row| match row.state {
                 FigureState::Measured => true,
-                FigureState::Missing => row.how.contains("does not offer"),
-                FigureState::Elsewhere | FigureState::NotMade => false,
+                FigureState::Unavailable => row.method.contains("does not offer"),
+                FigureState::NotApplicable | FigureState::NotMeasured => false,
             })
     });
 }
@@ -139,13 +140,13 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "clocksource",
     fit: |board| board.asked_for("clocksource") && board.tsc.is_some(),
     plants: &[
-        Plant { what: "another clock source is expected", change: |it| it.board.clock_source = "sundial".to_owned() },
+        Plant { what: "another clocksource is expected", change: |it| it.board.clock_source = "sundial".to_owned() },
         Plant {
-            what: "the log was not read",
+            what: "the kernel's log was not read",
             change: |it| it.document(".clocksource", |it: &mut ClocksourceDocument| it.log.readable = false),
         },
         Plant {
-            what: "a source has no risk",
+            what: "a clocksource has no risk",
             change: |it| it.document(".clocksource", |it: &mut ClocksourceDocument| it.sources[0].risk = None),
         },
         Plant {
@@ -157,11 +158,11 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "a plain user's list is that of root",
+            what: "an unprivileged user gets the list of root",
             change: |it| it.copy(".clocksource", ".clocksource-plain"),
         },
         Plant {
-            what: "reads were not made to the end",
+            what: "the reads are not complete",
             change: |it| {
                 it.document(".clocksource-compare", |it: &mut ClocksourceCostDocument| {
                     it.results.iter_mut().for_each(|row| row.repeated.complete = false);
@@ -169,11 +170,11 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "every read goes through the vDSO",
+            what: "every read uses the vDSO",
             change: |it| it.replace(".clocksource-compare.out", "\"syscall\"", "\"vdso\""),
         },
         Plant {
-            what: "every clock claims a tick",
+            what: "the resolution of every clock is a tick",
             change: |it| {
                 it.document(".clocksource-compare", |it: &mut ClocksourceCostDocument| {
                     it.results.iter_mut().for_each(|row| row.resolution_ns = Some(4_000_000));
@@ -181,52 +182,52 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "the other clock source is in use after a comparison",
+            what: "the other clocksource is in use after a comparison",
             change: |it| it.put(".clocksource-compared.out", "acpi_pm\n"),
         },
         Plant {
-            what: "a published figure was not made",
+            what: "a published figure was not measured",
             change: |it| {
                 it.document(".clocksource-published", |it: &mut ExperimentDocument| {
-                    it.results[0].state = FigureState::NotMade;
+                    it.results[0].state = FigureState::NotMeasured;
                 });
             },
         },
         Plant {
-            what: "it was not set",
+            what: "the clocksource was not set",
             change: |it| {
                 let own = it.board.clock_source.clone();
                 it.put(".clocksource-is-set.out", &format!("{own}\n"));
             },
         },
         Plant {
-            what: "it was measured under one source only",
+            what: "only one clocksource was measured",
             change: |it| {
                 it.document(".clocksource-set", |it: &mut ClocksourceCostDocument| it.results.truncate(1));
             },
         },
         Plant {
-            what: "another process had put it back",
-            change: |it| it.replace(".clocksource-restore.out", "put-back", "was-back"),
+            what: "another process had restored it",
+            change: |it| it.replace(".clocksource-restore.out", "restored", "already-restored"),
         },
         Plant {
-            what: "nothing was refused",
+            what: "a request without consent was not rejected",
             change: |it| {
                 it.lines(".clocksource-refused.out", |_, line| Some(if line == "2" { "0" } else { line }.to_owned()));
             },
         },
         Plant {
-            what: "the other clock source is in use after SIGHUP",
+            what: "the other clocksource is in use after SIGHUP",
             change: |it| it.set_lines(".clocksource-HUP.out", "after ", "after acpi_pm"),
         },
         Plant {
-            what: "SIGTERM did not end it",
+            what: "SIGTERM did not end the comparison",
             change: |it| it.set_lines(".clocksource-TERM.out", "status ", "status 0"),
         },
         Plant {
-            what: "it was not restored after SIGKILL",
+            what: "the clocksource was not restored after SIGKILL",
             change: |it| it.set_lines(".clocksource-KILL.out", "restored ", "restored 0 acpi_pm"),
         },
-        Plant { what: "the board did not get to SIGINT", change: |it| it.never_ended(".clocksource-INT") },
+        Plant { what: "the test of SIGINT did not complete", change: |it| it.never_ended(".clocksource-INT") },
     ],
 }];

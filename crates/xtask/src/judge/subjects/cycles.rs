@@ -1,4 +1,4 @@
-//! The kernel module `hpt_cycles` opens the cycle counter, keeps it open, says what perf does to
+//! The kernel module `hpt_cycles` opens the cycle counter, keeps it open, reports what perf does to
 //! it, and closes it again.
 
 use hpt_document::{bench::BenchDocument, experiment::ExperimentDocument, pairs::PairsDocument, probe::ProbeDocument};
@@ -12,25 +12,25 @@ use crate::judge::{
     text::{has_line, in_one_line},
 };
 
-/// What ends a program that reads a counter that is closed.
+/// The result of reading a closed counter.
 const SIGILL: &str = "SIGILL";
-/// What a counter does that is open.
+/// The result of reading an open counter.
 const MOVES: &str = "moves";
 
 pub(super) fn judge(case: &Case<'_>) {
     let counter = Counter::new(case);
     for build in &case.board.builds {
         counter.is_read(&format!("{build}.cycles-before"), SIGILL, None);
-        hpt_says(case, build, "before", 1, "no arm-cycles, with a reason", |available, _, reason, _| {
+        hpt_says(case, build, "before", 1, "arm-cycles is not available, with a reason", |available, _, reason, _| {
             !available && reason
         });
     }
     if case.board.after_perf == AfterPerf::Refused {
         if case.answers.status("cycles-load").is_none_or(|status| status == 0) {
-            case.wrong("cycles-load: hpt_cycles was not refused".to_owned());
+            case.wrong("cycles-load: loading hpt_cycles did not fail".to_owned());
         }
-        counter.module_said("no CPU has a cycle counter that this module knows and that counts");
-        case.shown("hpt_cycles refuses: no cycle counter");
+        counter.module_said("no CPU has a working cycle counter that this module supports");
+        case.shown("no cycle counter, and hpt_cycles reports it");
         return;
     }
     if !case.ended("cycles-load") {
@@ -45,7 +45,7 @@ pub(super) fn judge(case: &Case<'_>) {
     for when in ["powered-down", "again", "perf-once-more", "unload", "load-again", "unload-again"] {
         case.ended(&format!("cycles-{when}"));
     }
-    let mut shown = format!("cycle counter on {} CPUs by hpt_cycles", case.board.cores);
+    let mut shown = format!("cycle counter on {} CPUs with hpt_cycles", case.board.cores);
     if case.board.hotplug {
         counter.state_is("cycles-offline", &format!("open {}", counter.others));
         counter.state_is("cycles-online", &format!("open {}", counter.all));
@@ -53,30 +53,30 @@ pub(super) fn judge(case: &Case<'_>) {
     }
     if case.board.architecture == "arm64" {
         counter.state_is("cycles-user-access", &format!("taken {}", counter.all));
-        shown += ", by register through perf";
+        shown += ", through perf's register access";
     }
     judge_register(case);
     judge_readers(case);
     if case.board.vcpu {
         cycles_kvm::judge_module(case, &counter);
         let build = case.board.first_build();
-        hpt_says(case, build, "cleared", 1, "KVM closed arm-cycles, and what helps", |_, kind, _, remedy| {
+        hpt_says(case, build, "cleared", 1, "KVM closed arm-cycles, and a fix is reported", |_, kind, _, remedy| {
             kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("KVM"))
         });
-        shown += ", beside what KVM does";
+        shown += ", with an imitation of KVM";
     }
     if case.board.kvm {
         cycles_kvm::judge_guest(case, &counter);
-        shown += ", with a guest of KVM";
+        shown += ", with a KVM guest";
     }
-    if case.out("cycles-said").contains("somebody else") {
-        case.wrong("cycles: hpt_cycles did not give everything back".to_owned());
+    if case.out("cycles-said").contains("other code") {
+        case.wrong("cycles: hpt_cycles did not restore everything".to_owned());
     }
     shown += judge_perf(case, &counter);
     case.shown(shown);
 }
 
-/// What programs read, at each time.
+/// Judges what programs read, at each time.
 fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
     for when in ["open", "plain", "woken", "again", "by-itself"] {
         counter.is_read(&format!("{build}.cycles-{when}"), MOVES, None);
@@ -84,15 +84,15 @@ fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
     for when in ["closed", "closed-again"] {
         counter.is_read(&format!("{build}.cycles-{when}"), SIGILL, None);
     }
-    // Where perf was first, the module leaves it alone.
+    // The module does not open a counter that perf already uses.
     let beside = if case.board.after_perf == AfterPerf::None { MOVES } else { SIGILL };
     counter.is_read(&format!("{build}.cycles-beside-perf"), MOVES, Some(beside));
     for when in ["before", "closed"] {
-        hpt_says(case, build, when, 1, "arm-cycles is closed, and what helps", |_, kind, _, remedy| {
+        hpt_says(case, build, when, 1, "arm-cycles is closed, and a fix is reported", |_, kind, _, remedy| {
             kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("hpt_cycles"))
         });
     }
-    hpt_says(case, build, "open", 0, "arm-cycles is there", |available, _, _, _| available);
+    hpt_says(case, build, "open", 0, "arm-cycles is available", |available, _, _, _| available);
     if case.board.hotplug {
         counter.is_read(&format!("{build}.cycles-online"), MOVES, None);
     }
@@ -101,19 +101,19 @@ fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
         let step = format!("{build}.cycles-register");
         let said = |line: &str| line.starts_with("perf-cycles by register: own cost");
         if case.ended(&step) && !case.out(&step).lines().any(said) {
-            case.wrong(format!("{step}: perf's counter was not read by register"));
+            case.wrong(format!("{step}: perf's counter was not read from the register"));
         }
     }
 }
 
 fn judge_measurements(case: &Case<'_>, build: &str) {
     if let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.cycles-bench")) {
-        bench.holds("arm-cycles was read to the end", |it| {
+        bench.holds("arm-cycles was measured completely", |it| {
             it.results.iter().filter(|row| row.id == "arm-cycles").map(|row| row.repeated.complete).eq([true])
         });
     }
     if let Some(pairs) = case.ended_with::<PairsDocument>(&format!("{build}.cycles-pairs")) {
-        pairs.holds("pairs were read of both, after three kinds of pauses", |it| {
+        pairs.holds("pairs of both sources were read after three kinds of pauses", |it| {
             let read = it.results.iter().filter(|row| {
                 row.samples == 50 && row.mean_ticks > 0.0 && row.mean_ns.is_some_and(|mean_ns| mean_ns > 0.0)
             });
@@ -121,13 +121,13 @@ fn judge_measurements(case: &Case<'_>, build: &str) {
         });
     }
     if let Some(period) = case.ended_with::<ExperimentDocument>(&format!("{build}.cycles-period")) {
-        let what = "the error of a period was measured a thousand times by the clock and by the cycle counter, beside \
-                    what was published";
+        let what = "the period error was measured a thousand times with the clock and with the cycle counter, and is \
+                    compared with the published figures";
         period.holds(what, |it| {
-            let by_cycles = it.results.iter().filter(|row| row.how.starts_with("arm-cycles"));
+            let by_cycles = it.results.iter().filter(|row| row.method.starts_with("arm-cycles"));
             let (in_time, in_cycles): (Vec<_>, Vec<_>) = by_cycles.partition(|row| row.unit == "ns");
             it.results.iter().all(|row| {
-                let by_either = row.how.starts_with("monotonic") || row.how.starts_with("arm-cycles (register)");
+                let by_either = row.method.starts_with("monotonic") || row.method.starts_with("arm-cycles (register)");
                 row.samples == 1000 && row.published.is_some() && by_either
             }) && in_time.len() == 2
                 && in_cycles.len() == 1
@@ -135,7 +135,8 @@ fn judge_measurements(case: &Case<'_>, build: &str) {
     }
 }
 
-/// The register is as it was found, on each CPU, each time the module was unloaded.
+/// Judges whether the register on each CPU has its original value each time the module was
+/// unloaded.
 fn judge_register(case: &Case<'_>) {
     if !case.ended("cycles-access-before") {
         return;
@@ -146,7 +147,7 @@ fn judge_register(case: &Case<'_>) {
         number.is_some_and(|(number, _)| number.parse::<usize>().is_ok())
     };
     if found.lines().filter(shows).count() != case.board.cores {
-        case.wrong("cycles-access-before: not every CPU shows its register".to_owned());
+        case.wrong("cycles-access-before: the register of a CPU is missing".to_owned());
     }
     let mut whens = vec!["closed", "closed-again"];
     if case.board.vcpu {
@@ -159,35 +160,35 @@ fn judge_register(case: &Case<'_>) {
         let step = format!("cycles-access-{when}");
         if case.ended(&step) && case.out(&step) != found {
             let left = in_one_line(case.out(&step));
-            case.wrong(format!("{step}: hpt_cycles left {left}, and found {}", in_one_line(found)));
+            case.wrong(format!("{step}: hpt_cycles left {left}, expected {}", in_one_line(found)));
         }
     }
 }
 
-/// An hpt whose counter is closed says so, and ends as it would without. One that another process
-/// ends does not blame the counter.
+/// Judges an hpt whose counter is closed: it reports that, and ends with SIGILL. If another process
+/// sends SIGILL, hpt does not report a closed counter.
 fn judge_readers(case: &Case<'_>) {
     for build in &case.board.builds {
         case.ended(&format!("{build}.cycles-reader-load"));
         let steps = ["reader", "foreign"].map(|who| format!("{build}.cycles-{who}"));
         for step in &steps {
             if case.ended(step) && !has_line(case.out(step), "status 132") {
-                case.wrong(format!("{step}: SIGILL did not end it: {}", in_one_line(case.out(step))));
+                case.wrong(format!("{step}: SIGILL did not end hpt: {}", in_one_line(case.out(step))));
             }
         }
         let [reader, foreign] = steps;
         let said = |line: &str| line.starts_with("hpt: the cycle counter was closed while hpt read it");
         if !case.out(&reader).lines().any(said) {
-            case.wrong(format!("{reader}: it ended without a word"));
+            case.wrong(format!("{reader}: hpt ended without a message"));
         }
         if case.out(&foreign).contains("cycle counter") {
-            case.wrong(format!("{foreign}: it blames the cycle counter for a signal that was sent"));
+            case.wrong(format!("{foreign}: hpt attributes a signal from another process to the cycle counter"));
         }
     }
 }
 
-/// What comes of counting with perf, and what the module says of it then. Returns words for the
-/// table.
+/// Judges the effect of counting with perf, and what the module reports then. Returns a text for
+/// the table.
 fn judge_perf(case: &Case<'_>, counter: &Counter<'_>) -> &'static str {
     let (word, state, said, shown) = match case.board.after_perf {
         AfterPerf::None | AfterPerf::Refused => {
@@ -197,32 +198,29 @@ fn judge_perf(case: &Case<'_>, counter: &Counter<'_>) -> &'static str {
             }
             return "";
         }
-        AfterPerf::Sigill => (
-            SIGILL,
-            "closed",
-            "was closed, as perf does: a program that reads it there gets SIGILL",
-            ", closed after perf",
-        ),
+        AfterPerf::Sigill => {
+            (SIGILL, "closed", "was closed, as perf does: a program that reads it gets SIGILL", ", closed after perf")
+        }
         AfterPerf::Stands => {
-            ("stands", "standing", "was stopped, as perf does: it can be read, and stands", ", standing after perf")
+            ("stands", "standing", "was stopped, as perf does: programs can read it", ", stopped after perf")
         }
     };
     judge_count(case, counter, "counted", &format!("open {};perf {CPU}", counter.others));
     if case.ended("cycles-load-again") && !has_line(case.out("cycles-load-again"), "perf: counted") {
-        case.wrong("cycles: perf did not count when it was first".to_owned());
+        case.wrong("cycles: perf did not count when it was used first".to_owned());
     }
     for build in &case.board.builds {
         counter.is_read(&format!("{build}.cycles-perf-left"), MOVES, Some(word));
     }
     counter.state_is("cycles-state-left", &format!("open {};{state} {CPU}", counter.others));
-    counter.module_said(&format!("CPU{CPU}: perf is counting there"));
+    counter.module_said(&format!("CPU{CPU}: perf is counting"));
     counter.module_said(&format!("CPU{CPU}: the cycle counter {said}"));
     counter.module_said(&format!("CPU{CPU}: programs can read the cycle counter"));
     counter.module_said(&format!("programs can read the cycle counter of CPU {}", counter.others));
     shown
 }
 
-/// What came of counting with perf, and what the module said during that.
+/// Judges the result of counting with perf, and what the module reported during that.
 fn judge_count(case: &Case<'_>, counter: &Counter<'_>, wanted: &str, state: &str) {
     let step = format!("{}.cycles-perf", case.board.first_build());
     if !case.ended(&step) {
@@ -230,13 +228,14 @@ fn judge_count(case: &Case<'_>, counter: &Counter<'_>, wanted: &str, state: &str
     }
     if !has_line(case.out(&step), &format!("perf: {wanted}")) {
         let said: Vec<_> = case.out(&step).lines().filter(|line| line.starts_with("perf: ")).collect();
-        case.wrong(format!("{step}: not {wanted}: {}", said.join(";")));
+        case.wrong(format!("{step}: expected {wanted}: {}", said.join(";")));
     }
     counter.state_is(&step, state);
 }
 
-/// What hpt says of the source, which ends with 1 if it cannot be used: whether it is available,
-/// the kind of reason, whether there is a reason, and what helps.
+/// Judges what hpt reports about the source. hpt ends with exit code 1 if the source cannot be
+/// used. `is_so` gets whether the source is available, the kind of reason, whether there is a
+/// reason, and the fix.
 fn hpt_says(
     case: &Case<'_>,
     build: &str,
@@ -249,11 +248,11 @@ fn hpt_says(
     let ended = case.answers.status(&step);
     if ended != Some(status) {
         let ended = ended.map_or("none".to_owned(), |ended| ended.to_string());
-        case.wrong(format!("{step}: exit code {ended}, not {status}"));
+        case.wrong(format!("{step}: exit code {ended}, expected {status}"));
     } else if let Some(probe) = case.document::<ProbeDocument>(&step) {
         probe.holds(what, |it| {
             source(it, "arm-cycles").is_some_and(|row| {
-                is_so(row.available, row.reason_kind.as_deref(), row.reason.is_some(), row.remedy.as_deref())
+                is_so(row.available, row.reason_kind.as_deref(), row.reason.is_some(), row.fix.as_deref())
             })
         });
     }
@@ -266,7 +265,7 @@ pub(super) const PLANTS: &[Plants] = &[
         plants: PLANTS_CYCLES,
     },
     Plants {
-        about: "cycle counter with a guest of KVM",
+        about: "cycle counter with a KVM guest",
         fit: |board| board.asked_for("cycles") && board.kvm,
         plants: cycles_kvm::PLANTS_GUEST,
     },
@@ -274,8 +273,11 @@ pub(super) const PLANTS: &[Plants] = &[
         about: "no cycle counter",
         fit: |board| board.asked_for("cycles") && board.after_perf == AfterPerf::Refused,
         plants: &[
-            Plant { what: "the module was not refused", change: |it| it.status("cycles-load", 0) },
-            Plant { what: "the module did not say why", change: |it| it.leave_out("cycles-said.out", "no CPU has") },
+            Plant { what: "the module was loaded", change: |it| it.status("cycles-load", 0) },
+            Plant {
+                what: "the module did not log the reason",
+                change: |it| it.leave_out("cycles-said.out", "no CPU has"),
+            },
         ],
     },
 ];
@@ -283,35 +285,35 @@ pub(super) const PLANTS: &[Plants] = &[
 const PLANTS_CYCLES: &[Plant] = &[
     Plant { what: "four CPUs are expected", change: |it| it.board.cores = 4 },
     Plant {
-        what: "a counter that stands after perf is expected",
+        what: "a counter that is stopped after perf is expected",
         change: |it| it.board.after_perf = AfterPerf::Stands,
     },
-    Plant { what: "a kernel that cannot count is expected", change: |it| it.board.after_perf = AfterPerf::None },
-    Plant { what: "a refusal is expected", change: |it| it.board.after_perf = AfterPerf::Refused },
+    Plant { what: "a kernel that cannot count cycles is expected", change: |it| it.board.after_perf = AfterPerf::None },
+    Plant { what: "a module that cannot be loaded is expected", change: |it| it.board.after_perf = AfterPerf::Refused },
     Plant {
-        what: "a CPU was open before",
+        what: "the counter of a CPU was open before",
         change: |it| it.set_lines(".cycles-before.out", "CPU 1: SIGILL", "CPU 1: moves, 1000 MHz"),
     },
     Plant { what: "a CPU is missing", change: |it| it.leave_out(".cycles-open.out", "CPU 1") },
     Plant {
-        what: "the counter stands for a plain user",
+        what: "the counter does not advance for an unprivileged user",
         change: |it| it.set_lines(".cycles-plain.out", "CPU 0: moves", "CPU 0: stands"),
     },
-    Plant { what: "a plain user's program ended by a signal", change: |it| it.status(".cycles-plain", 139) },
+    Plant { what: "an unprivileged user's program ended by a signal", change: |it| it.status(".cycles-plain", 139) },
     Plant {
-        what: "hpt finds no counter, not a closed one",
+        what: "hpt reports no counter instead of a closed one",
         change: |it| it.replace(".cycles-hpt-before.out", "\"closed\"", "\"no-device\""),
     },
     Plant {
-        what: "it is closed for hpt when it is open",
+        what: "hpt reports an open counter as closed",
         change: |it| it.copy(".cycles-hpt-closed", ".cycles-hpt-open"),
     },
     Plant {
-        what: "it is open for hpt when it is closed",
+        what: "hpt reports a closed counter as open",
         change: |it| it.copy(".cycles-hpt-open", ".cycles-hpt-closed"),
     },
     Plant {
-        what: "it was not read to the end",
+        what: "the counter was not measured completely",
         change: |it| it.replace(".cycles-bench.out", "\"complete\": true", "\"complete\": false"),
     },
     Plant {
@@ -322,13 +324,13 @@ const PLANTS_CYCLES: &[Plant] = &[
         what: "a period was measured with another source",
         change: |it| it.replace(".cycles-period.out", "arm-cycles (register)", "perf-cycles"),
     },
-    Plant { what: "a CPU that is offline is open", change: |it| it.copy("cycles-state", "cycles-offline") },
+    Plant { what: "the counter of an offline CPU is open", change: |it| it.copy("cycles-state", "cycles-offline") },
     Plant {
-        what: "a CPU that came back is closed",
+        what: "the counter of a CPU that came online is closed",
         change: |it| it.set_lines(".cycles-online.out", "CPU 1: moves", "CPU 1: SIGILL"),
     },
     Plant {
-        what: "the counter stands after a power-down",
+        what: "the counter does not advance after a power-down",
         change: |it| it.set_lines(".cycles-woken.out", "CPU 1: moves", "CPU 1: stands"),
     },
     Plant { what: "there was no power-down", change: |it| it.status("cycles-powered-down", 1) },
@@ -338,76 +340,88 @@ const PLANTS_CYCLES: &[Plant] = &[
         change: |it| it.set_lines(".cycles-perf.out", "perf: counted", "perf: counted nothing"),
     },
     Plant {
-        what: "the module does not know that perf closed it",
+        what: "the module does not report in its state that perf closed the counter",
         change: |it| it.copy("cycles-state", "cycles-state-left"),
     },
     Plant {
-        what: "the module did not say that perf counts",
-        change: |it| it.leave_out("cycles-said.out", "CPU1: perf is counting there"),
+        what: "the module did not log that perf counts",
+        change: |it| it.leave_out("cycles-said.out", "CPU1: perf is counting"),
     },
     Plant {
-        what: "the module did not say that perf closed it",
+        what: "the module did not log that perf closed the counter",
         change: |it| it.leave_out("cycles-said.out", "CPU1: the cycle counter was closed"),
     },
     Plant {
-        what: "the module did not give everything back",
-        change: |it| it.append("cycles-said.out", "hpt_cycles: CPU0: somebody else lets programs read"),
+        what: "the module did not restore everything",
+        change: |it| it.append("cycles-said.out", "hpt_cycles: CPU0: other code already lets programs read"),
     },
-    Plant { what: "it was not opened again", change: |it| it.copy(".cycles-before", ".cycles-again") },
-    Plant { what: "perf left all CPUs open", change: |it| it.copy(".cycles-open", ".cycles-user-access") },
-    Plant { what: "it was not opened again by itself", change: |it| it.copy(".cycles-before", ".cycles-by-itself") },
-    Plant { what: "the module took it from perf", change: |it| it.copy(".cycles-open", ".cycles-beside-perf") },
+    Plant { what: "the counter was not opened again", change: |it| it.copy(".cycles-before", ".cycles-again") },
     Plant {
-        what: "a CPU stayed open",
+        what: "perf left the counters of all CPUs open",
+        change: |it| it.copy(".cycles-open", ".cycles-user-access"),
+    },
+    Plant {
+        what: "a periodic check did not open the counter again",
+        change: |it| it.copy(".cycles-before", ".cycles-by-itself"),
+    },
+    Plant {
+        what: "the module took the counter from perf",
+        change: |it| it.copy(".cycles-open", ".cycles-beside-perf"),
+    },
+    Plant {
+        what: "the counter of a CPU stayed open",
         change: |it| it.set_lines(".cycles-closed.out", "CPU 0: SIGILL", "CPU 0: moves, 1000 MHz"),
     },
     Plant { what: "the module was not unloaded", change: |it| it.never_ended("cycles-unload") },
     Plant {
-        what: "the register is another one after the module",
+        what: "the register is not restored by the module",
         change: |it| it.set_lines("cycles-access-closed.out", "CPU 1: access ", "CPU 1: access 0x4"),
     },
     Plant {
-        what: "the register is another one after the module met a guest that KVM keeps",
+        what: "the register is not restored after a guest, with a KVM that restores it",
         change: |it| it.set_lines("cycles-access-kept-closed.out", "CPU 1: access ", "CPU 1: access 0x4"),
     },
     Plant {
-        what: "the register is another one after the module met a guest that KVM clears",
+        what: "the register is not restored after a guest, with a KVM that clears it",
         change: |it| it.set_lines("cycles-access-cleared-closed.out", "CPU 1: access ", "CPU 1: access 0xf"),
     },
-    Plant { what: "a CPU does not show its register", change: |it| it.leave_out("cycles-access-before.out", "CPU 1") },
+    Plant { what: "the register of a CPU is missing", change: |it| it.leave_out("cycles-access-before.out", "CPU 1") },
     Plant {
-        what: "a CPU that KVM closed is open",
+        what: "a counter that KVM closed is open",
         change: |it| it.set_lines(".cycles-cleared.out", "CPU 1: SIGILL", "CPU 1: moves, 1000 MHz"),
     },
     Plant {
-        what: "a CPU that KVM closed was opened without an order",
+        what: "a counter that KVM closed was opened without a request",
         change: |it| it.copy("cycles-cleared-anew", "cycles-cleared-ended"),
     },
     Plant { what: "the module did not see the guest", change: |it| it.status("cycles-kept-seen", 1) },
-    Plant { what: "the module does not say why", change: |it| it.put("cycles-cleared-why.out", "") },
+    Plant { what: "the module does not report the reason", change: |it| it.put("cycles-cleared-why.out", "") },
     Plant {
-        what: "the module did not say that KVM closed it",
+        what: "the module did not log that KVM closed the counter",
         change: |it| it.leave_out("cycles-said.out", "CPU1: closed by KVM after a guest"),
     },
     Plant {
-        what: "the module did not say that a guest has the CPU",
+        what: "the module did not log that a guest has the CPU",
         change: |it| it.leave_out("cycles-said.out", "CPU1: a guest of KVM"),
     },
     Plant {
-        what: "hpt does not say that KVM closed it",
+        what: "hpt does not report that KVM closed the counter",
         change: |it| it.copy(".cycles-hpt-closed", ".cycles-hpt-cleared"),
     },
     Plant {
-        what: "a CPU that KVM keeps is closed",
+        what: "a counter that KVM does not close is closed",
         change: |it| it.set_lines(".cycles-kept.out", "CPU 1: moves", "CPU 1: SIGILL"),
     },
     Plant {
-        what: "a reader ended without a word",
+        what: "a reader ended without a message",
         change: |it| it.leave_out(".cycles-reader.out", "hpt: the cycle counter"),
     },
-    Plant { what: "a reader ended well", change: |it| it.set_lines(".cycles-reader.out", "status 132", "status 0") },
     Plant {
-        what: "hpt blames the counter for a signal that was sent",
+        what: "a reader ended with exit code 0",
+        change: |it| it.set_lines(".cycles-reader.out", "status 132", "status 0"),
+    },
+    Plant {
+        what: "hpt attributes a signal from another process to the counter",
         change: |it| it.append(".cycles-foreign.out", "hpt: the cycle counter was closed"),
     },
 ];

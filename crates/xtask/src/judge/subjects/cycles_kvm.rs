@@ -1,5 +1,5 @@
-//! The kernel module `hpt_cycles` beside KVM: what KVM does to the register on the CPU of a guest,
-//! by a module in its place, and beside a real guest.
+//! The kernel module `hpt_cycles` together with KVM, which changes the register on the CPU of a
+//! guest: a test with a module that imitates KVM, and a test with a real guest.
 
 use crate::judge::{
     case::Case,
@@ -8,10 +8,10 @@ use crate::judge::{
     text::{has_line, in_one_line},
 };
 
-/// Why a counter is closed that the module had opened.
+/// The reason why a counter is closed that the module had opened.
 const CLOSED: &str = "closed by KVM after a guest, or by kernel.perf_user_access";
 
-/// No reader is ended without a word beside a module that does what KVM does.
+/// Judges the test with a module that imitates KVM: no reader ends without a reported reason.
 pub(super) fn judge_module(case: &Case<'_>, counter: &Counter<'_>) {
     for step in ["load", "guest", "end", "anew", "unload"] {
         case.ended(&format!("cycles-cleared-{step}"));
@@ -19,7 +19,7 @@ pub(super) fn judge_module(case: &Case<'_>, counter: &Counter<'_>) {
     for step in ["load", "guest", "seen", "open", "again", "unload", "end"] {
         case.ended(&format!("cycles-kept-{step}"));
     }
-    // Where KVM clears it, the counter stays closed, and every reader is told why.
+    // If KVM clears the register, the counter stays closed, and the module reports the reason.
     let taken = format!("open {};taken {CPU}", counter.others);
     counter.state_is("cycles-cleared-state", &taken);
     counter.state_is("cycles-cleared-ended", &taken);
@@ -27,10 +27,10 @@ pub(super) fn judge_module(case: &Case<'_>, counter: &Counter<'_>) {
     let why = case.out("cycles-cleared-why");
     let says = |line: &str| line.starts_with(&format!("CPU {CPU}: {CLOSED}"));
     if case.ended("cycles-cleared-why") && !why.lines().any(says) {
-        case.wrong(format!("cycles-cleared-why: hpt_cycles does not say why: {}", in_one_line(why)));
+        case.wrong(format!("cycles-cleared-why: hpt_cycles does not report the reason: {}", in_one_line(why)));
     }
     counter.module_said(&format!("CPU{CPU}: {CLOSED}"));
-    // Where KVM keeps it, the module leaves the CPU alone while a guest has it.
+    // If KVM restores the register, the module leaves the CPU alone while a guest has it.
     counter.module_said(&format!("CPU{CPU}: a guest of KVM has the CPU"));
     for build in &case.board.builds {
         counter.is_read(&format!("{build}.cycles-cleared"), "moves", Some("SIGILL"));
@@ -41,7 +41,7 @@ pub(super) fn judge_module(case: &Case<'_>, counter: &Counter<'_>) {
     }
 }
 
-/// The same beside a guest of KVM. This kernel restores the value after a guest.
+/// Judges the test with a KVM guest. This kernel restores the register after a guest.
 pub(super) fn judge_guest(case: &Case<'_>, counter: &Counter<'_>) {
     for step in ["load", "unload"] {
         case.ended(&format!("cycles-kvm-{step}"));
@@ -65,9 +65,9 @@ pub(super) const PLANTS_GUEST: &[Plant] = &[
         what: "the guest did not run",
         change: |it| it.replace(".cycles-kvm-guest.out", "guest: ran", "guest: left"),
     },
-    Plant { what: "one CPU is open after a guest", change: |it| it.put("cycles-kvm-state.out", "open 0\n") },
+    Plant { what: "only one counter is open after a guest", change: |it| it.put("cycles-kvm-state.out", "open 0\n") },
     Plant {
-        what: "the register is another one after a guest",
+        what: "the register is not restored after a guest",
         change: |it| it.set_lines("cycles-access-kvm-closed.out", "CPU 1: access ", "CPU 1: access 0x4"),
     },
 ];

@@ -1,8 +1,8 @@
-//! `hpt doctor` finds what is in the way, and its capture says the same.
+//! `hpt doctor` finds the problems of the board, and finds the same in its capture.
 
 use hpt_document::doctor::{
     DoctorDocument, DoctorRule,
-    DoctorSeverity::{self, Major, Minor, ToKnow},
+    DoctorSeverity::{self, High, Info, Low},
     DoctorVerdict,
 };
 
@@ -19,14 +19,14 @@ pub(super) fn judge(case: &Case<'_>) {
         for step in &steps {
             if case.ended(step) && !has_line(case.err(step), "status 1") {
                 let said = last_line(case.err(step));
-                case.wrong(format!("{step}: {said}, not 1: something is in the way of each board"));
+                case.wrong(format!("{step}: {said}, expected 1, because each board has problems"));
             }
         }
         let diagnoses = steps.map(|step| case.document::<DoctorDocument>(&step));
         for diagnosis in diagnoses.iter().flatten() {
-            diagnosis.holds("every rule answers, and what is found has a remedy", |it| {
+            diagnosis.holds("every rule has an observation, and every finding has a fix", |it| {
                 let answers = |rule: &DoctorRule| {
-                    !rule.seen.is_empty() && (rule.verdict != DoctorVerdict::Found || !rule.remedies.is_empty())
+                    !rule.observed.is_empty() && (rule.verdict != DoctorVerdict::Problem || !rule.fixes.is_empty())
                 };
                 it.rules.len() > 30 && it.rules.iter().all(answers)
             });
@@ -36,62 +36,64 @@ pub(super) fn judge(case: &Case<'_>) {
             judge_machine(case, diagnosis);
         }
         if let Some(root) = root {
-            root.holds("root has the right to a real-time class, and is told all", |it| {
-                is(it, "right-to-realtime", DoctorVerdict::Fine) && it.root_would_be_told.is_empty()
+            root.holds("root has permission for real-time scheduling, and can check everything", |it| {
+                is(it, "right-to-realtime", DoctorVerdict::Pass) && it.needs_root.is_empty()
             });
         }
         if let Some(plain) = plain {
-            plain.holds("a plain user has not, and what root would be told is said", |it| {
-                found(it, "right-to-realtime", Major) && it.root_would_be_told.len() == 1
+            plain.holds("an ordinary user has not, and the checks that need root are listed", |it| {
+                found(it, "right-to-realtime", High) && it.needs_root.len() == 1
             });
         }
         if let Some(cpu) = cpu {
             judge_cpu(case, cpu);
         }
         if let Some(captured) = captured {
-            captured.holds("it is judged from files", |it| !it.head.machine.live);
+            captured.holds("it is examined from files", |it| !it.head.machine.live);
         }
         if let Some(bare) = bare {
-            bare.holds("without /proc and /sys that is said", |it| {
-                it.rules.iter().filter(|rule| rule.verdict == DoctorVerdict::Untold).count() > 5
+            bare.holds("without /proc and /sys, verdicts are unknown", |it| {
+                it.rules.iter().filter(|rule| rule.verdict == DoctorVerdict::Unknown).count() > 5
             });
         }
         match (root, captured) {
             (Some(root), Some(captured)) if verdicts(root) == verdicts(captured) => case.shown("diagnosed"),
-            _ => case.wrong(format!("{step}-captured: not the verdicts of {step}")),
+            _ => case.wrong(format!("{step}-captured: the verdicts differ from those of {step}")),
         }
     }
 }
 
-/// What must be found for root and for a plain user.
+/// The findings that root and an ordinary user must get.
 fn judge_machine(case: &Case<'_>, diagnosis: &Judged<'_, DoctorDocument>) {
     let clock_source = case.board.clock_source.as_str();
-    diagnosis.holds("throttling is on, and this kernel is one that it bites", |it| found(it, "throttling", Major));
-    diagnosis.holds("it is no kernel for real time", |it| found(it, "preemption", Minor));
-    diagnosis.holds("nobody keeps wall time", |it| found(it, "wall-time", Major));
-    diagnosis.holds(&format!("clock source {clock_source} is as it should be, or the only one"), |it| {
-        is(it, "clock-source", DoctorVerdict::Fine) || is(it, "clock-source", DoctorVerdict::NotHere)
+    diagnosis.holds("throttling is on, and this kernel throttles", |it| found(it, "throttling", High));
+    diagnosis.holds("it is not a real-time kernel", |it| found(it, "preemption", Low));
+    diagnosis.holds("the clock is not synchronized", |it| found(it, "wall-time", High));
+    diagnosis.holds(&format!("the clocksource {clock_source} is the best or the only one"), |it| {
+        is(it, "clock-source", DoctorVerdict::Pass) || is(it, "clock-source", DoctorVerdict::NotApplicable)
     });
     if case.board.cores == 1 {
-        diagnosis.holds("one CPU cannot be kept free, and that is said", |it| found(it, "isolated-cpus", ToKnow));
+        diagnosis.holds("the only CPU cannot be isolated", |it| found(it, "isolated-cpus", Info));
     } else {
-        diagnosis.holds("no CPU is kept free", |it| found(it, "isolated-cpus", Major));
+        diagnosis.holds("no CPU is isolated", |it| found(it, "isolated-cpus", High));
     }
     if ["timer", "arm,sp804"].contains(&clock_source) {
-        diagnosis.holds("the vDSO does not read the clock source", |it| found(it, "clock-by-system-call", Minor));
+        diagnosis.holds("the vDSO does not read the clocksource", |it| found(it, "clock-by-system-call", Low));
     } else {
-        diagnosis.holds("the vDSO reads the clock source", |it| is(it, "clock-by-system-call", DoctorVerdict::Fine));
+        diagnosis.holds("the vDSO reads the clocksource", |it| is(it, "clock-by-system-call", DoctorVerdict::Pass));
     }
 }
 
 fn judge_cpu(case: &Case<'_>, cpu: &Judged<'_, DoctorDocument>) {
     if case.board.cores == 1 {
-        cpu.holds("what comes to the only CPU cannot be sent away", |it| {
+        cpu.holds("work cannot be moved away from the only CPU", |it| {
             let mut rules = ["kernel-threads", "interrupts", "tick"].into_iter();
-            it.cpu == Some(0) && rules.all(|rule| is(it, rule, DoctorVerdict::NotHere))
+            it.cpu == Some(0) && rules.all(|rule| is(it, rule, DoctorVerdict::NotApplicable))
         });
     } else {
-        cpu.holds("it is asked for one CPU", |it| it.cpu == Some(0) && is(it, "kernel-threads", DoctorVerdict::Found));
+        cpu.holds("it is examined for one CPU", |it| {
+            it.cpu == Some(0) && is(it, "kernel-threads", DoctorVerdict::Problem)
+        });
     }
 }
 
@@ -103,12 +105,12 @@ fn is(diagnosis: &DoctorDocument, name: &str, verdict: DoctorVerdict) -> bool {
     rule(diagnosis, name).is_some_and(|rule| rule.verdict == verdict)
 }
 
-/// Whether a rule found something for certain that costs that much.
+/// Whether a rule has a certain finding of that severity.
 fn found(diagnosis: &DoctorDocument, name: &str, severity: DoctorSeverity) -> bool {
     rule(diagnosis, name).is_some_and(|rule| rule.severity == Some(severity) && rule.certain == Some(true))
 }
 
-/// What every rule says, without the figures.
+/// The verdict of every rule, without the numbers.
 fn verdicts(diagnosis: &DoctorDocument) -> Vec<(&str, DoctorVerdict, Option<DoctorSeverity>, Option<bool>)> {
     diagnosis.rules.iter().map(|rule| (rule.rule.as_str(), rule.verdict, rule.severity, rule.certain)).collect()
 }
@@ -117,8 +119,8 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "doctor",
     fit: |board| board.asked_for("doctor") && board.arm_counter.is_some(),
     plants: &[
-        Plant { what: "nothing is in the way", change: |it| it.set_lines(".doctor.err", "status 1", "status 0") },
-        Plant { what: "a plain user is told what root is", change: |it| it.copy(".doctor", ".doctor-plain") },
+        Plant { what: "no problem is found", change: |it| it.set_lines(".doctor.err", "status 1", "status 0") },
+        Plant { what: "an ordinary user gets the document of root", change: |it| it.copy(".doctor", ".doctor-plain") },
         Plant { what: "no CPU was named", change: |it| it.copy(".doctor", ".doctor-cpu") },
         Plant { what: "the capture is of a live machine", change: |it| it.copy(".doctor", ".doctor-captured") },
         Plant { what: "/proc and /sys are there", change: |it| it.copy(".doctor", ".doctor-bare") },
@@ -127,31 +129,31 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             change: |it| it.replace(".doctor.out", "\"certain\": true", "\"certain\": false"),
         },
         Plant {
-            what: "a plain user meets minor problems only",
-            change: |it| it.replace(".doctor-plain.out", "\"major\"", "\"minor\""),
+            what: "an ordinary user gets only problems of low severity",
+            change: |it| it.replace(".doctor-plain.out", "\"high\"", "\"low\""),
         },
         Plant {
             what: "the capture has other verdicts",
-            change: |it| it.replace(".doctor-captured.out", "\"not-here\"", "\"fine\""),
+            change: |it| it.replace(".doctor-captured.out", "\"not-applicable\"", "\"pass\""),
         },
         Plant {
-            what: "a rule says nothing",
+            what: "a rule has no observation",
             change: |it| {
                 it.document(".doctor", |it: &mut DoctorDocument| {
-                    it.rules.iter_mut().for_each(|rule| rule.seen.clear());
+                    it.rules.iter_mut().for_each(|rule| rule.observed.clear());
                 });
             },
         },
         Plant {
-            what: "what was found has no remedy",
+            what: "a finding has no fix",
             change: |it| {
                 it.document(".doctor", |it: &mut DoctorDocument| {
-                    it.rules.iter_mut().for_each(|rule| rule.remedies.clear());
+                    it.rules.iter_mut().for_each(|rule| rule.fixes.clear());
                 });
             },
         },
         Plant { what: "one CPU is expected", change: |it| it.board.cores = 1 },
-        Plant { what: "another clock source is expected", change: |it| it.board.clock_source = "timer".to_owned() },
+        Plant { what: "another clocksource is expected", change: |it| it.board.clock_source = "timer".to_owned() },
         Plant { what: "the bare one ended by a signal", change: |it| it.status(".doctor-bare", 139) },
     ],
 }];

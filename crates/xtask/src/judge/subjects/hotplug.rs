@@ -1,8 +1,8 @@
-//! CPUs go offline and come back under measurements. The last CPU is the one that hpt is pinned to,
-//! or one of them.
+//! CPUs go offline and online during measurements. hpt is pinned to the last CPU, or to several
+//! CPUs including the last.
 
 use hpt_document::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     stall::StallDocument,
     wake_latency::WakeLatencyDocument,
     watch::{MachineEventKind, WatchSummaryDocument},
@@ -14,8 +14,8 @@ use crate::judge::{
     text::has_line,
 };
 
-/// That and when a thread was not on its CPU.
-const ELSEWHERE: &str = "that and when a thread was not on its CPU";
+/// An expectation of all measurements.
+const ELSEWHERE: &str = "the time when a thread was not on its CPU is reported";
 
 pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {
@@ -27,8 +27,8 @@ pub(super) fn judge(case: &Case<'_>) {
             judge_watch(&watch);
         }
         if let Some(timer) = case.ended_with::<WakeLatencyDocument>(&format!("{step}-timer")) {
-            timer.holds(ELSEWHERE, |it| was_away(&it.end.away, &it.notes));
-            timer.holds("all four CPUs, and fewer deadlines of the one that was offline", |it| {
+            timer.holds(ELSEWHERE, |it| was_absent(&it.end.cpu_absences, &it.notes));
+            timer.holds("all four CPUs have results, and the CPU that was offline has fewer deadlines", |it| {
                 let deadlines: Vec<u64> =
                     it.results.iter().map(|row| row.figures.samples + row.figures.missed).collect();
                 it.results.iter().map(|row| row.cpu).eq([0, 1, 2, 3].map(Some))
@@ -37,12 +37,12 @@ pub(super) fn judge(case: &Case<'_>) {
             });
         }
         if let Some(poll) = case.ended_with::<WakeLatencyDocument>(&format!("{step}-poll")) {
-            poll.holds(ELSEWHERE, |it| was_away(&it.end.away, &it.notes));
+            poll.holds(ELSEWHERE, |it| was_absent(&it.end.cpu_absences, &it.notes));
         }
         if let Some(stall) = case.ended_with::<StallDocument>(&format!("{step}-stall")) {
-            stall.holds(ELSEWHERE, |it| was_away(&it.end.away, &it.notes));
-            stall.holds("the time elsewhere is none of the CPU", |it| {
-                it.results.iter().filter(|row| row.elsewhere_ns > 0).map(|row| row.cpu).eq([Some(3)])
+            stall.holds(ELSEWHERE, |it| was_absent(&it.end.cpu_absences, &it.notes));
+            stall.holds("time on other CPUs does not count for the CPU", |it| {
+                it.results.iter().filter(|row| row.elapsed_on_other_cpus_ns > 0).map(|row| row.cpu).eq([Some(3)])
                     && it.results.len() > 1
                     && it.results[1].elapsed_ns < it.results[0].elapsed_ns
             });
@@ -50,21 +50,21 @@ pub(super) fn judge(case: &Case<'_>) {
         for what in ["watch", "timer", "poll", "stall"] {
             let step = format!("{step}-{what}");
             if !has_line(case.err(&step), "pinned again") {
-                case.wrong(format!("{step}: not pinned again"));
+                case.wrong(format!("{step}: the thread was not pinned again"));
             }
         }
-        case.shown("CPUs taken off and on");
+        case.shown("CPU hotplug");
     }
 }
 
-/// Whether CPU 3 was offline once, with a beginning and an end, and a note says so.
-fn was_away(away: &[Away], notes: &[String]) -> bool {
-    matches!(away, [away] if away.cpu == 3
-        && away.offline
-        && away.to_s.is_some_and(|to_s| away.from_s < to_s)
-        && away.samples > 0
-        && !away.ran_on.is_empty()
-        && !away.ran_on.contains(&3))
+/// Returns whether CPU 3 was offline once, with a start and an end, and a note reports it.
+fn was_absent(absences: &[CpuAbsence], notes: &[String]) -> bool {
+    matches!(absences, [absence] if absence.cpu == 3
+        && absence.offline
+        && absence.to_s.is_some_and(|to_s| absence.from_s < to_s)
+        && absence.samples > 0
+        && !absence.ran_on_cpus.is_empty()
+        && !absence.ran_on_cpus.contains(&3))
         && notes.iter().any(|note| note.starts_with("CPU 3 was offline from "))
 }
 
@@ -75,20 +75,20 @@ fn judge_watch(watch: &Judged<'_, WatchSummaryDocument>) {
         cpus.sort_unstable();
         cpus
     };
-    watch.holds("nobody is accused", |it| !it.misbehaved);
-    watch.holds("that and when it was not on its CPU", |it| was_away(&it.away, &it.notes));
-    watch.holds("each CPU that was offline, and when", |it| {
+    watch.holds("no source is reported as faulty", |it| !it.faulty);
+    watch.holds(ELSEWHERE, |it| was_absent(&it.cpu_absences, &it.notes));
+    watch.holds("each CPU that was offline is reported with its times", |it| {
         let comes_and_goes = [MachineEventKind::CpuOffline, MachineEventKind::CpuOnline];
         it.offline.iter().map(|offline| offline.cpu).eq([3, 0, 1])
             && it.offline.iter().all(|offline| offline.to_s.is_some_and(|to_s| offline.from_s < to_s))
             && it.events.iter().map(|event| event.kind).eq(comes_and_goes.repeat(3))
     });
-    watch.holds("without CPU 0 the others were compared", |it| {
+    watch.holds("without CPU 0, the other CPUs were compared", |it| {
         let cpus = compared_with(it, 1, true);
         cpus.contains(&2) && cpus.contains(&3)
     });
-    watch.holds("with CPU 0 all were compared", |it| compared_with(it, 0, false) == [1, 2, 3]);
-    watch.holds("that CPU 1 was offline, and no error for it", |it| {
+    watch.holds("with CPU 0, all CPUs were compared", |it| compared_with(it, 0, false) == [1, 2, 3]);
+    watch.holds("a note reports that CPU 1 was offline, and none reports an error for it", |it| {
         it.notes.iter().any(|note| note.starts_with("CPU 1 was offline from "))
             && it.notes.iter().all(|note| !note.contains("could not be compared"))
     });
@@ -98,15 +98,15 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "hotplug",
     fit: |board| board.asked_for("hotplug"),
     plants: &[
-        Plant { what: "the board did not get to the end of the watch", change: |it| it.never_ended(".hotplug-watch") },
-        Plant { what: "a source misbehaved", change: |it| it.summary(".hotplug-watch", |it| it.misbehaved = true) },
+        Plant { what: "the watch did not complete", change: |it| it.never_ended(".hotplug-watch") },
+        Plant { what: "a source misbehaved", change: |it| it.summary(".hotplug-watch", |it| it.faulty = true) },
         Plant {
             what: "the CPU was not offline",
             change: |it| it.replace(".hotplug-watch.out", "\"offline\":true", "\"offline\":false"),
         },
         Plant {
-            what: "the thread ran on the CPU that was offline",
-            change: |it| it.replace(".hotplug-watch.out", "\"ran_on\":[", "\"ran_on\":[3,"),
+            what: "the thread ran on the offline CPU",
+            change: |it| it.replace(".hotplug-watch.out", "\"ran_on_cpus\":[", "\"ran_on_cpus\":[3,"),
         },
         Plant {
             what: "no CPU came online",
@@ -127,7 +127,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "a CPU did not come back",
+            what: "a CPU did not come online again",
             change: |it| {
                 it.summary(".hotplug-watch", |it| {
                     it.offline.iter_mut().filter(|offline| offline.cpu == 1).for_each(|offline| offline.to_s = None);
@@ -143,15 +143,15 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             change: |it| it.replace(".hotplug-timer.out", "\"offline\": true", "\"offline\": false"),
         },
         Plant {
-            what: "a thread did not come back",
+            what: "a thread did not return to its CPU",
             change: |it| {
                 it.document(".hotplug-timer", |it: &mut WakeLatencyDocument| {
-                    it.end.away.iter_mut().for_each(|away| away.to_s = None);
+                    it.end.cpu_absences.iter_mut().for_each(|absence| absence.to_s = None);
                 });
             },
         },
         Plant {
-            what: "no note says that the CPU was offline",
+            what: "no note reports that the CPU was offline",
             change: |it| it.replace(".hotplug-timer.out", "CPU 3 was offline", "CPU 3 was fine"),
         },
         Plant {
@@ -165,18 +165,18 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
         },
         Plant {
             what: "no thread was away",
-            change: |it| it.document(".hotplug-poll", |it: &mut WakeLatencyDocument| it.end.away.clear()),
+            change: |it| it.document(".hotplug-poll", |it: &mut WakeLatencyDocument| it.end.cpu_absences.clear()),
         },
         Plant {
             what: "no time was spent elsewhere",
             change: |it| {
                 it.document(".hotplug-stall", |it: &mut StallDocument| {
-                    it.results.iter_mut().for_each(|row| row.elsewhere_ns = 0);
+                    it.results.iter_mut().for_each(|row| row.elapsed_on_other_cpus_ns = 0);
                 });
             },
         },
         Plant {
-            what: "the CPU that was offline was watched all the time",
+            what: "the CPU that was offline was measured all the time",
             change: |it| {
                 it.document(".hotplug-stall", |it: &mut StallDocument| {
                     it.results[1].elapsed_ns = it.results[0].elapsed_ns;
@@ -184,7 +184,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "the stalls' thread was not pinned again",
+            what: "the thread that measures stalls was not pinned again",
             change: |it| it.leave_out(".hotplug-stall.err", "pinned again"),
         },
     ],

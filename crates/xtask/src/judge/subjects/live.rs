@@ -25,12 +25,12 @@ pub(super) fn judge(case: &Case<'_>) {
         }
         let step = format!("{build}.wall");
         if case.ended(&step) && case.out(&step).lines().filter(|line| line.starts_with("followed: ")).count() != 3 {
-            case.wrong(format!("{step}: no sleep followed the wall clock"));
+            case.wrong(format!("{step}: a sleep did not follow the wall clock"));
         }
     }
 }
 
-/// The number of tests that passed.
+/// Returns the number of tests that passed.
 fn passed(out: &str) -> u64 {
     let results = out
         .lines()

@@ -1,4 +1,4 @@
-//! What a board can be asked to show: a file for each subject, and the table of them.
+//! The subjects that a board can show: a file for each, and a table.
 
 mod bench;
 mod carry;
@@ -21,13 +21,13 @@ mod watch;
 
 use super::{case::Case, plant::Plants};
 
-/// A subject: what a board's file names in `shows`.
+/// A subject, which a board's file lists in `shows`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject {
     pub(super) name: &'static str,
     /// Judges the answers of every build of hpt.
     pub(super) judge: fn(&Case<'_>),
-    /// What must be noticed.
+    /// The plants that the judge must notice.
     pub(super) plants: &'static [Plants],
 }
 

@@ -1,5 +1,5 @@
-//! `hpt probe` lists every source, as root and as a plain user, and `hpt capture` saves what it
-//! reads.
+//! `hpt probe` lists every source, for root and for an unprivileged user, and `hpt capture` saves
+//! the files that it reads.
 
 use hpt_document::probe::ProbeDocument;
 
@@ -32,10 +32,12 @@ pub(super) fn judge(case: &Case<'_>) {
                     judge_system_timer(probe, address);
                 }
                 if let Some(probe) = &plain {
-                    probe.holds("the System Timer is refused to a plain user, with what helps", |it| {
+                    probe.holds("an unprivileged user cannot read the System Timer, and a fix is reported", |it| {
                         let refused = |id| {
                             source(it, id).is_some_and(|row| {
-                                !row.available && row.reason_kind.as_deref() == Some("no-right") && row.remedy.is_some()
+                                !row.available
+                                    && row.reason_kind.as_deref() == Some("no-permission")
+                                    && row.fix.is_some()
                             })
                         };
                         SYSTEM_TIMERS.into_iter().all(refused)
@@ -48,14 +50,14 @@ pub(super) fn judge(case: &Case<'_>) {
     }
 }
 
-/// What must be so for root and for a plain user.
+/// Judges what must hold both for root and for an unprivileged user.
 fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
-    probe.holds("a probe of a live machine", |it| it.head.machine.live);
-    probe.holds("a machine that is told to be emulated", |it| it.head.machine.emulated_by.as_deref() == Some("QEMU"));
-    probe.holds(&format!("clock source {}", board.clock_source), |it| {
-        it.head.machine.clock_source.as_deref() == Some(board.clock_source.as_str())
+    probe.holds("the machine is live", |it| it.head.machine.live);
+    probe.holds("the machine is reported as emulated", |it| it.head.machine.emulated_by.as_deref() == Some("QEMU"));
+    probe.holds(&format!("clocksource {}", board.clock_source), |it| {
+        it.head.machine.clocksource.as_deref() == Some(board.clock_source.as_str())
     });
-    probe.holds("a source is chosen", |it| it.choice.source.is_some());
+    probe.holds("a source is recommended", |it| it.recommendation.source.is_some());
     probe.holds("a source that cannot be used has a reason", |it| {
         it.sources.iter().all(|row| row.available || (row.reason_kind.is_some() && row.reason.is_some()))
     });
@@ -66,10 +68,11 @@ fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
                 let row = source(it, "arm-counter");
                 row.is_some_and(|row| row.available && row.frequency_hz == Some(hz as f64))
             });
-            // A judged reading takes longer than the reading itself, and the judgment is not part of a step. The
-            // comparison holds only where other work on the host lengthens neither of the two.
+            // A judged reading takes longer than the reading itself, but the granularity does not
+            // include the judgment. The comparison holds only if other work on the host prolongs
+            // neither of them.
             if board.counts_instructions {
-                probe.holds("the smallest step of arm-counter is no longer than a read and a tick", |it| {
+                probe.holds("the granularity of arm-counter is at most a read and a tick", |it| {
                     source(it, "arm-counter").is_some_and(|row| {
                         let longest = row.read_cost_ns.zip(row.resolution_ns).map(|(cost, tick)| cost + tick);
                         row.granularity_ns.zip(longest).is_some_and(|(step, longest)| step <= longest)
@@ -80,16 +83,18 @@ fn judge_either(board: &Board, probe: &Judged<'_, ProbeDocument>) {
     }
     match &board.tsc {
         None => probe.holds("no TSC", |it| source(it, "tsc").is_some_and(|row| !row.available)),
-        Some(verdict) => probe.holds(&format!("a TSC that the kernel calls {verdict}, and it is chosen"), |it| {
-            source(it, "tsc").is_some_and(|row| row.available && row.kernel_verdict == *verdict)
-                && it.choice.source.as_deref() == Some("tsc")
-                && it.instant.as_ref().is_some_and(|instant| instant.source == "tsc")
-        }),
+        Some(verdict) => {
+            probe.holds(&format!("the kernel's verdict on the TSC is {verdict}, and it is recommended"), |it| {
+                source(it, "tsc").is_some_and(|row| row.available && row.kernel_verdict == *verdict)
+                    && it.recommendation.source.as_deref() == Some("tsc")
+                    && it.instant.as_ref().is_some_and(|instant| instant.source == "tsc")
+            })
+        }
     }
 }
 
 fn judge_no_system_timer(board: &Board, probe: &Judged<'_, ProbeDocument>) {
-    probe.holds("no System Timer, because there is no such node, or no device tree on x86", |it| {
+    probe.holds("no System Timer, because the device tree has none, or because the architecture is x86", |it| {
         let refused = |id| {
             source(it, id).is_some_and(|row| match row.reason_kind.as_deref() {
                 Some("no-device") => row.reason.as_ref().is_some_and(|reason| reason.contains("device tree has no")),
@@ -112,20 +117,20 @@ fn judge_system_timer(probe: &Judged<'_, ProbeDocument>, address: &str) {
     }
 }
 
-/// What hpt reads there, which `scripts/test-boards` keeps as a file beside the answers.
+/// Judges the capture of the board, which `scripts/test-boards` saves as a file with the answers.
 fn judge_capture(case: &Case<'_>, build: &str) {
     let step = format!("{build}.capture");
     let ended = case.ended(&step);
     let capture = case.answers.file(&step).filter(|text| ended && !text.is_empty());
     let Some(capture) = capture else {
-        case.wrong(format!("{step}: no capture"));
+        case.wrong(format!("{step}: there is no capture"));
         return;
     };
     if !has_line(capture, "facts") {
-        case.wrong(format!("{step}: there are no facts"));
+        case.wrong(format!("{step}: the capture has no facts"));
     }
     if last_line(capture) != "end" {
-        case.wrong(format!("{step}: it was cut off"));
+        case.wrong(format!("{step}: the capture is truncated"));
     }
 }
 
@@ -135,33 +140,36 @@ pub(super) const PLANTS: &[Plants] = &[
         fit: |board| board.asked_for("probe") && board.system_timer.is_some() && board.arm_counter.is_some(),
         plants: &[
             Plant {
-                what: "the System Timer is expected elsewhere",
+                what: "the System Timer is expected at another address",
                 change: |it| it.board.system_timer = Some("0x10003000".to_owned()),
             },
             Plant {
                 what: "another rate of arm-counter is expected",
                 change: |it| it.board.arm_counter = Some(1_000_000),
             },
-            Plant { what: "the probe did not end", change: |it| it.never_ended(".probe") },
-            Plant { what: "a plain user's probe is that of root", change: |it| it.copy(".probe", ".probe-plain") },
+            Plant { what: "the probe did not complete", change: |it| it.never_ended(".probe") },
             Plant {
-                what: "a plain user has the right, and is refused for another reason",
-                change: |it| it.replace(".probe-plain.out", "no-right", "unknown"),
+                what: "an unprivileged user gets the probe of root",
+                change: |it| it.copy(".probe", ".probe-plain"),
             },
             Plant {
-                what: "a plain user's probe is not one of an emulated machine",
+                what: "an unprivileged user gets another reason",
+                change: |it| it.replace(".probe-plain.out", "no-permission", "unknown"),
+            },
+            Plant {
+                what: "an unprivileged user's probe does not report an emulated machine",
                 change: |it| it.document(".probe-plain", |it: &mut ProbeDocument| it.head.machine.emulated_by = None),
             },
-            Plant { what: "the capture was cut off", change: |it| it.leave_out(".capture", "end") },
+            Plant { what: "the capture is truncated", change: |it| it.leave_out(".capture", "end") },
             Plant { what: "the capture has no facts", change: |it| it.leave_out(".capture", "facts") },
             Plant { what: "there is no capture", change: |it| it.put(".capture", "") },
         ],
     },
     Plants {
-        about: "probe where time goes by instructions",
+        about: "probe with time that advances with instructions",
         fit: |board| board.asked_for("probe") && board.counts_instructions && board.arm_counter.is_some(),
         plants: &[Plant {
-            what: "the smallest step is longer than a read and a tick",
+            what: "the granularity is larger than a read and a tick",
             change: |it| {
                 it.document(".probe", |it: &mut ProbeDocument| {
                     for row in &mut it.sources {

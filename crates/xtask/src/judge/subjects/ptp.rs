@@ -1,5 +1,5 @@
-//! A network card's clock is read, and one that is wrong is refused. The board has two cards: one
-//! whose clock is right under emulation, and one whose clock is not.
+//! The clock of a network card is read, and an incorrect one is rejected. The board has two network
+//! cards: under emulation, one has a correct clock, the other does not.
 
 use hpt_document::{bench::BenchDocument, calibrate::CalibrateDocument, probe::ProbeDocument};
 
@@ -13,77 +13,85 @@ pub(super) fn judge(case: &Case<'_>) {
     if !["ptp-i2c-algo-bit", "ptp-igb", "ptp-e1000e"].iter().all(|step| case.ended(step)) {
         return;
     }
-    // Their numbers are given out as they come.
+    // The kernel numbers them in the order in which they appear.
     if case.ended("ptp-names") && in_one_line(case.out("ptp-names")) != "igb;e1000e" {
-        case.wrong(format!("ptp: not igb and e1000e: {}", in_one_line(case.out("ptp-names"))));
+        case.wrong(format!("ptp: expected igb and e1000e: {}", in_one_line(case.out("ptp-names"))));
     }
     for build in &case.board.builds {
         if let Some(probe) = case.ended_with::<ProbeDocument>(&format!("{build}.ptp")) {
             judge_probe(&probe);
         }
         if let Some(plain) = case.ended_with::<ProbeDocument>(&format!("{build}.ptp-plain")) {
-            plain.holds("a plain user is refused, with what helps", |it| {
+            plain.holds("an unprivileged user cannot read the clocks, and a fix is reported", |it| {
                 let refused = |id| {
                     source(it, id).is_some_and(|row| {
-                        let helps = row.remedy.as_ref().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp"));
-                        row.reason_kind.as_deref() == Some("no-right") && helps
+                        let helps = row.fix.as_ref().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp"));
+                        row.reason_kind.as_deref() == Some("no-permission") && helps
                     })
                 };
                 ["ptp0", "ptp1"].into_iter().all(refused)
             });
         }
         if let Some(rates) = case.ended_with::<CalibrateDocument>(&format!("{build}.ptp-rates")) {
-            rates.holds("it runs at 1 GHz", |it| matches!(it.calibrations.as_slice(), [row] if runs_at(row, 1e9)));
+            rates.holds(
+                "the clock runs at 1 GHz",
+                |it| matches!(it.calibrations.as_slice(), [row] if runs_at(row, 1e9)),
+            );
             let hz = rates.calibrations.first().and_then(|row| row.frequency_hz).unwrap_or_default();
-            case.shown(format!("ptp0 {} MHz, a wrong ptp1 refused", (hz / 1e4).round() / 100.0));
+            case.shown(format!("ptp0 {} MHz, an incorrect ptp1 rejected", (hz / 1e4).round() / 100.0));
         }
         if let Some(bench) = case.ended_with::<BenchDocument>(&format!("{build}.ptp-bench")) {
-            bench.holds("it was read to the end", |it| matches!(it.results.as_slice(), [row] if row.repeated.complete));
+            bench.holds(
+                "the clock was measured completely",
+                |it| matches!(it.results.as_slice(), [row] if row.repeated.complete),
+            );
         }
     }
 }
 
 fn judge_probe(probe: &Judged<'_, ProbeDocument>) {
-    probe.holds("the igb card has a clock, which may be steered", |it| {
+    probe.holds("the igb card has a clock, which may be disciplined", |it| {
         source(it, "ptp0").is_some_and(|row| {
             row.available
                 && row.frequency_hz == Some(1e9)
-                && row.steered == Some(true)
-                && row.steady != Some(true)
+                && row.disciplined == Some(true)
+                && row.constant_rate != Some(true)
                 && row.read_path.as_deref() == Some("syscall")
                 && row.evidence.iter().any(|line| line == "driver: igb")
         })
     });
-    probe.holds("it says how far it is from CLOCK_REALTIME, with a bound below 10 ms", |it| {
+    probe.holds("the offset from CLOCK_REALTIME is reported, with a bound below 10 ms", |it| {
         let bounds: Vec<u64> = source(it, "ptp0")
             .map(|row| row.evidence.iter().filter_map(|line| bound_ns(line)).collect())
             .unwrap_or_default();
         matches!(bounds.as_slice(), [bound] if *bound < 10_000_000)
     });
-    probe.holds("the e1000e card's clock is refused, because it is none", |it| {
+    probe.holds("the e1000e card's clock is rejected by the self-test", |it| {
         source(it, "ptp1").is_some_and(|row| !row.available && row.reason_kind.as_deref() == Some("self-test"))
     });
-    probe.holds("perf-time, by a counter of fewer than 64 bits at the rate of the ARM counter", |it| {
+    probe.holds("perf-time uses a counter of fewer than 64 bits at the rate of the ARM counter", |it| {
         let evident = |text: &str| {
             source(it, "perf-time")
                 .is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains(text)))
         };
-        evident("run at 62.500000 MHz") && evident("a counter of 5")
+        evident("according to the kernel: 62.500000 MHz") && evident("a counter of 5")
     });
-    probe.holds("the real-time clock of this machine", |it| {
+    probe.holds("rtc0 is the real-time clock of this machine", |it| {
         source(it, "rtc0")
             .is_some_and(|row| row.available && row.evidence.iter().any(|line| line.contains("rtc-pl031")))
     });
-    probe.holds("neither is chosen", |it| it.choice.source.as_ref().is_some_and(|source| !source.starts_with("ptp")));
+    probe.holds("neither PTP clock is recommended", |it| {
+        it.recommendation.source.as_ref().is_some_and(|source| !source.starts_with("ptp"))
+    });
 }
 
-/// The bound in a line like `beside CLOCK_REALTIME: +12 ns, ± 34 ns, a bound, by
+/// Returns the bound in a line like `offset from CLOCK_REALTIME: +12 ns, bound ± 34 ns, using
 /// PTP_SYS_OFFSET_EXTENDED`.
 fn bound_ns(line: &str) -> Option<u64> {
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit());
-    let (_, offset) = line.split_once("beside CLOCK_REALTIME: ")?;
-    let (offset, bound) = offset.split_once(" ns, ± ")?;
-    let (bound, _) = bound.split_once(" ns, a bound, by PTP_SYS_OFFSET_EXTENDED")?;
+    let (_, offset) = line.split_once("offset from CLOCK_REALTIME: ")?;
+    let (offset, bound) = offset.split_once(" ns, bound ± ")?;
+    let (bound, _) = bound.split_once(" ns, using PTP_SYS_OFFSET_EXTENDED")?;
     let signed = offset.strip_prefix(['-', '+']).is_some_and(is_number);
     bound.parse().ok().filter(|_| signed)
 }
@@ -93,17 +101,17 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     fit: |board| board.asked_for("ptp"),
     plants: &[
         Plant {
-            what: "the offset was measured in another way",
+            what: "the offset was measured with another ioctl",
             change: |it| it.replace(".ptp.out", "PTP_SYS_OFFSET_EXTENDED", "PTP_SYS_OFFSET"),
         },
         Plant { what: "the bound is 20 ms", change: |it| it.set_number(".ptp.out", "± ", " ns", "20000000") },
         Plant {
-            what: "the wrong clock is missing",
+            what: "the incorrect clock is missing",
             change: |it| it.replace(".ptp.out", "\"self-test\"", "\"no-device\""),
         },
-        Plant { what: "a plain user's probe is that of root", change: |it| it.copy(".ptp", ".ptp-plain") },
+        Plant { what: "an unprivileged user gets the probe of root", change: |it| it.copy(".ptp", ".ptp-plain") },
         Plant {
-            what: "it runs at 1.05 GHz",
+            what: "the clock runs at 1.05 GHz",
             change: |it| {
                 it.document(".ptp-rates", |it: &mut CalibrateDocument| {
                     it.calibrations.iter_mut().for_each(|row| row.frequency_hz = Some(1_050_000_000.0));
@@ -111,7 +119,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant { what: "bench failed", change: |it| it.status(".ptp-bench", 2) },
-        Plant { what: "the cards are the other way round", change: |it| it.put("ptp-names.out", "e1000e\nigb\n") },
+        Plant { what: "the cards are in the opposite order", change: |it| it.put("ptp-names.out", "e1000e\nigb\n") },
     ],
 }];
 
@@ -121,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_bound_of_an_offset_is_read() {
-        let line = "beside CLOCK_REALTIME: -37 ns, ± 41250 ns, a bound, by PTP_SYS_OFFSET_EXTENDED";
+        let line = "offset from CLOCK_REALTIME: -37 ns, bound ± 41250 ns, using PTP_SYS_OFFSET_EXTENDED";
         assert_eq!(bound_ns(line), Some(41_250));
         assert_eq!(bound_ns(&line.replace("EXTENDED", "PRECISE")), None);
         assert_eq!(bound_ns(&line.replace('-', "")), None);

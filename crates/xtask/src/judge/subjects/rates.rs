@@ -12,7 +12,7 @@ pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {
         let Some(rates) = case.ended_with::<CalibrateDocument>(&format!("{build}.rates")) else { continue };
         if let Some(plain) = case.ended_with::<CalibrateDocument>(&format!("{build}.rates-plain")) {
-            plain.holds("a plain user calibrates as well", |it| {
+            plain.holds("an unprivileged user can calibrate", |it| {
                 !it.calibrations.is_empty() && it.calibrations.iter().all(|row| row.calibrated)
             });
         }
@@ -32,11 +32,11 @@ pub(super) fn judge(case: &Case<'_>) {
             });
         }
         if case.board.tsc.is_some() {
-            // The reference counts with it, at the rate in the kernel's log. The kernel rounds its
-            // multiplier. BogoMIPS comes from the first calibration, which a busy host may spoil.
+            // The reference uses the TSC, at the rate in the kernel's log. The kernel rounds its
+            // multiplier. BogoMIPS comes from the first calibration, which a busy host may distort.
             let mhz = logged_mhz(case.out("kernel"));
             let said = mhz.map_or("unknown".to_owned(), |mhz| mhz.to_string());
-            rates.holds(&format!("the TSC runs as fast as the kernel's log says, {said} MHz"), |it| {
+            rates.holds(&format!("the TSC has the rate in the kernel's log, {said} MHz"), |it| {
                 mhz.zip(the_only(it, "tsc")).is_some_and(|(mhz, row)| measured(row) && runs_as_logged(row, mhz))
             });
         }
@@ -44,13 +44,13 @@ pub(super) fn judge(case: &Case<'_>) {
     }
 }
 
-/// The row of a source that has exactly one.
+/// Returns the row of a source that has exactly one.
 fn the_only<'a>(document: &'a CalibrateDocument, source: &str) -> Option<&'a CalibrationRow> {
     let mut rows = document.calibrations.iter().filter(|row| row.source == source);
     rows.next().filter(|_| rows.next().is_none())
 }
 
-/// The frequency of the TSC that the kernel's log has last.
+/// Returns the last frequency of the TSC in the kernel's log.
 fn logged_mhz(log: &str) -> Option<f64> {
     let found = |line| {
         let refined = number_between(line, "tsc: Refined TSC clocksource calibration: ", " MHz");
@@ -91,17 +91,17 @@ pub(super) const PLANTS: &[Plants] = &[
                 change: |it| it.document(".rates", |it| set_rates(it, 1_050_000.0)),
             },
             Plant {
-                what: "the limits are so far apart that they say nothing",
+                what: "the limits are too far apart",
                 change: |it| {
                     it.document(".rates", |it: &mut CalibrateDocument| {
                         for row in &mut it.calibrations {
-                            (row.slowest_hz, row.bound_ppm) = (Some(1.0), Some(999_999.0));
+                            (row.lowest_hz, row.bound_ppm) = (Some(1.0), Some(999_999.0));
                         }
                     });
                 },
             },
             Plant {
-                what: "a plain user calibrated nothing",
+                what: "an unprivileged user calibrated nothing",
                 change: |it| it.document(".rates-plain", |it: &mut CalibrateDocument| it.calibrations.clear()),
             },
         ],

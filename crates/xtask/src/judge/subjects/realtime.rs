@@ -1,4 +1,4 @@
-//! A thread gets its real-time policy, and throttling is off during the run and on again after it.
+//! A thread gets its scheduling policy, and throttling is off during the run and on again after it.
 
 use hpt_document::{experiment::ExperimentDocument, sleep::SleepDocument, thread::Thread};
 
@@ -7,7 +7,7 @@ use crate::judge::{
     plant::{Plant, Plants},
 };
 
-/// The microseconds of each second that Linux leaves to real-time threads, unless told otherwise.
+/// Linux's default limit for real-time threads, in microseconds per second.
 const RUNTIME_US: i64 = 950_000;
 
 pub(super) fn judge(case: &Case<'_>) {
@@ -16,13 +16,13 @@ pub(super) fn judge(case: &Case<'_>) {
         judge_policies(case, &step);
         if let Some(published) = case.ended_with::<ExperimentDocument>(&format!("{step}-published")) {
             published.holds(
-                "the published core of its own: by SCHED_FIFO 99, throttling off, every delay in the distribution",
+                "the experiment with an isolated core ran under SCHED_FIFO 99 without throttling, and its distribution has every delay",
                 |it| {
-                    it.results.iter().find(|row| row.what == "worst").is_some_and(|row| {
+                    it.results.iter().find(|row| row.quantity == "worst").is_some_and(|row| {
                         row.published == Some(41.0)
                             && row.samples == 1000
                             && row.distribution.iter().map(|length| length.1).sum::<u64>() == 1000
-                            && row.how.contains("SCHED_FIFO 99, sched_rt_runtime_us off")
+                            && row.method.contains("SCHED_FIFO 99, sched_rt_runtime_us off")
                     })
                 },
             );
@@ -39,13 +39,13 @@ pub(super) fn judge(case: &Case<'_>) {
         let killed = format!("during -1;status 137;after -1;1;restored 0 {RUNTIME_US};1");
         case.said_all(&format!("{step}-KILL"), &killed);
     }
-    case.shown("real-time classes, throttling off and on again");
+    case.shown("real-time policies, throttling off and on again");
 }
 
 fn judge_policies(case: &Case<'_>, step: &str) {
     if let Some(fifo) = case.ended_with::<SleepDocument>(step) {
         fifo.holds(
-            "by SCHED_FIFO on one CPU, with memory locked, CPUs awake and throttling off, as the kernel tells it",
+            "SCHED_FIFO on one CPU, memory locked, deep idle states disabled and throttling off, as the kernel reports it",
             |it| {
                 let thread = &it.thread;
                 has(thread, "fifo", 50)
@@ -58,7 +58,7 @@ fn judge_policies(case: &Case<'_>, step: &str) {
         );
     }
     if let Some(rr) = case.ended_with::<SleepDocument>(&format!("{step}-rr")) {
-        rr.holds("by SCHED_RR on CPU 0, and throttling as it was", |it| {
+        rr.holds("SCHED_RR on CPU 0, with throttling unchanged", |it| {
             has(&it.thread, "rr", 2)
                 && it.thread.cpus == [0]
                 && runtime_us(&it.thread) == Some(RUNTIME_US)
@@ -66,7 +66,7 @@ fn judge_policies(case: &Case<'_>, step: &str) {
         });
     }
     if let Some(deadline) = case.ended_with::<SleepDocument>(&format!("{step}-deadline")) {
-        deadline.holds("by SCHED_DEADLINE, on every CPU", |it| {
+        deadline.holds("SCHED_DEADLINE, on every CPU", |it| {
             it.thread.policy.as_deref() == Some("deadline")
                 && it.thread.deadline_runtime_ns == Some(50_000_000)
                 && it.thread.deadline_period_ns == Some(200_000_000)
@@ -74,7 +74,7 @@ fn judge_policies(case: &Case<'_>, step: &str) {
         });
     }
     if let Some(plain) = case.ended_with::<SleepDocument>(&format!("{step}-plain")) {
-        plain.holds("a plain user goes without, is told why, and changes nothing", |it| {
+        plain.holds("an unprivileged user gets default scheduling and the reasons, and changes nothing", |it| {
             let refused = |setting: &str, why: &str| {
                 it.thread.refused.iter().any(|refused| refused.setting == setting && refused.reason.contains(why))
             };
@@ -99,7 +99,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     fit: |board| board.asked_for("realtime"),
     plants: &[
         Plant {
-            what: "the policy is that of ordinary threads",
+            what: "the thread has default scheduling",
             change: |it| {
                 it.document(".realtime", |it: &mut SleepDocument| it.thread.policy = Some("other".to_owned()));
             },
@@ -113,7 +113,7 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "CPUs may sleep",
+            what: "deep idle states are allowed",
             change: |it| {
                 it.document(".realtime", |it: &mut SleepDocument| it.thread.wake_latency_us = Some(2_000_000_000));
             },
@@ -122,8 +122,8 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "no memory is locked",
             change: |it| it.document(".realtime", |it: &mut SleepDocument| it.thread.locked_bytes = Some(0)),
         },
-        Plant { what: "it runs by SCHED_FIFO, not SCHED_RR", change: |it| it.copy(".realtime", ".realtime-rr") },
-        Plant { what: "a plain user gets all", change: |it| it.copy(".realtime", ".realtime-plain") },
+        Plant { what: "the policy is SCHED_FIFO, not SCHED_RR", change: |it| it.copy(".realtime", ".realtime-rr") },
+        Plant { what: "an unprivileged user gets all settings", change: |it| it.copy(".realtime", ".realtime-plain") },
         Plant {
             what: "there is no runtime for SCHED_DEADLINE",
             change: |it| {
@@ -134,25 +134,34 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             what: "a delay is missing in the distribution",
             change: |it| {
                 it.document(".realtime-published", |it: &mut ExperimentDocument| {
-                    it.results.iter_mut().filter(|row| row.what == "worst").for_each(|row| _ = row.distribution.pop());
+                    it.results
+                        .iter_mut()
+                        .filter(|row| row.quantity == "worst")
+                        .for_each(|row| _ = row.distribution.pop());
                 });
             },
         },
-        Plant { what: "a thread may spin", change: |it| it.put(".realtime-spins.out", "0\n") },
-        Plant { what: "the program has no class", change: |it| it.set_lines(".realtime-run.out", "3 2", "0 0") },
+        Plant {
+            what: "a real-time thread may busy-wait without consent",
+            change: |it| it.put(".realtime-spins.out", "0\n"),
+        },
+        Plant {
+            what: "the program has default scheduling",
+            change: |it| it.set_lines(".realtime-run.out", "3 2", "0 0"),
+        },
         Plant { what: "throttling is off after the run", change: |it| it.put(".realtime-after.out", "-1\n") },
         Plant {
             what: "throttling is off after SIGHUP",
             change: |it| it.set_lines(".realtime-HUP.out", "after ", "after -1"),
         },
         Plant {
-            what: "SIGTERM did not end it",
+            what: "SIGTERM did not end the run",
             change: |it| it.set_lines(".realtime-TERM.out", "status ", "status 0"),
         },
         Plant {
             what: "throttling was not restored after SIGKILL",
             change: |it| it.set_lines(".realtime-KILL.out", "restored ", "restored 0 -1"),
         },
-        Plant { what: "the board did not get to SIGINT", change: |it| it.never_ended(".realtime-INT") },
+        Plant { what: "the test of SIGINT did not complete", change: |it| it.never_ended(".realtime-INT") },
     ],
 }];

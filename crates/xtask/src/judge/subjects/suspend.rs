@@ -1,4 +1,4 @@
-//! The machine sleeps under a program that reads Instants, and under `hpt watch`.
+//! The machine is suspended while a program reads Instants, and during `hpt watch`.
 
 use hpt_document::watch::MachineEventKind;
 
@@ -8,7 +8,7 @@ use crate::judge::{
     text::numbers_between,
 };
 
-/// What the test prints, around the six numbers that are judged here once more.
+/// The output of the test, around the six numbers that are judged again here.
 const LINE: [&str; 7] = [
     "suspended: source tsc, CLOCK_MONOTONIC ",
     " ms, CLOCK_BOOTTIME ",
@@ -26,7 +26,7 @@ pub(super) fn judge(case: &Case<'_>) {
             continue;
         }
         let said = case.out(&step).lines().find(|line| line.starts_with("suspended: "));
-        let said = said.unwrap_or("it said nothing of a suspend");
+        let said = said.unwrap_or("no line about the suspend");
         let numbers = numbers_between(said, &LINE);
         let Some([monotonic_ms, boottime_ms, readings, outside_ns, stated_ns, back_ns]) =
             numbers.and_then(|numbers| <[u64; 6]>::try_from(numbers).ok())
@@ -34,20 +34,20 @@ pub(super) fn judge(case: &Case<'_>) {
             case.wrong(format!("{step}: {said}"));
             continue;
         };
-        // One clock stood while the other ran on.
+        // CLOCK_MONOTONIC was stopped while CLOCK_BOOTTIME continued.
         let slept_ms = boottime_ms.saturating_sub(monotonic_ms);
         for (is_wrong, what) in [
-            (slept_ms < 1000, "was not suspended"),
+            (slept_ms < 1000, "the machine was not suspended"),
             (readings < 4000, "too few readings"),
-            (outside_ns > stated_ns, "outside of what is stated"),
-            (back_ns > 0, "time went back"),
-            (stated_ns > 100_000, "states nothing worth having"),
+            (outside_ns > stated_ns, "a reading outside the stated bound"),
+            (back_ns > 0, "time ran backwards"),
+            (stated_ns > 100_000, "the stated bound is too large"),
         ] {
             if is_wrong {
                 case.wrong(format!("{step}: {what}: {said}"));
             }
         }
-        case.shown(format!("right after a suspend of {} s", slept_ms / 1000));
+        case.shown(format!("correct after a suspend of {} s", slept_ms / 1000));
         if case.board.asked_for("watch") {
             judge_watch(case, &format!("{build}.watch-suspend"));
         }
@@ -57,15 +57,15 @@ pub(super) fn judge(case: &Case<'_>) {
     }
 }
 
-/// QEMU's ACPI timer stands still once the machine was suspended: then it is accused, and no other
-/// source is.
+/// Judges the watch. QEMU's ACPI timer stops after a suspend: only this source may be reported as
+/// faulty.
 fn judge_watch(case: &Case<'_>, step: &str) {
     if !case.ended(step) {
         return;
     }
     if let Some(watch) = case.watched(step) {
-        watch.holds("the suspend is told, and is nobody's fault", |it| {
-            let stands = |fault: &Option<String>| fault.as_ref().is_some_and(|fault| fault.contains("stood still"));
+        watch.holds("the suspend is reported, and no source but acpi-pm is reported as faulty", |it| {
+            let stands = |fault: &Option<String>| fault.as_ref().is_some_and(|fault| fault.contains("stopped for"));
             matches!(it.events.as_slice(), [event] if event.kind == MachineEventKind::Suspend
                 && event.suspended_ns.is_some_and(|slept| slept > 1_000_000_000))
                 && it.shared_faults.is_empty()
@@ -78,10 +78,10 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
     about: "suspend",
     fit: |board| board.asked_for("suspend") && board.asked_for("watch"),
     plants: &[
-        Plant { what: "the test did not end", change: |it| it.never_ended(".suspend") },
-        Plant { what: "the test did not say what it saw", change: |it| it.leave_out(".suspend.out", "suspended: ") },
+        Plant { what: "the test did not complete", change: |it| it.never_ended(".suspend") },
+        Plant { what: "the test did not print its result", change: |it| it.leave_out(".suspend.out", "suspended: ") },
         Plant {
-            what: "it was suspended for a moment only",
+            what: "the machine was suspended for a short time only",
             change: |it| it.set_number(".suspend.out", "CLOCK_BOOTTIME ", " ms", "160"),
         },
         Plant {
@@ -97,25 +97,25 @@ pub(super) const PLANTS: &[Plants] = &[Plants {
             },
         },
         Plant {
-            what: "a reading was 90 µs outside",
+            what: "a reading was 90 µs outside the bound",
             change: |it| it.set_number(".suspend.out", " readings by two threads, ", " ns outside", "90000"),
         },
         Plant {
             what: "the stated bound is 2 ms",
             change: |it| it.set_number(".suspend.out", "stated ", " ns", "2000000"),
         },
-        Plant { what: "time went back", change: |it| it.replace(".suspend.out", " 0 ns back", " 1 ns back") },
+        Plant { what: "time ran backwards", change: |it| it.replace(".suspend.out", " 0 ns back", " 1 ns back") },
         Plant {
             what: "there were few readings",
             change: |it| it.set_number(".suspend.out", " ms; ", " readings", "7"),
         },
         Plant {
-            what: "another source told the time",
+            what: "another source was used",
             change: |it| it.replace(".suspend.out", "source tsc", "source monotonic"),
         },
-        Plant { what: "the watch knows of no suspend", change: |it| it.copy(".watch", ".watch-suspend") },
+        Plant { what: "the watch did not report the suspend", change: |it| it.copy(".watch", ".watch-suspend") },
         Plant {
-            what: "the suspend was not one to RAM",
+            what: "the suspend was not to RAM",
             change: |it| it.replace("kernel.out", "PM: suspend entry (deep)", "PM: suspend entry (s2idle)"),
         },
     ],

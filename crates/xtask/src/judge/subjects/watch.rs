@@ -1,4 +1,4 @@
-//! `hpt watch` accuses no source, and tells of what happens to the machine.
+//! `hpt watch` reports no source as faulty, and reports events of the machine.
 
 use hpt_document::watch::{MachineEvent, MachineEventKind, WatchSummaryDocument};
 
@@ -18,12 +18,12 @@ pub(super) fn judge(case: &Case<'_>) {
             case.shown("watched");
         }
         if let Some(plain) = ended_watch(case, &format!("{step}-plain")) {
-            plain.holds("a plain user watches as well", |it| !it.misbehaved);
+            plain.holds("for an unprivileged user, no source is reported as faulty", |it| !it.faulty);
         }
         if let Some(set) = ended_watch(case, &format!("{step}-set")) {
-            set.holds("that wall time was set is told, and is nobody's fault", |it| {
-                let set = |id: &str| it.sources.iter().find(|row| row.source == id).map(|row| row.steps.set);
-                !it.misbehaved && set("realtime") == Some(1) && set("monotonic") == Some(0)
+            set.holds("a step of the wall clock is reported, and no source is reported as faulty", |it| {
+                let set = |id: &str| it.sources.iter().find(|row| row.source == id).map(|row| row.steps.times_set);
+                !it.faulty && set("realtime") == Some(1) && set("monotonic") == Some(0)
             });
         }
         if case.board.tsc.is_some() {
@@ -39,7 +39,7 @@ fn ended_watch<'a>(case: &'a Case<'_>, step: &str) -> Option<Judged<'a, WatchSum
 fn judge_quiet(case: &Case<'_>, watch: &Judged<'_, WatchSummaryDocument>) {
     let watched = |it: &WatchSummaryDocument, id: &str| it.sources.iter().any(|row| row.source == id);
     let counter = case.board.processor_counter().unwrap_or("monotonic");
-    watch.holds("nobody is accused", |it| !it.misbehaved);
+    watch.holds("no source is reported as faulty", |it| !it.faulty);
     watch.holds("the first two CPUs were compared", |it| {
         let first = it.cores.iter().filter(|pair| pair.first_cpu == 0 && pair.second_cpu == 1 && pair.fault.is_none());
         first.count() == 1
@@ -49,42 +49,44 @@ fn judge_quiet(case: &Case<'_>, watch: &Judged<'_, WatchSummaryDocument>) {
             && it.rounds > 1
             && it.sources.iter().all(|row| row.offset.bursts * 2 > it.rounds)
     });
-    watch.holds("each rate has its bound", |it| {
+    watch.holds("each rate has a bound", |it| {
         let states = |bound: Option<f64>| bound.is_some_and(|bound| bound > 0.0);
         it.sources.iter().all(|row| states(row.lowest_bound_ppm) && states(row.highest_bound_ppm))
     });
     if case.board.system_timer.is_some() {
         watch.holds("the System Timer was watched", |it| watched(it, "bcm-systimer"));
     }
-    watch.holds("nothing happened", |it| it.events.is_empty());
+    watch.holds("no events are reported", |it| it.events.is_empty());
 }
 
-/// Faults are not judged: under the ACPI timer a guest whose host is busy was seen to lose half a
-/// second of CLOCK_MONOTONIC_RAW, which is one.
+/// Judges changes of the clocksource. Does not judge faults: with the ACPI timer on a busy host, a
+/// guest was observed to lose half a second of CLOCK_MONOTONIC_RAW, which is a fault.
 fn judge_changes(case: &Case<'_>, step: &str) {
     let kinds = |it: &WatchSummaryDocument| it.events.iter().map(|event| event.kind).collect::<Vec<_>>();
     let limit = format!("{step}-limit");
     if case.ended(&limit) && !has_line(case.out(&limit), "status 1") {
-        case.wrong(format!("{limit}: a rate beyond the limit is no negative answer"));
+        case.wrong(format!("{limit}: expected exit code 1 for a rate beyond the limit"));
     }
     if let Some(switched) = ended_watch(case, &format!("{step}-switched")) {
-        switched.holds("other clock sources are told", |it| kinds(it) == [MachineEventKind::ClockSource; 2]);
-        switched.holds("the note of what the reference counts by follows the change", |it| {
+        switched.holds("both changes of the clocksource are reported", |it| {
+            kinds(it) == [MachineEventKind::Clocksource; 2]
+        });
+        switched.holds("the note about the counter of the reference follows the change", |it| {
             it.notes.iter().filter_map(|note| counted_by(note)).eq(["tsc", "acpi-pm", "tsc"])
         });
     }
-    // The log alone tells of it, and says that it turned there and back.
+    // Only the kernel's log shows this change, there and back.
     if let Some(flicker) = ended_watch(case, &format!("{step}-flicker")) {
-        flicker.holds("one that came and went is told, and only that", |it| {
-            kinds(it) == [MachineEventKind::ClockSource] && it.events[0].said.contains("then to")
+        flicker.holds("a short change of the clocksource is the only event", |it| {
+            kinds(it) == [MachineEventKind::Clocksource] && it.events[0].message.contains("then to")
         });
     }
 }
 
-/// The counter in a note like `from … on monotonic itself counts by tsc: …`.
+/// Returns the counter in a note like `from 0 s to 3.2 s: monotonic uses tsc itself: …`.
 fn counted_by(note: &str) -> Option<&str> {
-    let (_, rest) = note.strip_prefix("from ")?.split_once(" itself counts by ")?;
-    let (counter, _) = rest.split_once(':')?;
+    let (_, rest) = note.strip_prefix("from ")?.split_once(" uses ")?;
+    let (counter, _) = rest.split_once(" itself:")?;
     let is_name = !counter.is_empty() && counter.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
     is_name.then_some(counter)
 }
@@ -94,7 +96,7 @@ pub(super) const PLANTS: &[Plants] = &[
         about: "watch",
         fit: |board| board.asked_for("watch"),
         plants: &[
-            Plant { what: "a source misbehaved", change: |it| it.summary(".watch", |it| it.misbehaved = true) },
+            Plant { what: "a source misbehaved", change: |it| it.summary(".watch", |it| it.faulty = true) },
             Plant {
                 what: "other CPUs were compared",
                 change: |it| {
@@ -113,10 +115,10 @@ pub(super) const PLANTS: &[Plants] = &[
                 what: "a source was hardly watched",
                 change: |it| it.summary(".watch", |it| it.sources[0].offset.bursts = 0),
             },
-            Plant { what: "wall time was not set", change: |it| it.copy(".watch", ".watch-set") },
+            Plant { what: "the wall clock was not stepped", change: |it| it.copy(".watch", ".watch-set") },
             Plant { what: "the summary is missing", change: |it| it.leave_out(".watch-plain.out", "watch-summary") },
             Plant {
-                what: "something happened",
+                what: "an event is reported",
                 change: |it| {
                     it.summary(".watch", |it| {
                         let said = "CPU 1 went offline".to_owned();
@@ -124,7 +126,7 @@ pub(super) const PLANTS: &[Plants] = &[
                             kind: MachineEventKind::CpuOffline,
                             at_s: 1.0,
                             suspended_ns: None,
-                            said,
+                            message: said,
                         });
                     });
                 },
@@ -136,15 +138,18 @@ pub(super) const PLANTS: &[Plants] = &[
         fit: |board| board.asked_for("watch") && board.tsc.is_some(),
         plants: &[
             Plant {
-                what: "a rate beyond the limit is fine",
+                what: "a rate beyond the limit is accepted",
                 change: |it| it.set_lines(".watch-limit.out", "status 1", "status 0"),
             },
-            Plant { what: "no other clock source was told", change: |it| it.copy(".watch", ".watch-switched") },
             Plant {
-                what: "the reference counted by the same counter all the time",
-                change: |it| it.replace(".watch-switched.out", "itself counts by acpi-pm", "itself counts by tsc"),
+                what: "no change of the clocksource is reported",
+                change: |it| it.copy(".watch", ".watch-switched"),
             },
-            Plant { what: "one that came and went stayed", change: |it| it.copy(".watch-switched", ".watch-flicker") },
+            Plant {
+                what: "the reference used the same counter all the time",
+                change: |it| it.replace(".watch-switched.out", "uses acpi-pm itself", "uses tsc itself"),
+            },
+            Plant { what: "the short change was permanent", change: |it| it.copy(".watch-switched", ".watch-flicker") },
         ],
     },
 ];

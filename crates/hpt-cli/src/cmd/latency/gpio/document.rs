@@ -1,4 +1,4 @@
-//! The document of `hpt latency gpio`: its rows.
+//! The rows of the document of `hpt latency gpio`.
 
 use hpt_document::gpio_latency::GpioLatencyRow;
 

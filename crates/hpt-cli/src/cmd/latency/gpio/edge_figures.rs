@@ -12,49 +12,49 @@ use crate::sampling::raw_samples::RawSample;
 /// A segment of an edge's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Figure {
-    /// From before the line was driven until the edge was stamped
-    SetToEdge,
-    /// From there until the program had read it
-    EdgeToProgram,
-    /// Both
-    Whole,
+    /// From driving the line to the kernel's timestamp of the edge
+    OutputToIrq,
+    /// From the timestamp until the program has read the edge
+    IrqToUser,
+    /// Both together
+    EndToEnd,
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 3] = [Self::SetToEdge, Self::EdgeToProgram, Self::Whole];
+    pub(super) const ALL: [Self; 3] = [Self::OutputToIrq, Self::IrqToUser, Self::EndToEnd];
 
     /// Returns its name in a table.
     pub(super) const fn head(self) -> &'static str {
         match self {
-            Self::SetToEdge => "set to edge",
-            Self::EdgeToProgram => "to program",
-            Self::Whole => "whole",
+            Self::OutputToIrq => "output to IRQ",
+            Self::IrqToUser => "IRQ to user",
+            Self::EndToEnd => "end to end",
         }
     }
 
     /// Returns its name in documents.
     pub(super) const fn word(self) -> GpioFigure {
         match self {
-            Self::SetToEdge => GpioFigure::SetToEdge,
-            Self::EdgeToProgram => GpioFigure::EdgeToProgram,
-            Self::Whole => GpioFigure::Whole,
+            Self::OutputToIrq => GpioFigure::OutputToIrq,
+            Self::IrqToUser => GpioFigure::IrqToUser,
+            Self::EndToEnd => GpioFigure::EndToEnd,
         }
     }
 
     /// Returns the segment with that name in documents.
     pub(super) const fn of_word(word: GpioFigure) -> Self {
         match word {
-            GpioFigure::SetToEdge => Self::SetToEdge,
-            GpioFigure::EdgeToProgram => Self::EdgeToProgram,
-            GpioFigure::Whole => Self::Whole,
+            GpioFigure::OutputToIrq => Self::OutputToIrq,
+            GpioFigure::IrqToUser => Self::IrqToUser,
+            GpioFigure::EndToEnd => Self::EndToEnd,
         }
     }
 
     pub(super) fn of(self, crossing: &Crossing) -> Option<u64> {
         match self {
-            Self::SetToEdge => crossing.set_to_edge_ns(),
-            Self::EdgeToProgram => crossing.edge_to_program_ns(),
-            Self::Whole => Some(crossing.whole_ns()),
+            Self::OutputToIrq => crossing.set_to_edge_ns(),
+            Self::IrqToUser => crossing.edge_to_program_ns(),
+            Self::EndToEnd => Some(crossing.whole_ns()),
         }
     }
 }
@@ -86,11 +86,11 @@ impl EdgeFigures {
     }
 
     pub(super) fn of(&self, figure: Figure) -> &Lateness {
-        let [set_to_edge, edge_to_program, whole] = &self.0;
+        let [output_to_irq, irq_to_user, end_to_end] = &self.0;
         match figure {
-            Figure::SetToEdge => set_to_edge,
-            Figure::EdgeToProgram => edge_to_program,
-            Figure::Whole => whole,
+            Figure::OutputToIrq => output_to_irq,
+            Figure::IrqToUser => irq_to_user,
+            Figure::EndToEnd => end_to_end,
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         }
     }
     if let (true, Some(wanted), Answer::Unknown) = (data.chips.is_empty(), wanted, answer) {
-        data.notes.push(format!("no GPIO chip is called {wanted:?}"));
+        data.notes.push(format!("no such GPIO chip: {wanted:?}"));
         answer = Answer::No;
     }
     let blocks = list_page(&data);
@@ -76,7 +76,7 @@ fn listed(chip: &Chip, line: &LineState) -> GpioListedLine {
     GpioListedLine {
         place: line_of(chip, line),
         direction: line.direction.name().to_owned(),
-        used: line.is_used,
+        in_use: line.is_used,
         consumer: line.consumer.clone(),
         active_low: line.is_active_low,
     }
@@ -95,13 +95,13 @@ pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
         let columns = [
             Column("line", Align::Right),
             Column("name", Align::Left),
-            Column("now", Align::Left),
+            Column("direction", Align::Left),
             Column("used by", Align::Left),
         ];
         let of_chip = data.lines.iter().filter(|line| Some(&line.place.chip) == chip.chip.as_ref());
         let rows = of_chip.map(|line| {
             let now = if line.active_low { format!("{}, active low", line.direction) } else { line.direction.clone() };
-            let user = match (&line.consumer, line.used) {
+            let user = match (&line.consumer, line.in_use) {
                 (Some(consumer), _) => Cell(consumer.clone(), Tone::Bad),
                 (None, true) => Cell("the kernel".to_owned(), Tone::Bad),
                 (None, false) => Cell::faint("-"),
@@ -114,7 +114,7 @@ pub(super) fn list_page(data: &GpioListDocument) -> Vec<Block> {
     let hint = if data.lines.is_empty() {
         ""
     } else {
-        "A line that nobody uses can be driven, or listened to if its chip gives interrupts for it. "
+        "A line that is not in use can be driven. It can be an input line if its chip supports interrupts. "
     };
     blocks.push(Block::Text(format!("{hint}{}", machine_line(&data.head.machine))));
     blocks.extend(remarks(false, &data.notes));
@@ -133,7 +133,7 @@ mod tests {
         let line = |line: u32, used: bool, consumer: Option<&str>| GpioListedLine {
             place: place(line),
             direction: if line == 2 { "output" } else { "input" }.to_owned(),
-            used,
+            in_use: used,
             consumer: consumer.map(str::to_owned),
             active_low: line == 2,
         };

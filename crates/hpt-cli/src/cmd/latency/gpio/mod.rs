@@ -1,4 +1,4 @@
-//! `hpt latency gpio`: measures the latency of edges on GPIO lines.
+//! `hpt latency gpio`: measures the latency of GPIO edges.
 
 mod document;
 mod edge_figures;
@@ -20,7 +20,7 @@ use hpt_core::{
     realtime::{Conduct, PinWatch},
 };
 use hpt_document::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     gpio_latency::{GpioLatencyDocument, GpioListening},
     latency::{ClockReads, LatencyThread},
 };
@@ -45,23 +45,23 @@ use crate::{
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
         run::{Attention, Run},
-        run_length::Extent,
+        run_length::RunLength,
         run_state::RunState,
     },
 };
 
 const EXAMPLES: &str = "  \
-  hpt latency gpio --list                      chips, lines, and who has them
+  hpt latency gpio --list                      list chips, lines and their users
   hpt latency gpio --output-line GPIO22 --input-line GPIO23
-                                               every millisecond, 10 s
-  hpt latency gpio --chip gpiochip0 --output-line 22 --input-line 23 --fifo 80 --cpu 3 \\
-    --duration 18h --write line=counts";
+                                               an edge every millisecond, 10 s
+  sudo hpt latency gpio --chip gpiochip0 --output-line 22 --input-line 23 \\
+    --cpu 3 -P f:80 --duration 18h --write line=counts";
 
 /// The kinds of its documents.
 const KIND: &str = "latency-gpio";
 
 const BY: &str = "hpt latency gpio";
-const RAW: &str = "Also write every edge to a file: the number of the CPU, when the line was driven, and the three figures, in nanoseconds";
+const RAW: &str = "Also write every edge to FILE: CPU number, time at which the line was driven, and the three latencies, in nanoseconds";
 /// The consumer name that hpt gives the kernel for a line.
 const CONSUMER: &str = "hpt";
 /// The number of consecutive lost edges after which the run ends.
@@ -69,9 +69,11 @@ const GIVE_UP_AFTER: u32 = 3;
 
 /// Measure the latency of GPIO edges
 ///
-/// Drives an output line to its other level in every interval. The input line, which is wired to it, raises an interrupt, which the kernel timestamps; a program that waits for it wakes and reads the timestamp. Both lines are restored. A line that is in use is refused.
+/// Toggles an output line in every interval. The input line, which is wired to it, raises an
+/// interrupt, and the kernel timestamps the edge. A program that waits for the edge wakes up and
+/// reads the timestamp. hpt restores both lines at the end, and refuses lines that are in use.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("an edge took longer than --stop-above, or none came")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_long_help = after_help(Codes::measuring(Some("an edge exceeded --stop-above, or was lost")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
     /// GPIO line to drive: GPIO22, 22 or gpiochip0:22
     #[arg(long, value_name = "LINE", required_unless_present = "list")]
@@ -81,31 +83,31 @@ pub(crate) struct Arguments {
     input_line: Option<LineName>,
     /// GPIO chip of lines without one [default: the only one]
     ///
-    /// By its name (gpiochip0), its device (/dev/gpiochip0) or its label.
+    /// A name (gpiochip0), a device (/dev/gpiochip0) or a label.
     #[arg(long, value_name = "CHIP", hide_short_help = true)]
     chip: Option<String>,
-    /// List chips, lines and their users; touch none
+    /// List chips, lines and their users; change nothing
     #[arg(long, conflicts_with_all = ["output_line", "input_line"])]
     list: bool,
     /// How to wait for an edge
     ///
-    /// poll: in the kernel, by poll(2). spin: read again and again.
+    /// poll: block in poll(2). spin: busy-wait with repeated reads.
     #[arg(long, value_enum, value_name = "HOW", default_value = "poll", hide_short_help = true)]
     listen: Listen,
     /// Count an edge as lost after this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout, hide_short_help = true)]
     timeout: Duration,
     #[command(flatten)]
-    extent: Extent,
-    /// Latency to draw, to write to files and to compare with --stop-above
-    #[arg(long, value_enum, value_name = "FIGURE", default_value = "whole", hide_short_help = true)]
+    run_length: RunLength,
+    /// Latency to draw, write to files, and compare with --stop-above
+    #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
     figure: Figure,
     #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
     thread: ThreadOptions,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -123,7 +125,7 @@ struct ThreadOutcome {
     settings: EffectiveSettings,
     cpu: Option<usize>,
     counts: EdgeCounts,
-    away: Vec<Away>,
+    absences: Vec<CpuAbsence>,
     answer: io::Result<()>,
     warnings: Vec<String>,
 }
@@ -139,6 +141,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Ok(list(context, arguments.chip.as_deref()));
     };
+    arguments.thread.check_cpu()?;
     // Both lines must be restored.
     context.signals.listen_until_the_end()?;
     let (conduct, listening) = match arguments.listen {
@@ -160,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let clock = PosixClock::open(&context.host, PosixId::Monotonic)
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
-    // Nothing is driven before the input is monitored.
+    // The input is requested before the output is driven.
     let input = Input::request(&in_chip, input.offset, CONSUMER)?;
     let output = Output::request(&out_chip, out.offset, CONSUMER)?;
     let mut wire = LoopBack::new(&output, &input, clock, listening);
@@ -183,10 +186,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let mut presence = held.cpu().map(|cpu| PinWatch::of(cpu, &context.host));
         let what = (&three, run.raw(), presence.as_mut());
         let (counts, answer) = measure(&mut wire, first_level, arguments, start, &run.shared, what);
-        let away = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, away, answer, warnings: held.end() })
+        let absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
+        Ok(ThreadOutcome { settings, cpu: held.cpu(), counts, absences, answer, warnings: held.end() })
     };
-    let outcome = run.measure((arguments.extent, "edges", Attention::Constant), [work], || {
+    let outcome = run.measure((arguments.run_length, "edges", Attention::Constant), [work], || {
         let results = rows(&three.lock().unwrap_or_else(PoisonError::into_inner));
         run.files.keep_metrics(&run.head, metrics::gpio::gauges((&out_place, &in_place), &results, None))?;
         run.files.write(&drawn(*cpu.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -194,46 +197,46 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let elapsed = start.elapsed();
     let released = [output.release(), input.release()];
     let outcome = outcome?.pop().expect("one work, one outcome");
-    let ThreadOutcome { settings, cpu, counts, away, answer, mut warnings } = outcome;
-    warnings.extend(answer.err().map(|error| format!("the lines cannot be used any more: {error}")));
+    let ThreadOutcome { settings, cpu, counts, absences, answer, mut warnings } = outcome;
+    warnings.extend(answer.err().map(|error| format!("the lines can no longer be used: {error}")));
     warnings.extend(released.iter().filter_map(|released| released.as_ref().err()).map(|error| causes(error)));
     warnings.extend(run.finish(&drawn(cpu)));
 
     let three = three.into_inner().unwrap_or_else(PoisonError::into_inner);
     let results = rows(&three);
-    let is_kept_away = conduct == Conduct::Spins && settings.is_before_interrupts();
-    let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_kept_away);
+    let is_delayed = conduct == Conduct::Spins && settings.is_before_interrupts();
+    let wrong = what_was_wrong(&counts, (&out_place, &in_place), arguments.timeout, is_delayed);
     // If no edge arrived, that is the result; if some did not, it is a note.
     warnings.extend((counts.lost > 0).then(|| wrong.first().cloned()).flatten());
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     notes.extend(wrong.into_iter().filter(|wrong| !warnings.contains(wrong)));
-    notes.extend(cpu_absences::notes(&away, "edges that it heard there are not counted"));
+    notes.extend(cpu_absences::notes(&absences, "edges received there are not counted"));
     notes.extend(run.shared.unmarked());
-    let answer = match (results.is_empty(), counts.lost > 0 || run.shared.broke_at_ns().is_some()) {
+    let answer = match (results.is_empty(), counts.lost > 0 || run.shared.stopped_at_ns().is_some()) {
         (true, _) => Answer::Unknown,
         (false, true) => Answer::No,
         (false, false) if warnings.is_empty() => Answer::Yes,
         (false, false) => Answer::Unknown,
     };
-    let (time, end) = (run.time(elapsed), run.end(away));
+    let (time, end) = (run.time(elapsed), run.end(absences));
     let data = GpioLatencyDocument {
         head: run.head,
-        out: out_place,
-        r#in: in_place,
+        output_line: out_place,
+        input_line: in_place,
         listen: match arguments.listen {
             Listen::Poll => GpioListening::Poll,
             Listen::Spin => GpioListening::Spin,
         },
-        interval_ns: saturating_nanos(arguments.extent.interval),
+        interval_ns: saturating_nanos(arguments.run_length.interval),
         timeout_ns: saturating_nanos(arguments.timeout),
         cpu,
         measuring: LatencyThread { thread: settings.thread, source },
-        reads: ClockReads { look_ns, step_ns },
+        reads: ClockReads { clock_read_ns: look_ns, clock_granularity_ns: step_ns },
         time,
         lost: counts.lost,
-        strange: counts.strange,
+        unexpected: counts.strange,
         dropped: counts.dropped,
-        elsewhen: counts.elsewhen,
+        out_of_window: counts.elsewhen,
         figure: arguments.figure.word(),
         end,
         results,
@@ -243,7 +246,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Starts the thread that drives one line and waits for the other.
+/// Drives one line and waits for edges on the other.
 fn measure(
     wire: &mut LoopBack<'_>,
     level: bool,
@@ -252,14 +255,15 @@ fn measure(
     shared: &RunState,
     (three, raw, mut presence): (&Mutex<EdgeFigures>, Option<&Raw<EdgeSample>>, Option<&mut PinWatch<'_>>),
 ) -> (EdgeCounts, io::Result<()>) {
-    // By itself, because the watching thread may not be scheduled before this one ends.
-    let end = arguments.extent.end(start);
+    // The thread ends on its own, because the supervising thread may not be scheduled before the end.
+    let end = arguments.run_length.end(start);
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(three, EdgeFigures::record);
     let mut lines = raw.map(|raw| raw.of_thread(presence.as_ref().map(|presence| presence.cpu())));
     let (mut came, mut lost_in_a_row) = (0_u64, 0);
     let go_on = || shared.goes_on();
-    let when = (Instant::now() + arguments.extent.interval.min(Duration::from_millis(1)), arguments.extent.interval);
+    let when =
+        (Instant::now() + arguments.run_length.interval.min(Duration::from_millis(1)), arguments.run_length.interval);
     gpio_edges(wire, level, when, arguments.timeout, shared.rouser(0), go_on, |heard| {
         match heard {
             Heard::Edge(crossing, missed) => {
@@ -267,10 +271,10 @@ fn measure(
                 let since = start.elapsed();
                 let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                 if is_there && arguments.figure.of(&crossing).is_some_and(|ns| ns > limit_ns) {
-                    shared.break_at(Instant::from_nanoseconds(crossing.set_ns));
+                    shared.stop_at(Instant::from_nanoseconds(crossing.set_ns));
                 }
                 let sample = EdgeSample { crossing, missed };
-                // What it detected on another CPU says nothing about this one.
+                // Edges received on another CPU do not count for this one.
                 if is_there {
                     backlog.add(sample);
                 }
@@ -284,7 +288,8 @@ fn measure(
             _ if came == 0 => return false,
             _ => lost_in_a_row += 1,
         }
-        let is_enough = arguments.extent.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
+        let is_enough =
+            arguments.run_length.count.is_some_and(|wanted| came >= wanted) || lost_in_a_row >= GIVE_UP_AFTER;
         go_on() && Instant::now() < end && !is_enough
     })
 }

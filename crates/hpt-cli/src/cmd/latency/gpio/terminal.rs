@@ -25,39 +25,42 @@ pub(super) fn what_was_wrong(
     counts: &EdgeCounts,
     (out, input): (&GpioLine, &GpioLine),
     timeout: Duration,
-    is_kept_away: bool,
+    is_delayed: bool,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     if counts.lost > 0 {
         let which = if counts.came == 0 {
-            "no edge came".to_owned()
+            "no edge arrived".to_owned()
         } else {
-            format!("{} of {} edges did not come", counts.lost, counts.lost + counts.came)
+            format!("{} of {} edges did not arrive", counts.lost, counts.lost + counts.came)
         };
-        let why = if is_kept_away {
-            "; this thread spins, and runs before the one by which the kernel hands edges on (irq/...-hpt, SCHED_FIFO 50): listen by poll, or run below 50, or on another CPU than its"
+        let why = if is_delayed {
+            "; this thread spins at a higher priority than the kernel thread that delivers edges (irq/...-hpt, SCHED_FIFO 50): use --listen poll, a priority below 50, or another CPU"
         } else {
             ""
         };
         wrong.push(format!(
-            "{which} at {} within {timeout:?} after {} was driven: is the one wired to the other?{why}",
+            "{which} on {} within {timeout:?} after {} was driven; check that the two lines are connected{why}",
             line_words(input),
             line_words(out)
         ));
     }
     if counts.dropped > 0 {
-        wrong.push(format!("the kernel had no room to keep {} edges: more came than were read", counts.dropped));
+        wrong.push(format!(
+            "the kernel dropped {} edges, because they arrived faster than they were read",
+            counts.dropped
+        ));
     }
     if counts.strange > 0 {
         wrong.push(format!(
-            "{} edges came at {} that were not made: the line rings, or somebody else drives it",
+            "{} unexpected edges arrived on {}: the line rings, or something else drives it",
             counts.strange,
             line_words(input)
         ));
     }
     if counts.elsewhen > 0 {
         wrong.push(format!(
-            "the kernel's stamps of {} edges lie outside of the moments around them, and count in the whole only: in a time namespace they are those of the machine around it",
+            "the kernel's timestamps of {} edges lie outside the measured interval, so these edges count only end to end: in a time namespace, the kernel's timestamps are those of the host",
             counts.elsewhen
         ));
     }
@@ -69,42 +72,45 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Lateness) -> Vec<Block> {
     if data.results.is_empty() {
         let nothing = format!(
             "Nothing was measured from {} to {}. {}. {}",
-            line_words(&data.out),
-            line_words(&data.r#in),
-            words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.away),
+            line_words(&data.output_line),
+            line_words(&data.input_line),
+            words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.cpu_absences),
             machine_line(&data.head.machine)
         );
         return [Block::Text(nothing)].into_iter().chain(remarks(data.end.interrupted, &data.notes)).collect();
     }
-    let mut columns = vec![Column("figure", Align::Left)];
+    let mut columns = vec![Column("segment", Align::Left)];
     columns.extend(COLUMNS.map(|name| Column(name, Align::Right)));
     let row =
         |row: &GpioLatencyRow| [vec![Cell::plain(Figure::of_word(row.figure).head())], cells(&row.figures)].concat();
     let mut blocks = vec![Block::Table(Table { columns, rows: data.results.iter().map(row).collect() })];
-    blocks.extend(bars(drawn, ("took", "samples")));
-    let step = data.reads.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
+    blocks.extend(bars(drawn, ("latency", "samples")));
+    let step = data
+        .reads
+        .clock_granularity_ns
+        .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
     let how = match data.listen {
-        GpioListening::Spin => "reads again and again",
-        GpioListening::Poll => "is woken from poll(2) and reads it",
+        GpioListening::Spin => "reads repeatedly",
+        GpioListening::Poll => "wakes from poll(2)",
     };
     blocks.push(Block::Text(format!(
-        "How long edges from {} to {} took, {} apart, for {:.1} s from {} on. set to edge: from before the line was driven to the kernel's stamp, in the interrupt's handler. to program: from \
-         there until a program had it that {how}. whole: both. The bars are of {}. {}. missed: edges that were left out because the last one took longer than the interval. lost: {}. \
-         Quantiles have ten samples beyond them at least. Time \
-         by {}, the clock of the kernel's stamps: a look at it takes {}{step}, and is in every figure. {}",
-        line_words(&data.out),
-        line_words(&data.r#in),
+        "Latency of edges from {} to {} at intervals of {}, for {:.1} s from {}. output to IRQ: from driving the line to the kernel's timestamp in the interrupt handler. IRQ to user: from \
+         the timestamp until a program that {how} has read it. end to end: both together. The bars show {}. {}. missed: edges that were skipped because the previous one took longer than the interval. lost: {}. \
+         -: fewer than ten samples lie beyond this percentile. Clock: \
+         {}, which also provides the kernel's timestamps; read overhead {}{step}, included in every sample. {}",
+        line_words(&data.output_line),
+        line_words(&data.input_line),
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
-        data.time.began,
-        data.figure.name().replace('-', " "),
-        words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.away),
+        data.time.started_at,
+        Figure::of_word(data.figure).head(),
+        words(&data.measuring.thread, data.cpu) + &cpu_absences::except(&data.end.cpu_absences),
         data.lost,
         data.measuring.source,
-        short_time(data.reads.look_ns as f64),
+        short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
     )));
-    blocks.extend(ended_by(data.end.broke_at_ns, "took too long: its line was driven"));
+    blocks.extend(ended_by(data.end.stopped_at_ns, "an edge exceeded the limit; its line was driven"));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }
@@ -137,32 +143,32 @@ mod tests {
         samples().into_iter().for_each(|sample| three.record(sample));
         let data = GpioLatencyDocument {
             head: golden::head("latency-gpio"),
-            out: place(22),
-            r#in: place(23),
+            output_line: place(22),
+            input_line: place(23),
             listen: GpioListening::Poll,
             interval_ns: 1_000_000,
             timeout_ns: 1_000_000_000,
             cpu: Some(1),
             measuring: LatencyThread { thread: example().thread, source: "monotonic".to_owned() },
-            reads: ClockReads { look_ns: 40, step_ns: Some(10) },
-            time: LatencyRunTime { began: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
+            reads: ClockReads { clock_read_ns: 40, clock_granularity_ns: Some(10) },
+            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
             lost: 2,
-            strange: 1,
+            unexpected: 1,
             dropped: 0,
-            elsewhen: 1,
-            figure: GpioFigure::Whole,
-            end: LatencyRunEnd { broke_at_ns: Some(4_000_000), interrupted: true, away: Vec::new() },
+            out_of_window: 1,
+            figure: GpioFigure::EndToEnd,
+            end: LatencyRunEnd { stopped_at_ns: Some(4_000_000), interrupted: true, cpu_absences: Vec::new() },
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
-        let blocks = page(&data, three.of(Figure::Whole));
+        let blocks = page(&data, three.of(Figure::EndToEnd));
         golden::assert("latency-gpio", &Document::new(data, blocks));
     }
 
     #[test]
     fn what_was_wrong_is_said_with_what_helps() {
-        let said = |counts: EdgeCounts, is_kept_away| {
-            what_was_wrong(&counts, (&place(22), &place(23)), Duration::from_secs(1), is_kept_away)
+        let said = |counts: EdgeCounts, is_delayed| {
+            what_was_wrong(&counts, (&place(22), &place(23)), Duration::from_secs(1), is_delayed)
         };
         assert!(said(EdgeCounts::default(), true).is_empty());
         let mut counts = EdgeCounts::default();
@@ -170,7 +176,7 @@ mod tests {
         assert_eq!(
             said(counts, false),
             [
-                "no edge came at GPIO23 (gpiochip0:23) within 1s after GPIO22 (gpiochip0:22) was driven: is the one wired to the other?"
+                "no edge arrived on GPIO23 (gpiochip0:23) within 1s after GPIO22 (gpiochip0:22) was driven; check that the two lines are connected"
             ]
         );
         assert!(said(counts, true)[0].contains("SCHED_FIFO 50"));
@@ -178,7 +184,7 @@ mod tests {
         let all = said(counts, false);
         assert_eq!(all.len(), 4);
         assert!(
-            all[0].starts_with("1 of 6 edges did not come")
+            all[0].starts_with("1 of 6 edges did not arrive")
                 && all[1].contains("3 edges")
                 && all[2].contains("2 edges")
                 && all[3].contains("4 edges"),

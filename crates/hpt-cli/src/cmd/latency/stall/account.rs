@@ -1,5 +1,5 @@
-//! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline of its CPU. Reads
-//! no clock and no file.
+//! The results of one thread of `hpt latency stall`: its stalls with their causes, and the baseline
+//! of its CPU. Reads no clock and no file.
 
 use std::time::SystemTime;
 
@@ -8,33 +8,33 @@ use hpt_core::{
     measure::{Counter, Looking, Moved, Stall, Stalls, Watched, Window},
     realtime::Absence,
 };
-use hpt_document::away::Away;
+use hpt_document::cpu_absence::CpuAbsence;
 
 use crate::sampling::{cpu_absences, realtime_settings::EffectiveSettings};
 
-/// The number of longest and newest stalls of each thread that are listed.
+/// The number of longest, and of newest, stalls that are listed for each thread.
 pub(super) const KEPT: usize = 100;
 
 /// The number of counters stored for one stall.
 const MOVERS: usize = 12;
 
-/// What is known of one stall in addition to its length.
+/// Information about one stall in addition to its length.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
-    /// The wall-clock time at that moment.
+pub(super) struct StallDetails {
+    /// The wall-clock time at its start.
     pub(super) began: SystemTime,
     pub(super) cause: Cause,
     pub(super) moved: Moved,
-    /// The number of stalls that share the increases.
+    /// The number of stalls that share the counter increases.
     pub(super) shared: usize,
 }
 
 /// The results of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
-    pub(super) stalls: Stalls<Beside>,
+    pub(super) stalls: Stalls<StallDetails>,
     pub(super) habits: Habits,
-    /// By index of [`Cause::NAMES`]: number and total length.
+    /// The number and the total length of stalls, by index of [`Cause::NAMES`].
     pub(super) causes: [(u64, u64); Cause::NAMES.len()],
 }
 
@@ -43,7 +43,7 @@ impl Account {
         Self { stalls: Stalls::keeping(KEPT), habits: Habits::default(), causes: Default::default() }
     }
 
-    /// Adds a window, judged by the windows before it.
+    /// Adds a window, and assesses it relative to the windows before it.
     pub(super) fn record(&mut self, stalls: &[Stall], moved: &Moved, mut each: impl FnMut(&Stall, &Cause)) {
         let causes = stall_causes(stalls, moved, &self.habits);
         for (stall, cause) in stalls.iter().zip(causes) {
@@ -53,14 +53,14 @@ impl Account {
             each(stall, &cause);
             let mut moved = moved.clone();
             keep_the_most_unusual(&mut moved, &cause);
-            let beside = Beside { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
-            self.stalls.record(*stall, beside);
+            let details = StallDetails { began: stall.start.to_system_time(), cause, moved, shared: stalls.len() };
+            self.stalls.record(*stall, details);
         }
         self.habits.record(moved, !stalls.is_empty());
     }
 }
 
-/// First the counters that the cause names, then those that increased most.
+/// Keeps the counters that the cause names first, then those that increased most.
 fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     let named: &[usize] = if let Cause::Interrupts(named) = cause { named } else { &[] };
     let rank = |place: usize| named.iter().position(|other| *other == place).unwrap_or(usize::MAX);
@@ -70,21 +70,22 @@ fn keep_the_most_unusual(moved: &mut Moved, cause: &Cause) {
     }
 }
 
-/// What was observed while the thread was on other CPUs than its own.
+/// The observations while the thread was on other CPUs than its own.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Elsewhere {
+pub(super) struct OnOtherCpus {
     /// Whether the last window was one of them.
     pub(super) is_now: bool,
     pub(super) ns: u64,
     pub(super) stalls: u64,
 }
 
-impl Elsewhere {
-    /// Adds a window in which the thread `stayed` on its CPU or did not. Returns whether it belongs to that CPU. The
-    /// window in which the thread was moved away does: its stall began there.
+impl OnOtherCpus {
+    /// Adds a window. `stayed` states whether the thread stayed on its CPU. Returns whether the
+    /// window belongs to that CPU. The window in which the thread was moved away does, because its
+    /// stall began there.
     pub(super) fn is_own(&mut self, stayed: bool, window: &Window<'_>) -> bool {
-        let was_elsewhere = std::mem::replace(&mut self.is_now, !stayed);
-        let is_own = stayed || (!was_elsewhere && window.moved.migrated);
+        let was_on_other_cpus = std::mem::replace(&mut self.is_now, !stayed);
+        let is_own = stayed || (!was_on_other_cpus && window.moved.migrated);
         if !is_own {
             self.ns = self.ns.saturating_add(window.moved.window_ns);
             self.stalls += window.stalls.len() as u64;
@@ -93,13 +94,13 @@ impl Elsewhere {
     }
 }
 
-/// What a thread returns at its end.
+/// The result of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadOutcome {
     pub(super) cpu: Option<usize>,
     pub(super) settings: EffectiveSettings,
     pub(super) account: Account,
-    pub(super) elsewhere: Elsewhere,
+    pub(super) on_other_cpus: OnOtherCpus,
     pub(super) absences: Vec<Absence>,
     pub(super) watched: Watched,
     pub(super) looking: Looking,
@@ -110,27 +111,30 @@ pub(super) struct ThreadOutcome {
 }
 
 impl ThreadOutcome {
-    pub(super) fn away(&self) -> Vec<Away> {
-        self.cpu
-            .map_or_else(Vec::new, |cpu| self.absences.iter().map(|absence| cpu_absences::away(cpu, absence)).collect())
+    pub(super) fn absences(&self) -> Vec<CpuAbsence> {
+        self.cpu.map_or_else(Vec::new, |cpu| {
+            self.absences.iter().map(|absence| cpu_absences::field_of(cpu, absence)).collect()
+        })
     }
 }
 
-/// Further notes.
+/// Returns further notes.
 pub(super) fn notes_of(ended: &[ThreadOutcome], no_cpu_left: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut unread: Vec<_> = ended.iter().flat_map(|one| &one.unread).collect();
     unread.sort();
     unread.dedup();
     notes.extend(
-        unread.iter().map(|(path, why)| format!("{path} could not be read ({why}): what it counts is not told")),
+        unread
+            .iter()
+            .map(|(path, why)| format!("cannot read {path} ({why}); its counters are missing from the result")),
     );
     if no_cpu_left && ended.iter().all(|one| one.cpu.is_some()) {
-        notes.push("a thread of hpt's own shares a CPU with the measurement: it wakes up once a minute, and more often for a terminal".to_owned());
+        notes.push("another hpt thread shares a CPU with the measurement; it wakes up once a minute, or more often on a terminal".to_owned());
     }
     let back: u64 = ended.iter().map(|one| one.watched.went_back).sum();
     if back > 0 {
-        notes.push(format!("the source went back {back} times, which is no stall"));
+        notes.push(format!("the source went backwards {back} times; this is not counted as a stall"));
     }
     notes
 }
@@ -142,24 +146,24 @@ mod tests {
         measure::{Moved, Stall, Window},
     };
 
-    use super::Elsewhere;
+    use super::OnOtherCpus;
 
     const MS: u64 = 1_000_000;
 
     #[test]
     fn windows_elsewhere_are_not_those_of_the_cpu_but_for_the_one_that_it_was_taken_away_in() {
-        let mut elsewhere = Elsewhere::default();
+        let mut on_other_cpus = OnOtherCpus::default();
         let stall = [Stall::new(Instant::from_nanoseconds(MS), 30_000)];
         let mut is_own = |stayed, migrated| {
             let mut moved = Moved::default();
             (moved.window_ns, moved.migrated) = (20 * MS, migrated);
-            elsewhere.is_own(stayed, &Window::of(&stall, &moved))
+            on_other_cpus.is_own(stayed, &Window::of(&stall, &moved))
         };
         assert!(is_own(true, false) && is_own(false, true));
         assert!(!is_own(false, false) && !is_own(false, true));
         assert!(is_own(true, true));
-        // Its affinity was widened, and it did not move: where it was in between is unknown.
+        // Its affinity was widened, and it did not move: its CPU in between is unknown.
         assert!(!is_own(false, false));
-        assert_eq!((elsewhere.ns, elsewhere.stalls), (60 * MS, 3));
+        assert_eq!((on_other_cpus.ns, on_other_cpus.stalls), (60 * MS, 3));
     }
 }

@@ -1,4 +1,4 @@
-//! The document of `hpt latency stall`, and its rows. Measures nothing.
+//! The rows of the document of `hpt latency stall`. Measures nothing.
 
 use hpt_core::{
     diagnose::Cause,
@@ -9,13 +9,13 @@ use hpt_document::{
     stall::{CounterIncrease, StallCauseRow, StallCounterKind, StallCounterRow, StallRow, StallThreadRow},
 };
 
-use super::account::{Account, Beside, KEPT, ThreadOutcome};
+use super::account::{Account, KEPT, StallDetails, ThreadOutcome};
 use crate::{
     output::{latency_files::ThreadLatencies, metrics::stall::StallFigures, rounded, short_time},
     sampling::latency_figures::tail,
 };
 
-/// What is known of one thread while it runs.
+/// Returns the figures of one thread during the run.
 pub(super) fn so_far(thread: &ThreadLatencies) -> StallFigures {
     let lengths = &thread.lateness;
     let counts = lengths.counts();
@@ -36,16 +36,16 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
     let counts = lengths.counts();
     let period = account.stalls.recurrence();
     let of_period = |figure: fn(&Recurrence) -> u64| period.as_ref().map(figure);
-    let (windows_with, windows_without) = account.habits.windows();
+    let (windows_with_stall, windows_without_stall) = account.habits.windows();
     let microseconds = (0..).zip(lengths.microseconds()).filter(|&(_, &count)| count > 0);
     StallThreadRow {
         cpu: ended.cpu,
         stalls: counts.samples(),
         stalled_ns: account.stalls.stalled_ns(),
-        elapsed_ns: watched.elapsed_ns.saturating_sub(ended.elsewhere.ns),
-        elsewhere_ns: ended.elsewhere.ns,
-        stalls_elsewhere: ended.elsewhere.stalls,
-        above_ns: ended.above_ns,
+        elapsed_ns: watched.elapsed_ns.saturating_sub(ended.on_other_cpus.ns),
+        elapsed_on_other_cpus_ns: ended.on_other_cpus.ns,
+        stalls_on_other_cpus: ended.on_other_cpus.stalls,
+        threshold_ns: ended.above_ns,
         min_ns: counts.quantile(0.0),
         mean_ns: lengths.mean_ns().map(rounded),
         p50_ns: counts.quantile(0.5),
@@ -57,16 +57,16 @@ pub(super) fn row(ended: &ThreadOutcome) -> StallThreadRow {
         period_p10_ns: of_period(|period| period.p10_ns),
         period_p90_ns: of_period(|period| period.p90_ns),
         period_followed: of_period(|period| period.followed),
-        period_of: of_period(|period| period.of),
-        asking_ns: watched.asking_ns,
-        questions: watched.questions,
-        longest_question_ns: watched.longest_question_ns,
+        period_eligible: of_period(|period| period.of),
+        sampling_ns: watched.asking_ns,
+        samplings: watched.questions,
+        longest_sampling_ns: watched.longest_question_ns,
         blind_below_ns: watched.blind_below_ns,
-        went_back: watched.went_back,
-        windows_with,
-        windows_without,
-        microseconds: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
-        beyond: lengths.beyond(),
+        backward_steps: watched.went_back,
+        windows_with_stall,
+        windows_without_stall,
+        histogram_us: microseconds.map(|(us, &count)| MicrosecondCount(us, count)).collect(),
+        above_10ms: lengths.beyond(),
     }
 }
 
@@ -94,8 +94,8 @@ const fn kind(counter: &Counter) -> StallCounterKind {
     }
 }
 
-/// Returns the counters that increased in a window with a stall; those that do so most often relative to windows
-/// without one come first.
+/// Returns the counters that increased in a window with a stall. Counters that increase most often relative to windows
+/// without a stall come first.
 pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
     let habits = &ended.account.habits;
     let (with, without) = habits.windows();
@@ -107,14 +107,14 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
             kind: kind(counter),
             name: counter.name.clone(),
             label: counter.label.clone(),
-            windows_with: habit.with,
-            windows_without: habit.without,
-            usual_hz: habit.usual_hz.map(rounded),
+            windows_with_stall: habit.with,
+            windows_without_stall: habit.without,
+            baseline_hz: habit.usual_hz.map(rounded),
         })
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "shares of windows")]
     let lift = |row: &StallCounterRow| {
-        row.windows_with as f64 / with.max(1) as f64 - row.windows_without as f64 / without.max(1) as f64
+        row.windows_with_stall as f64 / with.max(1) as f64 - row.windows_without_stall as f64 / without.max(1) as f64
     };
     rows.sort_by(|one, other| lift(other).total_cmp(&lift(one)));
     rows
@@ -123,14 +123,14 @@ pub(super) fn counter_rows(ended: &ThreadOutcome) -> Vec<StallCounterRow> {
 /// Returns a stall as a document row, and its likely cause as text.
 pub(super) type StallWithWords = (StallRow, String);
 
-/// Merges those of all threads in one order, without exceeding the limit of one thread.
+/// Merges the stalls of all threads in one order, up to the limit of one thread.
 pub(super) fn chosen<'a, I, K>(
     ended: &'a [ThreadOutcome],
     of: impl Fn(&'a Account) -> I,
     order: impl Fn(&StallRow) -> K,
 ) -> Vec<StallWithWords>
 where
-    I: Iterator<Item = &'a (Stall, Beside)>,
+    I: Iterator<Item = &'a (Stall, StallDetails)>,
     K: Ord,
 {
     let rows = ended.iter().flat_map(|one| {
@@ -142,34 +142,34 @@ where
     rows
 }
 
-fn stall_row(ended: &ThreadOutcome, (stall, beside): &(Stall, Beside)) -> StallRow {
-    let moved = &beside.moved;
+fn stall_row(ended: &ThreadOutcome, (stall, details): &(Stall, StallDetails)) -> StallRow {
+    let moved = &details.moved;
     let named = moved.counts.iter().flatten();
     let named = named.filter_map(|&(place, by)| Some((ended.counters.get(place)?, by)));
     StallRow {
         cpu: ended.cpu,
         start_ns: stall.start.as_nanoseconds(),
-        began: humantime::format_rfc3339_micros(beside.began).to_string(),
+        started_at: humantime::format_rfc3339_micros(details.began).to_string(),
         length_ns: stall.length_ns,
-        uncertain_ns: stall.uncertain_ns,
-        cause: beside.cause.name().to_owned(),
+        uncertainty_ns: stall.uncertain_ns,
+        cause: details.cause.name().to_owned(),
         window_ns: moved.window_ns,
-        shared: beside.shared,
-        voluntary: moved.voluntary,
-        involuntary: moved.involuntary,
+        stalls_in_window: details.shared,
+        voluntary_switches: moved.voluntary,
+        involuntary_switches: moved.involuntary,
         major_faults: moved.major_faults,
-        waited_ns: moved.waited_ns,
+        run_queue_wait_ns: moved.waited_ns,
         migrated: moved.migrated,
-        stolen_ns: moved.stolen_ns,
-        firmware: moved.firmware,
-        moved: named.map(|(counter, by)| CounterIncrease(counter.name.clone(), by)).collect(),
+        steal_ns: moved.stolen_ns,
+        smi_count: moved.firmware,
+        counters: named.map(|(counter, by)| CounterIncrease(counter.name.clone(), by)).collect(),
     }
 }
 
 /// Returns the likely cause, with its evidence.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
-pub(super) fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool) -> String {
-    let moved = &beside.moved;
+pub(super) fn words(details: &StallDetails, counters: &[Counter], counts_firmware: bool) -> String {
+    let moved = &details.moved;
     let time = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
     let counted = |(place, by): &(usize, u64)| {
         let counter = counters.get(*place)?;
@@ -184,24 +184,24 @@ pub(super) fn words(beside: &Beside, counters: &[Counter], counts_firmware: bool
         let counts = moved.counts.iter().flatten().filter_map(counted).take(most);
         counts.collect::<Vec<_>>().join(", ")
     };
-    let words = match &beside.cause {
+    let words = match &details.cause {
         Cause::KeptWaiting => match moved.waited_ns {
-            Some(_) => format!("waited {} for the CPU, which others had", time(moved.waited_ns)),
-            None => "others had the CPU".to_owned(),
+            Some(_) => format!("waited {} for the CPU while others ran", time(moved.waited_ns)),
+            None => "other threads ran".to_owned(),
         },
-        Cause::Stopped => "was stopped: by a signal, a debugger or a freezer".to_owned(),
-        Cause::PagedIn => "waited for a page from a disk".to_owned(),
-        Cause::Migrated => "was moved to another CPU".to_owned(),
-        Cause::Stolen => format!("the hypervisor ran others: {} stolen", time(moved.stolen_ns)),
-        Cause::Firmware => format!("the firmware: SMI +{}", moved.firmware.unwrap_or(0)),
+        Cause::Stopped => "stopped by a signal, a debugger or a freezer".to_owned(),
+        Cause::PagedIn => "waited for a page from disk".to_owned(),
+        Cause::Migrated => "moved to another CPU".to_owned(),
+        Cause::Stolen => format!("hypervisor ran other guests: {} stolen", time(moved.stolen_ns)),
+        Cause::Firmware => format!("firmware: SMI +{}", moved.firmware.unwrap_or(0)),
         Cause::Interrupts(named) => counts(named.len().min(3)),
         Cause::AsUsual => format!("nothing unusual: {}", counts(2)),
-        Cause::Nothing if counts_firmware => "nothing moved: a hypervisor, or the processor itself".to_owned(),
-        Cause::Nothing => "nothing moved: below the kernel (firmware, hypervisor)".to_owned(),
-        Cause::Untold => "nothing could be read".to_owned(),
+        Cause::Nothing if counts_firmware => "no counter increased: hypervisor, or the processor itself".to_owned(),
+        Cause::Nothing => "no counter increased: below the kernel (firmware, hypervisor)".to_owned(),
+        Cause::Untold => "no counter could be read".to_owned(),
         // Causes added by later versions are shown by name.
         other => other.name().to_owned(),
     };
-    let shared = if beside.shared > 1 { format!(" (of {} together)", beside.shared) } else { String::new() };
+    let shared = if details.shared > 1 { format!(" (shared by {} stalls)", details.shared) } else { String::new() };
     format!("{words}{shared}")
 }

@@ -1,5 +1,5 @@
-//! `hpt latency stall`: when a busy-polling thread did not run, for how long, and which counters increased in the
-//! meantime.
+//! `hpt latency stall`: when a busy-polling thread did not run, for how long, and which kernel
+//! counters increased during that time.
 
 mod account;
 mod document;
@@ -22,15 +22,15 @@ use hpt_core::{
     realtime::{Conduct, PinWatch, Pinned, allowed_cpus},
     source::{self, Scope},
 };
-use hpt_document::{away::Away, latency::LatencyThread, stall::StallDocument};
+use hpt_document::{cpu_absence::CpuAbsence, latency::LatencyThread, stall::StallDocument};
 
 use self::{
-    account::{Account, Elsewhere, ThreadOutcome, notes_of},
+    account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
     document::{cause_rows, chosen, counter_rows, row, so_far},
     terminal::page,
 };
 use crate::{
-    arguments::{Codes, after_help, duration_in},
+    arguments::{Codes, after_help, at_least_one, duration_in},
     context::Context,
     exit::Failure,
     output::{
@@ -43,46 +43,51 @@ use crate::{
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
         run::{Attention, Run},
-        run_length::{Extent, long},
+        run_length::{RunLength, long},
         run_state::RunState,
     },
     source_rate::frequency_of,
 };
 
 const EXAMPLES: &str = "  \
-  hpt latency stall                            the highest CPU, for 10 s
+  hpt latency stall                            watch the highest CPU for 10 s
   hpt latency stall --cpu all --above 50us --duration 1h
-  hpt latency stall --cpu 3 --fifo 99 --accept-throttling --raw stalls.txt
-  hpt latency stall --cpu 3 --fifo 99 --no-throttling --stop-above 200us";
+  sudo hpt latency stall --cpu 3 -P f:99 --accept-throttling --raw stalls.txt
+  sudo hpt latency stall --cpu 3 -P f:99 --no-throttling --stop-above 200us";
+const EXAMPLE: &str = "Example: sudo hpt latency stall -c 3 -P f:99 --no-throttling --stop-above 200us";
 /// The kind of its document.
 pub(super) const KIND: &str = "latency-stall";
 const BY: &str = "hpt latency stall";
-const RAW: &str = "Also write every stall to a file: the number of the CPU, when it began by CLOCK_MONOTONIC, how long it was and how uncertain that is, in nanoseconds, and \
-                   what it was likely caused by; and `shared` where others came at the same time, among which what moved was shared out";
+const RAW: &str = "Also write every stall to FILE: CPU number, start (CLOCK_MONOTONIC), length and its uncertainty in nanoseconds, and \
+                   likely cause; with `shared` if several stalls share the counter increases";
 
-/// Without `--above`: above the duration of an interrupt on most machines, and below what a user notices.
+/// The default threshold: longer than an interrupt on most machines, and shorter than what a user notices.
 const ABOVE: Duration = Duration::from_micros(10);
-/// Without `--above`, the threshold is this many usual steps of a source, and at least this long.
+/// The default threshold is at least this many usual steps of a source, and `--above` at least `LEAST_STEPS`.
 const STEPS: u64 = 4;
 const LEAST_STEPS: u64 = 2;
 
-/// All threads must answer within this time for a file to be written while they continue, and this is how often their
-/// answers are checked.
+/// The time limit within which all threads must respond for a file to be written during the run, and the interval at
+/// which their responses are checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOKS_FOR_COPIES: Duration = Duration::from_millis(50);
 
-/// Find what takes the CPU from a thread that never sleeps
+/// Find CPU stalls of a busy thread, and their causes
 ///
-/// One thread on each named CPU reads a time source as fast as it can. A gap between two reads that is longer than the limit is a stall: the thread did not run. Each stall is listed with its time, its length, and the kernel counters of the CPU that moved in it (interrupts, softirqs, context switches, stolen time), compared with how often they move without a stall. Periodic stalls are reported with their period.
+/// Measures OS noise, as rtla osnoise does. One thread on each CPU reads a time source as fast as
+/// possible. A gap between two reads that exceeds the limit is a stall: the thread did not run. hpt
+/// lists each stall with its time, its length, and the kernel counters of the CPU that increased
+/// during it (interrupts, softirqs, context switches, stolen time), and how often these counters
+/// increase without a stall. hpt also reports the period of periodic stalls.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
+#[command(after_help = EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a stall exceeded --stop-above")), EXAMPLES), mut_arg("raw", |raw| raw.help(RAW)))]
 pub(crate) struct Arguments {
     /// Source to read [default: chosen by hpt]
     #[arg(short, long, value_name = "NAME")]
     source: Option<String>,
     /// Gaps longer than this are stalls [default: 10us]
     ///
-    /// More for a source that takes longer to read.
+    /// The default is higher for a coarse source.
     #[arg(long, value_name = "TIME", value_parser = limit)]
     above: Option<Duration>,
     /// Run time
@@ -90,15 +95,15 @@ pub(crate) struct Arguments {
     duration: Duration,
     /// Stop after N stalls on each CPU
     ///
-    /// If they occur within --duration.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// The run still ends after --duration.
+    #[arg(short = 'n', long, value_name = "N", value_parser = at_least_one::<u64>)]
     count: Option<u64>,
     #[command(flatten)]
     keeping: ResultOptions,
     #[command(flatten)]
     threads: CpuOptions,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -110,7 +115,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 struct RawStall {
     stall: Stall,
     cause: &'static str,
-    /// Others share the increases.
+    /// Whether other stalls share the counter increases.
     shared: bool,
 }
 
@@ -136,10 +141,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
             .id
             .to_string(),
     };
-    // Everything else that belongs to the run stays off the measured CPUs.
-    let elsewhere = elsewhere(&cpus, &allowed_cpus());
+    // All other threads of the run stay off the measured CPUs.
+    let unmeasured_cpu = unmeasured_cpu(&cpus, &allowed_cpus());
     let raw = {
-        let _there = elsewhere.and_then(|cpu| Pinned::to(cpu).ok());
+        let _there = unmeasured_cpu.and_then(|cpu| Pinned::to(cpu).ok());
         arguments.keeping.raw()?
     };
     let whole = arguments.threads.realtime.hold_around(context, &cpus, Conduct::Spins, BY)?;
@@ -155,13 +160,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         let name = &name;
         move || thread.measure(name, start)
     });
-    let extent = Extent { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
-    let outcome = run.measure((extent, "stalls", Attention::Rare { cpu: elsewhere }), works, || {
+    let run_length = RunLength { interval: Duration::ZERO, duration: arguments.duration, count: arguments.count };
+    let outcome = run.measure((run_length, "stalls", Attention::Rare { cpu: unmeasured_cpu }), works, || {
         if run.files.are_none() {
             return Ok(());
         }
-        // Counts that not all threads have confirmed are not written: the file from a minute before, or from the
-        // previous run, says more.
+        // Counts that not all threads have confirmed are not written. The file of a minute before, or of the previous
+        // run, is more useful.
         copies_of_all(&copies, &wanted, PATIENCE).map_or(Ok(()), |threads| {
             let results: Vec<_> = threads.iter().map(so_far).collect();
             run.files.keep_metrics(&run.head, metrics::stall::gauges(&results, &[]))?;
@@ -180,15 +185,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     let mut all = Lateness::new();
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let mut notes =
-        [context.notes(), settings.notes(), notes_of(&ended, elsewhere.is_none()), warnings.clone()].concat();
-    let away: Vec<Away> = ended.iter().flat_map(ThreadOutcome::away).collect();
-    let stalls: u64 = ended.iter().map(|one| one.elsewhere.stalls).sum();
-    notes.extend(cpu_absences::notes(
-        &away,
-        &format!("windows that it watched there are not counted (with {stalls} stalls in all)"),
-    ));
+        [context.notes(), settings.notes(), notes_of(&ended, unmeasured_cpu.is_none()), warnings.clone()].concat();
+    let absences: Vec<CpuAbsence> = ended.iter().flat_map(ThreadOutcome::absences).collect();
+    let stalls: u64 = ended.iter().map(|one| one.on_other_cpus.stalls).sum();
+    notes.extend(cpu_absences::notes(&absences, &format!("windows there are not counted ({stalls} stalls in total)")));
     notes.extend(run.shared.unmarked());
-    let (time, end) = (run.time(elapsed), run.end(away));
+    let (time, end) = (run.time(elapsed), run.end(absences));
     let longest = chosen(&ended, |account| account.stalls.longest().iter(), |row| std::cmp::Reverse(row.length_ns));
     let newest = chosen(&ended, |account| account.stalls.newest(), |row| std::cmp::Reverse(row.start_ns));
     let (longest, words): (Vec<_>, Vec<_>) = longest.into_iter().unzip();
@@ -196,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         head: run.head,
         measuring: LatencyThread { thread: settings.thread, source: name },
         read_ns: rounded(ended.iter().map(|one| one.looking.read_ns).fold(0.0, f64::max)),
-        step_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
+        step_p90_ns: ended.iter().filter_map(|one| one.looking.step_ns).max(),
         time,
         end,
         results: ended.iter().map(row).collect(),
@@ -206,7 +208,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
         newest: newest.into_iter().map(|(row, _)| row).collect(),
         notes,
     };
-    let answer = match (!warnings.is_empty(), data.end.broke_at_ns) {
+    let answer = match (!warnings.is_empty(), data.end.stopped_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
@@ -215,8 +217,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<Document, 
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
-/// Returns a CPU on which nothing is measured; none is needed if a thread may run anywhere.
-fn elsewhere(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
+/// Returns a CPU on which nothing is measured. Returns none if a measuring thread may run anywhere.
+fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
 }
@@ -225,7 +227,7 @@ fn elsewhere(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
 #[derive(Debug)]
 struct Copied {
     cpu: Option<usize>,
-    /// The number of requests when it made this copy.
+    /// The number of the request that this copy answers.
     answered: AtomicU64,
     lateness: Mutex<Lateness>,
 }
@@ -246,11 +248,11 @@ impl Copied {
     }
 }
 
-/// Requests the counts of all threads; `None` if one has not answered within this time.
+/// Requests the counts of all threads. Returns `None` if one does not respond within `patience`.
 fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> Option<Vec<ThreadLatencies>> {
     let number = wanted.fetch_add(1, Ordering::Relaxed) + 1;
     let end = std::time::Instant::now() + patience;
-    // They check for it when they read the counters, at least every second or so.
+    // Threads check for requests when they read the counters, about once per second or more often.
     while copies.iter().any(|copy| copy.answered.load(Ordering::Acquire) < number) {
         if std::time::Instant::now() >= end {
             return None;
@@ -260,7 +262,7 @@ fn copies_of_all(copies: &[Copied], wanted: &AtomicU64, patience: Duration) -> O
     Some(copies.iter().map(Copied::of_thread).collect())
 }
 
-/// Starts the thread of one CPU.
+/// The measurement on the thread of one CPU.
 struct OneThread<'a> {
     arguments: &'a Arguments,
     context: &'a Context,
@@ -287,10 +289,10 @@ impl OneThread<'_> {
             Scope::Process | Scope::Thread => return Err(shows_none("it counts only while the thread runs")),
         }
         let reference = self.context.open("monotonic-raw")?;
-        let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no steady rate"))?;
+        let rate = frequency_of(source, reference.as_dyn()).ok_or_else(|| shows_none("it has no constant rate"))?;
         let looking = looking(source, rate, &SystemClock);
         let step_ns =
-            looking.step_ns.ok_or_else(|| shows_none("it stands still, or moves more rarely than every 50 ms"))?;
+            looking.step_ns.ok_or_else(|| shows_none("it stands still, or advances less often than every 50 ms"))?;
         let above = self.above(&id, step_ns)?;
         let above_ns = saturating_nanos(above);
 
@@ -300,16 +302,15 @@ impl OneThread<'_> {
         let limit_ns = arguments.keeping.limit_ns();
         let (end, mut found, mut copied) = (start.saturating_add(arguments.duration), 0_u64, 0);
         let mut presence = self.cpu.map(|cpu| PinWatch::of(cpu, &self.context.host));
-        let mut elsewhere = Elsewhere::default();
+        let mut on_other_cpus = OnOtherCpus::default();
         let go_on = |now| now < end && self.shared.goes_on() && !self.context.interrupted();
         let moved = || counters.moved(Instant::now().as_nanoseconds());
         let each = |window: Window<'_>| {
             let before = found;
-            // After the reads of a window, which are files and take far longer than this; the tight loop is not
-            // affected.
+            // After the counter files of a window were read, which takes far longer. The polling loop is not affected.
             let stayed = presence.as_mut().is_none_or(|presence| presence.stayed(start.elapsed()));
-            if !elsewhere.is_own(stayed, &window) {
-                // Pinning it again moves the thread: that is not a stall.
+            if !on_other_cpus.is_own(stayed, &window) {
+                // Pinning the thread again moves it. That is not a stall.
                 return if self.shared.goes_on() { Told::Busy } else { Told::End };
             }
             account.record(window.stalls, window.moved, |stall, cause| {
@@ -317,13 +318,13 @@ impl OneThread<'_> {
                     lines.add(RawStall { stall: *stall, cause: cause.name(), shared: window.stalls.len() > 1 });
                 }
                 if stall.length_ns - stall.uncertain_ns > limit_ns {
-                    self.shared.break_at(stall.start);
+                    self.shared.stop_at(stall.start);
                 }
                 found += 1;
                 self.shared.count_one();
             });
             let wanted = self.wanted.load(Ordering::Relaxed);
-            // Lines are handed over whenever there are this many.
+            // Lines are handed over in batches.
             let busy = wanted != copied || (lines.is_some() && handed_over(before, found));
             if wanted != copied {
                 copied = wanted;
@@ -338,13 +339,13 @@ impl OneThread<'_> {
         self.shared.begin(Instant::now());
         let watched = watch_for_stalls(source, rate, &SystemClock, above, go_on, moved, each);
         drop(lines);
-        // A thread that has ended has its final answer; the others may continue for long.
+        // The final counts of this thread. The other threads may continue for a long time.
         self.copy.answer(account.stalls.lengths(), u64::MAX);
         Ok(ThreadOutcome {
             cpu: self.cpu,
             settings,
             account,
-            elsewhere,
+            on_other_cpus,
             absences: presence.map_or_else(Vec::new, |presence| presence.absences().to_vec()),
             watched,
             looking,
@@ -355,7 +356,7 @@ impl OneThread<'_> {
         })
     }
 
-    /// Returns the threshold, which readings by themselves do not reach.
+    /// Returns the threshold, which exceeds the steps of the source itself.
     fn above(&self, id: &SourceId, step_ns: u64) -> Result<Duration, Failure> {
         let least = Duration::from_nanos(step_ns * LEAST_STEPS);
         match self.arguments.above {
@@ -370,7 +371,7 @@ impl OneThread<'_> {
     }
 }
 
-/// Returns whether lines must be handed to the writer at this count.
+/// Returns whether lines were handed to the writer between these two counts.
 const fn handed_over(before: u64, now: u64) -> bool {
     before / BACKLOG as u64 != now / BACKLOG as u64
 }
@@ -388,7 +389,7 @@ mod tests {
         measure::{Lateness, Stall, Wake},
     };
 
-    use super::{Copied, RawStall, ThreadLatencies, copies_of_all, elsewhere, limit};
+    use super::{Copied, RawStall, ThreadLatencies, copies_of_all, limit, unmeasured_cpu};
     use crate::sampling::raw_samples::RawSample;
 
     const MS: u64 = 1_000_000;
@@ -413,8 +414,8 @@ mod tests {
         });
         let samples =
             |of: Vec<ThreadLatencies>| of.iter().map(|one| one.lateness.counts().samples()).collect::<Vec<_>>();
-        assert_eq!(written.map(samples), Some(vec![1, 1]), "what was counted until it was asked for");
-        assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none(), "an old answer is none");
+        assert_eq!(written.map(samples), Some(vec![1, 1]), "the counts at the time of the request");
+        assert!(copies_of_all(&copies, &wanted, Duration::ZERO).is_none(), "an old response does not count");
     }
 
     #[test]
@@ -430,9 +431,9 @@ mod tests {
 
     #[test]
     fn what_belongs_to_the_run_stays_off_the_cpus_that_are_measured() {
-        assert_eq!(elsewhere(&[Some(1)], &[0, 1]), Some(0));
-        assert_eq!(elsewhere(&[Some(0), Some(1)], &[0, 1]), None);
-        assert_eq!(elsewhere(&[None], &[0, 1]), None);
+        assert_eq!(unmeasured_cpu(&[Some(1)], &[0, 1]), Some(0));
+        assert_eq!(unmeasured_cpu(&[Some(0), Some(1)], &[0, 1]), None);
+        assert_eq!(unmeasured_cpu(&[None], &[0, 1]), None);
     }
 
     #[test]

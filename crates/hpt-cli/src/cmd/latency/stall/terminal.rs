@@ -18,37 +18,36 @@ const SHOWN: usize = 10;
 /// Returns the name of a kind of cause in the table of causes.
 fn cause_words(cause: &str) -> &'static str {
     match cause {
-        "kept-waiting" => "waited for the CPU: others ran, or a quota was used up",
-        "stopped" => "stopped: a signal, a debugger, a freezer",
-        "paged-in" => "waited for a page from a disk",
+        "preempted" => "waited for the CPU: others ran, or a quota was exhausted",
+        "stopped" => "stopped by a signal, a debugger or a freezer",
+        "page-fault" => "waited for a page from disk",
         "migrated" => "moved to another CPU",
-        "stolen" => "the hypervisor ran others (steal)",
-        "firmware" => "the firmware (SMI)",
-        "interrupts" => "interrupts that moved more than without a stall, if it ever was without",
-        "as-usual" => "interrupts as at any time, nothing else",
-        "nothing" => "nothing moved: below the kernel, or the processor",
-        _ => "nothing could be read",
+        "steal" => "hypervisor ran other guests (steal time)",
+        "firmware" => "firmware (SMI)",
+        "interrupts" => "interrupts that are more frequent than in windows without a stall",
+        "usual-activity" => "only interrupts at their usual rate",
+        "none" => "no counter increased: below the kernel, or the processor",
+        _ => "no counter could be read",
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Vec<Block> {
     let time = |ns: Option<u64>| Cell::or_dash(ns.map(|ns| short_time(ns as f64)));
-    let columns =
-        ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "% lost", "% not watched", "come back every"];
+    let columns = ["CPU", "stalls", "above", "p50", "p99", "p99.9", "max", "time lost %", "blind %", "period"];
     let columns = columns.map(|name| Column(name, Align::Right)).to_vec();
     let rows = data.results.iter().map(|row| {
         let percent = |ns: u64| format!("{:.3}", ns as f64 / row.elapsed_ns.max(1) as f64 * 100.0);
         vec![
             Cell::plain(name_of(row.cpu)),
             Cell::plain(row.stalls.to_string()),
-            time(Some(row.above_ns)),
+            time(Some(row.threshold_ns)),
             time(row.p50_ns),
             time(row.p99_ns),
             time(row.p999_ns),
             time(row.max_ns),
             Cell::plain(percent(row.stalled_ns)),
-            Cell::plain(percent(row.asking_ns)),
+            Cell::plain(percent(row.sampling_ns)),
             time(row.period_ns),
         ]
     });
@@ -57,8 +56,8 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     if !data.causes.is_empty() {
         let columns = vec![
             Column("stalls", Align::Right),
-            Column("lost", Align::Right),
-            Column("what moved, and so the likely cause", Align::Left),
+            Column("time lost", Align::Right),
+            Column("likely cause, from the counters that increased", Align::Left),
         ];
         let rows = data.causes.iter().map(|row| {
             vec![Cell::plain(row.stalls.to_string()), time(Some(row.stalled_ns)), Cell::plain(cause_words(&row.cause))]
@@ -70,47 +69,47 @@ pub(super) fn page(data: &StallDocument, words: &[String], all: &Lateness) -> Ve
     for row in data.results.iter().filter(|row| row.period_ns.is_some()) {
         let short = |ns: Option<u64>| short_time(ns.unwrap_or(0) as f64);
         blocks.push(Block::Text(format!(
-            "On CPU {} they come back every {}: {} of {} were followed by another after that time (80 % of those within {} to {}).",
+            "Periodic stalls on CPU {}: period {}; another stall followed {} of {} stalls after that time (80 % of these after {} to {}).",
             name_of(row.cpu),
             short(row.period_ns),
             row.period_followed.unwrap_or(0),
-            row.period_of.unwrap_or(0),
+            row.period_eligible.unwrap_or(0),
             short(row.period_p10_ns),
             short(row.period_p90_ns)
         )));
     }
     let cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
-    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.away);
-    let step = data.step_ns.map_or_else(String::new, |ns| format!(", steps by {}", short_time(ns as f64)));
+    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.cpu_absences);
+    let step = data.step_p90_ns.map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
     let blind_ns = data.results.iter().map(|row| row.blind_below_ns).max().unwrap_or(0);
     blocks.push(Block::Text(format!(
-        "Gaps in a loop that does nothing but read {}: a read takes {}{step}. Watched for {:.1} s from {} on. {thread}. not watched: the time in which the kernel's counters were \
-         read instead; a stall in it is seen if it is longer than {}. {}",
+        "CPU stalls: gaps in a loop that only reads {} (read overhead {}{step}), for {:.1} s from {}. {thread}. blind: share of the time in which hpt read kernel counters \
+         instead; a stall during that time is detected only if it is longer than {}. {}",
         data.measuring.source,
         short_time(data.read_ns),
         data.time.elapsed_s,
-        data.time.began,
+        data.time.started_at,
         short_time(blind_ns as f64),
         machine_line(&data.head.machine)
     )));
-    blocks.extend(ended_by(data.end.broke_at_ns, "was too long: it began"));
+    blocks.extend(ended_by(data.end.stopped_at_ns, "a stall exceeded the limit; it began"));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }
 
-/// Formats the longest stalls, with the counters that increased: `words` has those of each.
+/// Formats the longest stalls. `words` contains the likely cause of each, with the counters that increased.
 #[expect(clippy::cast_precision_loss, reason = "for printing")]
 fn longest(data: &StallDocument, words: &[String]) -> Table {
     let columns = vec![
-        Column("the longest began at", Align::Left),
+        Column("longest stalls at", Align::Left),
         Column("CPU", Align::Right),
         Column("length", Align::Right),
-        Column("what moved", Align::Left),
+        Column("likely cause", Align::Left),
     ];
     let rows = data.longest.iter().zip(words).take(SHOWN).map(|(row, words)| {
-        // The date is below the table.
-        let began = row.began.split_once('T').map_or(row.began.as_str(), |(_, time)| time);
-        let about = if row.uncertain_ns > 0 { "≤ " } else { "" };
+        // The date is in the text below the table.
+        let began = row.started_at.split_once('T').map_or(row.started_at.as_str(), |(_, time)| time);
+        let about = if row.uncertainty_ns > 0 { "≤ " } else { "" };
         vec![
             Cell::plain(began),
             Cell::plain(name_of(row.cpu)),
@@ -121,26 +120,26 @@ fn longest(data: &StallDocument, words: &[String]) -> Table {
     Table { columns, rows: rows.collect() }
 }
 
-/// Formats the counters that increase more often with stalls than without.
+/// Formats the counters that increased, with how often they increase with and without stalls.
 fn counters(data: &StallDocument) -> Option<Block> {
     let columns = vec![
         Column("counter", Align::Left),
         Column("CPU", Align::Right),
-        Column("moved with a stall", Align::Right),
-        Column("without", Align::Right),
-        Column("a second without", Align::Right),
+        Column("in stall windows", Align::Right),
+        Column("in others", Align::Right),
+        Column("usual per s", Align::Right),
     ];
     let of = |row: &StallCounterRow| data.results.iter().find(|other| other.cpu == row.cpu);
     let shown = data.counters.iter().filter_map(|row| Some((row, of(row)?))).take(SHOWN);
     let rows = shown.map(|(row, of)| {
-        let label = if row.label.is_empty() { "soft interrupt" } else { &row.label };
+        let label = if row.label.is_empty() { "softirq" } else { &row.label };
         let name = format!("{} ({label})", row.name);
-        let hz = Cell::or_dash(row.usual_hz.map(|hz| format!("{hz:.1}")));
+        let hz = Cell::or_dash(row.baseline_hz.map(|hz| format!("{hz:.1}")));
         vec![
             Cell::plain(name),
             Cell::plain(name_of(row.cpu)),
-            Cell::plain(format!("{} of {}", row.windows_with, of.windows_with)),
-            Cell::plain(format!("{} of {}", row.windows_without, of.windows_without)),
+            Cell::plain(format!("{} of {}", row.windows_with_stall, of.windows_with_stall)),
+            Cell::plain(format!("{} of {}", row.windows_without_stall, of.windows_without_stall)),
             hz,
         ]
     });
@@ -167,7 +166,7 @@ mod tests {
     use super::{cause_words, page};
     use crate::{
         cmd::latency::stall::{
-            account::{Account, Elsewhere, ThreadOutcome, notes_of},
+            account::{Account, OnOtherCpus, ThreadOutcome, notes_of},
             document::{StallWithWords, cause_rows, chosen, counter_rows, row},
         },
         golden,
@@ -207,7 +206,7 @@ mod tests {
             cpu,
             settings: example(),
             account,
-            elsewhere: Elsewhere { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
+            on_other_cpus: OnOtherCpus { is_now: false, ns: 500 * MS, stalls: u64::from(cpu == Some(1)) },
             absences: Vec::new(),
             watched,
             looking: looking(&source, Frequency::GIGAHERTZ, &clock),
@@ -249,10 +248,10 @@ mod tests {
         let mut all = Lateness::new();
         both.iter().for_each(|one| all.add(one.account.stalls.lengths()));
         let of_a_day = |rows: Vec<StallWithWords>| -> (Vec<StallRow>, Vec<String>) {
-            // The wall clock of this machine is not part of the example.
+            // The example must not depend on the wall clock of this machine.
             let of_a_day = rows.into_iter().map(|(mut row, words)| {
                 let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(row.start_ns);
-                row.began = humantime::format_rfc3339_micros(at).to_string();
+                row.started_at = humantime::format_rfc3339_micros(at).to_string();
                 (row, words)
             });
             of_a_day.unzip()
@@ -264,12 +263,12 @@ mod tests {
             head: golden::head("latency-stall"),
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
             read_ns: 20.0,
-            step_ns: Some(30),
-            time: LatencyRunTime { began: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
+            step_p90_ns: Some(30),
+            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 10.0 },
             end: LatencyRunEnd {
-                broke_at_ns: Some(1_103 * MS),
+                stopped_at_ns: Some(1_103 * MS),
                 interrupted: true,
-                away: vec![cpu_absences::tests::example()],
+                cpu_absences: vec![cpu_absences::tests::example()],
             },
             results: both.iter().map(row).collect(),
             causes: cause_rows(&both),
@@ -287,13 +286,13 @@ mod tests {
         let both = both();
         let causes: Vec<_> = cause_rows(&both[..1]).iter().map(|row| (row.cause.clone(), row.stalls)).collect();
         let wanted = [
-            ("untold", 2),
-            ("kept-waiting", 1),
+            ("unknown", 2),
+            ("preempted", 1),
             ("stopped", 1),
-            ("stolen", 1),
+            ("steal", 1),
             ("interrupts", 1),
-            ("as-usual", 1),
-            ("nothing", 1),
+            ("usual-activity", 1),
+            ("none", 1),
         ];
         assert_eq!(causes, wanted.map(|(cause, stalls)| (cause.to_owned(), stalls)));
         assert_eq!(hpt_document::words::STALL_CAUSES[..], Cause::NAMES[..]);

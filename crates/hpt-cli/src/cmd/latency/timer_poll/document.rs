@@ -1,16 +1,16 @@
-//! The document of `hpt latency timer` and `hpt latency poll`: its rows.
+//! The rows of the document of `hpt latency timer` and `hpt latency poll`.
 
 use hpt_core::measure::Lateness;
 use hpt_document::wake_latency::WakeLatencyRow;
 
-use crate::sampling::{latency_figures::figures, time_series::Course};
+use crate::sampling::{latency_figures::figures, time_series::TimeSeries};
 
-pub(super) fn row(cpu: Option<usize>, lateness: &Lateness, course: &Course) -> Option<WakeLatencyRow> {
+pub(super) fn row(cpu: Option<usize>, lateness: &Lateness, time_series: &TimeSeries) -> Option<WakeLatencyRow> {
     Some(WakeLatencyRow {
         cpu,
         figures: figures(lateness)?,
-        clock_was_set: lateness.clock_was_set(),
-        course_every_ns: course.every_ns(),
-        course: course.rows(),
+        clock_stepped: lateness.clock_was_set(),
+        time_series_interval_ns: time_series.every_ns(),
+        time_series: time_series.rows(),
     })
 }

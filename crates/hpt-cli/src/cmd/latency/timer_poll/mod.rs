@@ -17,7 +17,7 @@ use hpt_core::{
     realtime::{Absence, Conduct, PinWatch},
 };
 use hpt_document::{
-    away::Away,
+    cpu_absence::CpuAbsence,
     latency::{ClockReads, LatencyThread},
     wake_latency::{WaitMethod, WakeLatencyDocument, WakeLatencyRow},
 };
@@ -46,48 +46,51 @@ use crate::{
         realtime_settings::EffectiveSettings,
         result_files::ResultOptions,
         run::{Attention, Run},
-        run_length::{Extent, Stint},
+        run_length::{RunLength, ThreadProgress},
         run_state::RunState,
-        time_series::Course,
+        time_series::TimeSeries,
     },
 };
 
 const TIMER_EXAMPLES: &str = "  \
   hpt latency timer                            one CPU, every millisecond, 10 s
-  hpt latency timer --cpu all --fifo 80 --dma-latency 0 --duration 1h
+  sudo hpt latency timer --cpu all -P f:80 --dma-latency 0 --duration 1h
   hpt latency timer --at 23:59:50 --interval 1s --duration 20s
-  hpt latency timer --fifo 80 --stop-above 100us --write cyclictest=run.hist";
+  sudo hpt latency timer -P f:80 --stop-above 100us --write cyclictest=run.hist";
+const TIMER_EXAMPLE: &str = "Example: sudo hpt latency timer -c all -P f:80 --mlockall --dma-latency 0 -d 1h";
 const POLL_EXAMPLES: &str = "  \
   hpt latency poll                        one CPU, every millisecond, 10 s
-  hpt latency poll --cpu 3 --fifo 99 --no-throttling --duration 18h --write line=counts";
+  sudo hpt latency poll --cpu 3 -P f:99 --no-throttling --duration 18h \\
+    --write line=counts";
+const POLL_EXAMPLE: &str = "Example: sudo hpt latency poll -c 3 -P f:99 --no-throttling -d 1h";
 /// The kinds of their documents.
 pub(super) const TIMER: &str = "latency-timer";
 pub(super) const POLL: &str = "latency-poll";
-const RAW: &str =
-    "Also write every wake-up to a file: the number of the CPU, the deadline and how late it was, in nanoseconds";
+const RAW: &str = "Also write every wake-up to FILE: CPU number, deadline and latency in nanoseconds";
 
 /// Measure wake-up latency at periodic deadlines
 ///
-/// One thread on each named CPU sleeps until a deadline, reads the clock, records how late it is, and sleeps until the next one, an interval after
-/// the last. Each sleep is one system call, however long. This is what cyclictest measures.
+/// One thread on each CPU sleeps until a deadline, reads the clock, records the latency, and sleeps
+/// until the next deadline, one interval later. Each sleep is a single system call. This is what
+/// cyclictest measures.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a wake-up exceeded --stop-above")), TIMER_EXAMPLES))]
+#[command(after_help = TIMER_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a wake-up exceeded --stop-above")), TIMER_EXAMPLES))]
 pub(crate) struct TimerArguments {
-    /// Sleep by the kernel's timer, or by hpt's Sleeper
-    ///
-    /// kernel: one system call. hpt: the Sleeper is woken before the deadline and spins until it.
-    #[arg(long, value_enum, default_value = "kernel", hide_possible_values = true)]
-    by: By,
     #[command(flatten)]
     common: Common,
+    /// kernel, or hpt (timer, then spin)
+    ///
+    /// How to sleep. kernel: one system call. hpt: the Sleeper wakes before the deadline and spins until it.
+    #[arg(long, value_enum, value_name = "METHOD", default_value = "kernel", hide_possible_values = true)]
+    by: By,
 }
 
-/// Measure how late a spinning thread sees a deadline
+/// Measure how late a polling thread detects deadlines
 ///
-/// One thread on each named CPU reads the clock all the time. Whatever takes the CPU from it makes it late: interrupts, kernel work, other programs, a
-/// hypervisor.
+/// One busy-polling thread on each CPU reads the clock continuously. Everything that takes the CPU
+/// away from it adds latency: interrupts, kernel work, other programs, a hypervisor.
 #[derive(Debug, Args)]
-#[command(after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), POLL_EXAMPLES))]
+#[command(after_help = POLL_EXAMPLE, after_long_help = after_help(Codes::measuring(Some("a sample exceeded --stop-above")), POLL_EXAMPLES))]
 pub(crate) struct PollArguments {
     #[command(flatten)]
     common: Common,
@@ -103,28 +106,30 @@ enum By {
 #[command(mut_arg("raw", |raw| raw.help(RAW)))]
 struct Common {
     #[command(flatten)]
-    extent: Extent,
+    run_length: RunLength,
     #[command(flatten)]
     threads: CpuOptions,
     /// Start at this time of day
     ///
-    /// 12:30, 12:30:15.5, or a date and a time like 2030-01-31T12:30:15Z; local time where no zone is given. The deadlines follow the wall clock: if it is set before, the run starts at that time all the same.
+    /// For example 12:30, 12:30:15.5 or 2030-01-31T12:30:15Z; local time if no time zone is given.
+    /// Deadlines follow the wall clock: if the clock is stepped, the start time still follows it.
     #[arg(long, value_name = "TIME", value_parser = time_of_day, hide_short_help = true)]
     at: Option<TimeOfDay>,
-    /// Clock of the measurement
+    /// Clock that timestamps the samples
     ///
-    /// A counter, or monotonic (the kernel's clock) [default: monotonic with --by kernel; else the source of Instant]
+    /// A counter, or monotonic (the kernel's clock) [default: monotonic with --by kernel, otherwise
+    /// the source of Instant]
     #[arg(short, long, value_name = "NAME", conflicts_with = "at", hide_short_help = true)]
     source: Option<String>,
     #[command(flatten)]
     keeping: ResultOptions,
     /// Toggle this GPIO line at each deadline
     ///
-    /// For an oscilloscope: GPIO17 or gpiochip0:17. With one thread only.
+    /// For an oscilloscope. LINE is for example GPIO17 or gpiochip0:17. Requires a single thread.
     #[arg(long, value_name = "LINE", hide_short_help = true)]
     pulse: Option<LineName>,
     #[command(flatten)]
-    pub(crate) picture: ChartOption,
+    pub(crate) chart: ChartOption,
 }
 
 pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Document, Failure> {
@@ -140,22 +145,22 @@ pub(crate) fn poll(arguments: &PollArguments, context: &Context) -> Result<Docum
 }
 
 impl TimerArguments {
-    /// Where a picture of the result is to be.
-    pub(crate) fn picture(&self) -> Option<chart_option::ChartFile<'_>> {
-        self.common.picture.file()
+    /// Returns the file for a chart of the result.
+    pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
+        self.common.chart.file()
     }
 }
 
 impl PollArguments {
-    /// Where a picture of the result is to be.
-    pub(crate) fn picture(&self) -> Option<chart_option::ChartFile<'_>> {
-        self.common.picture.file()
+    /// Returns the file for a chart of the result.
+    pub(crate) fn chart(&self) -> Option<chart_option::ChartFile<'_>> {
+        self.common.chart.file()
     }
 }
 
-/// Whether a thread leaves CPU time to others between deadlines this far apart.
+/// Returns whether a thread blocks or busy-waits between deadlines at this interval.
 fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
-    // A Sleeper's margin, or the time to block and to wake up: below that, there is no time left to block.
+    // The margin of a Sleeper, or the time to block and to wake up. A shorter interval leaves no time to block.
     let spins_below = match waiting {
         Waiting::Polling => Duration::MAX,
         Waiting::Precise => Duration::from_micros(500),
@@ -164,44 +169,44 @@ fn conduct(waiting: Waiting, interval: Duration) -> Conduct {
     if interval < spins_below { Conduct::Spins } else { Conduct::Waits }
 }
 
-/// The counts of one thread. The measuring thread does not wait for the reader.
+/// The counts of one thread. The measuring thread does not wait for a reader.
 struct Counts {
     cpu: Option<usize>,
     found: Mutex<Found>,
-    /// When the thread was not on its CPU; reported at its end.
+    /// When the thread was not on its CPU, available at its end.
     absences: Mutex<Vec<Absence>>,
 }
 
-/// The latency of each wake-up, and when it was.
+/// The latencies of the wake-ups, and their time series.
 struct Found {
     lateness: Lateness,
-    course: Course,
+    time_series: TimeSeries,
 }
 
 impl Found {
     fn new() -> Self {
-        Self { lateness: Lateness::new(), course: Course::new() }
+        Self { lateness: Lateness::new(), time_series: TimeSeries::new() }
     }
 
     fn record(&mut self, wake: Wake) {
         if !wake.clock_was_set {
-            self.course.record(wake.deadline.as_nanoseconds(), wake.late_ns);
+            self.time_series.record(wake.deadline.as_nanoseconds(), wake.late_ns);
         }
         self.lateness.record(wake);
     }
 }
 
-/// A thread that sleeps with the kernel's timer reads the kernel's clock when it is woken. The conversion of a counter
-/// is valid for a millisecond at most, and computing the next one would be part of every value.
+/// The clock of a thread that sleeps with the kernel's timer. The conversion of a counter is valid for at most a
+/// millisecond, so computing the next conversion would be part of every value.
 const KERNELS_OWN: &str = "monotonic";
 
-/// While this lives, a source provides the time; afterwards the previous one does.
-struct ToldBy<'a> {
+/// Makes a source provide the time until this value is dropped, which restores the previous source.
+struct TimedBy<'a> {
     before: SourceId,
     context: &'a Context,
 }
 
-impl<'a> ToldBy<'a> {
+impl<'a> TimedBy<'a> {
     fn source(name: &str, context: &'a Context) -> Result<Self, Failure> {
         let before = clock::source().0;
         clock::use_source(context.open(name)?).map_err(|refused| Failure::NotTheClock(name.to_owned(), refused))?;
@@ -209,9 +214,9 @@ impl<'a> ToldBy<'a> {
     }
 }
 
-impl Drop for ToldBy<'_> {
+impl Drop for TimedBy<'_> {
     fn drop(&mut self) {
-        // The previous source still exists. If it is refused now, the current one stays in use.
+        // The previous source still exists. If it is refused now, the current one remains.
         if let Ok(opened) = self.context.open(self.before.as_str()) {
             let _ = clock::use_source(opened);
         }
@@ -219,24 +224,22 @@ impl Drop for ToldBy<'_> {
 }
 
 fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Context) -> Result<Document, Failure> {
-    // A driven line must be restored.
+    // A line that hpt drives must be restored.
     if arguments.pulse.is_some() {
         context.signals.listen_until_the_end()?;
     } else {
         arguments.threads.realtime.listen(context)?;
     }
-    let conduct = conduct(waiting, arguments.extent.interval);
+    let conduct = conduct(waiting, arguments.run_length.interval);
     let by = if waiting == Waiting::Polling { "hpt latency poll" } else { "hpt latency timer" };
     let cpus = arguments.threads.one_each(conduct)?;
     if arguments.pulse.is_some() && cpus.len() > 1 {
-        return Err(Failure::Usage(
-            "one line cannot show what several threads do: --pulse goes with one CPU, or `any`",
-        ));
+        return Err(Failure::Usage("--pulse requires a single thread: use it with one CPU, or `any`"));
     }
     arguments.keeping.check()?;
-    let told_by = match &arguments.source {
-        Some(name) => Some(ToldBy::source(name, context)?),
-        None if waiting == Waiting::Parked && arguments.at.is_none() => ToldBy::source(KERNELS_OWN, context).ok(),
+    let timed_by = match &arguments.source {
+        Some(name) => Some(TimedBy::source(name, context)?),
+        None if waiting == Waiting::Parked && arguments.at.is_none() => TimedBy::source(KERNELS_OWN, context).ok(),
         None => None,
     };
     let at = match arguments.at.as_ref().map(|at| at.after(&Zoned::now())) {
@@ -245,7 +248,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
         None => None,
     };
     let pulse = arguments.pulse.as_ref().map(Pulse::open).transpose()?;
-    // After everything that can be refused without a thread.
+    // After all checks that need no thread.
     let raw = arguments.keeping.raw()?;
     let whole = arguments.threads.realtime.hold_around(context, &cpus, conduct, by)?;
     clock::prime();
@@ -264,15 +267,15 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
             Ok(settings)
         }
     });
-    let outcome = run.measure((arguments.extent, "wake-ups", Attention::Constant), works, || {
+    let outcome = run.measure((arguments.run_length, "wake-ups", Attention::Constant), works, || {
         let threads: Vec<_> = counts.iter().map(Counts::copy).collect();
         let results: Vec<_> = counts.iter().filter_map(Counts::row).collect();
         run.files.keep_metrics(&run.head, metrics::timer_poll::gauges(waited_by(waiting), &results))?;
         run.files.write(&threads)
     });
     let elapsed = run.shared.elapsed();
-    let told_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
-    drop(told_by);
+    let timed_by_name = if at.is_some() { SourceId::new("realtime") } else { clock::source().0 };
+    drop(timed_by);
     let settings = EffectiveSettings::of_several(&whole.settings(), outcome?);
     let mut warnings = whole.end();
     let pulse_name = pulse.as_ref().map(Pulse::name);
@@ -282,34 +285,34 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
     let mut all = Lateness::new();
     threads.iter().for_each(|thread| all.add(&thread.lateness));
     let results = counts.iter().filter_map(Counts::row).collect();
-    let broke_at_ns = run.shared.broke_at_ns();
+    let stopped_at_ns = run.shared.stopped_at_ns();
     let mut notes = [context.notes(), settings.notes(), warnings.clone()].concat();
     if all.clock_was_set() > 0 {
         notes.push(format!(
-            "the wall clock was set meanwhile; {} wake-ups that saw it are not counted",
+            "the wall clock was set during the run; the {} affected wake-ups are not counted",
             all.clock_was_set()
         ));
     }
-    let away: Vec<Away> = counts.iter().flat_map(Counts::away).collect();
-    notes.extend(cpu_absences::notes(&away, "wake-ups that it had there are not counted"));
+    let absences: Vec<CpuAbsence> = counts.iter().flat_map(Counts::absences).collect();
+    notes.extend(cpu_absences::notes(&absences, "wake-ups there are not counted"));
     notes.extend(run.shared.unmarked());
     let is_instants = arguments.source.is_none() && at.is_none() && waiting != Waiting::Parked;
     notes.extend(is_instants.then(|| context.note_of_a_device(&format!("--source {DEVICE}"))).flatten());
-    let (time, end) = (run.time(elapsed), run.end(away));
+    let (time, end) = (run.time(elapsed), run.end(absences));
     let data = WakeLatencyDocument {
         head: run.head,
-        interval_ns: saturating_nanos(arguments.extent.interval),
+        interval_ns: saturating_nanos(arguments.run_length.interval),
         at: at.map(|at| humantime::format_rfc3339(at).to_string()),
-        by: waited_by(waiting),
+        wait_method: waited_by(waiting),
         pulse: pulse_name,
-        measuring: LatencyThread { thread: settings.thread, source: told_by_name.to_string() },
-        reads: ClockReads { look_ns, step_ns },
+        measuring: LatencyThread { thread: settings.thread, source: timed_by_name.to_string() },
+        reads: ClockReads { clock_read_ns: look_ns, clock_granularity_ns: step_ns },
         time,
         end,
         results,
         notes,
     };
-    let answer = match (data.results.is_empty() || !warnings.is_empty(), broke_at_ns) {
+    let answer = match (data.results.is_empty() || !warnings.is_empty(), stopped_at_ns) {
         (true, _) => Answer::Unknown,
         (false, Some(_)) => Answer::No,
         (false, None) => Answer::Yes,
@@ -320,7 +323,7 @@ fn run(kind: &'static str, waiting: Waiting, arguments: &Common, context: &Conte
 
 const fn waited_by(waiting: Waiting) -> WaitMethod {
     match waiting {
-        Waiting::Polling => WaitMethod::Looking,
+        Waiting::Polling => WaitMethod::Polling,
         Waiting::Precise => WaitMethod::Hpt,
         _ => WaitMethod::Kernel,
     }
@@ -331,24 +334,25 @@ impl Counts {
         Self { cpu, found: Mutex::new(Found::new()), absences: Mutex::new(Vec::new()) }
     }
 
-    fn away(&self) -> Vec<Away> {
+    fn absences(&self) -> Vec<CpuAbsence> {
         let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cpu.map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::away(cpu, absence)).collect())
+        self.cpu
+            .map_or_else(Vec::new, |cpu| absences.iter().map(|absence| cpu_absences::field_of(cpu, absence)).collect())
     }
 
     fn copy(&self) -> ThreadLatencies {
-        // A thread that panicked left consistent counts.
+        // The counts are consistent even if a thread panicked.
         let lateness = self.found.lock().unwrap_or_else(PoisonError::into_inner).lateness.clone();
         ThreadLatencies { cpu: self.cpu, lateness }
     }
 
     fn row(&self) -> Option<WakeLatencyRow> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        row(self.cpu, &found.lateness, &found.course)
+        row(self.cpu, &found.lateness, &found.time_series)
     }
 }
 
-/// Starts the thread of one CPU.
+/// Measures on the thread of one CPU.
 fn measure(
     counts: &Counts,
     (waiting, at): (Waiting, Option<SystemTime>),
@@ -360,26 +364,26 @@ fn measure(
     let limit_ns = arguments.keeping.limit_ns();
     let mut backlog = Backlog::new(&counts.found, Found::record);
     let mut lines = raw.map(|raw| raw.of_thread(counts.cpu));
-    // By itself, because the watching thread may not be scheduled before this one ends.
-    let mut stint = Stint::of(arguments.extent);
+    // The thread ends on its own, because the supervising thread may not be scheduled before the end.
+    let mut thread_progress = ThreadProgress::of(arguments.run_length);
     let go_on = || shared.goes_on();
     let mut first_deadline = None;
     let each = |wake: Wake| {
         if let Some(pulse) = pulse {
             pulse.toggle();
         }
-        // After the reading that determines the latency, so it is part of no value; and without another clock read.
+        // After the reading that determines the latency, so this is part of no value. It needs no other clock read.
         let woken = wake.deadline.saturating_add(Duration::from_nanos(wake.late_ns));
         let since = woken.saturating_duration_since(*first_deadline.get_or_insert(wake.deadline));
         let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
         let counts = is_there && !wake.clock_was_set;
         if wake.late_ns > limit_ns && counts {
-            shared.break_at(wake.deadline);
+            shared.stop_at(wake.deadline);
         }
-        if let Some(began) = stint.begins(wake, Instant::now) {
+        if let Some(began) = thread_progress.begins(wake, Instant::now) {
             shared.begin(began);
         }
-        // Wake-ups on another CPU say nothing about this one.
+        // Wake-ups on another CPU do not count for this one.
         if is_there {
             backlog.add(wake);
         }
@@ -387,9 +391,9 @@ fn measure(
             lines.add(wake);
         }
         shared.count_one();
-        stint.goes_on_after(wake) && go_on()
+        thread_progress.goes_on_after(wake) && go_on()
     };
-    let interval = arguments.extent.interval;
+    let interval = arguments.run_length.interval;
     if let Some(at) = at {
         wakes_by_wall(at, interval, waiting, rouser, go_on, each);
     } else {

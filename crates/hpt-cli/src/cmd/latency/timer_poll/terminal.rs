@@ -28,37 +28,38 @@ pub(super) fn page(data: &WakeLatencyDocument, all: &Lateness) -> Vec<Block> {
         rows.extend(figures(all).map(|figures| cells("all".to_owned(), &figures)));
     }
     let mut blocks = vec![Block::Table(Table { columns, rows })];
-    blocks.extend(bars(all, ("late by", "samples")));
-    let how = match data.by {
-        WaitMethod::Looking => "a thread that looks at the clock all the time knew of deadlines",
-        WaitMethod::Hpt => "a thread was there at deadlines, by hpt's Sleeper,",
-        WaitMethod::Kernel => "the kernel woke a thread at deadlines",
+    blocks.extend(bars(all, ("latency", "samples")));
+    let how = match data.wait_method {
+        WaitMethod::Polling => "Polling latency: a busy-polling thread detected deadlines",
+        WaitMethod::Hpt => "Wake-up latency: hpt's Sleeper woke a thread for deadlines",
+        WaitMethod::Kernel => "Wake-up latency: the kernel's timer woke a thread for deadlines",
     };
-    // A run that ended before its first deadline has only the kernel's statement.
+    // If a run ended before its first deadline, only the kernel reports the CPU.
     let mut cpus: Vec<_> = data.results.iter().filter_map(|row| row.cpu).collect();
     if data.results.is_empty() {
         cpus.extend(Some(&data.measuring.thread.cpus).filter(|cpus| cpus.len() == 1).into_iter().flatten());
     }
-    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.away);
-    let wall = if data.at.is_some() { ", by the wall clock" } else { "" };
-    let step = data.reads.step_ns.map_or_else(String::new, |ns| format!(" and steps by {}", short_time(ns as f64)));
+    let thread = words_of_threads(&data.measuring.thread, &cpus) + &cpu_absences::except(&data.end.cpu_absences);
+    let wall = if data.at.is_some() { ", following the wall clock" } else { "" };
+    let step = data
+        .reads
+        .clock_granularity_ns
+        .map_or_else(String::new, |ns| format!(", granularity {}", short_time(ns as f64)));
     blocks.push(Block::Text(format!(
-        "How late {how} {} apart, for {:.1} s from {} on{wall}. {thread}. missed: deadlines that had passed before they were waited for. \
-         Quantiles have ten samples beyond them at least. \
-         Time by {}: a look at it takes {}{step}, and is in every figure. {}",
+        "{how} at intervals of {}, for {:.1} s from {}{wall}. {thread}. missed: deadlines that had passed before the thread waited for them. \
+         -: fewer than ten samples lie beyond this percentile. \
+         Clock: {}; read overhead {}{step}, included in every sample. {}",
         short_time(data.interval_ns as f64),
         data.time.elapsed_s,
-        data.at.as_ref().unwrap_or(&data.time.began),
+        data.at.as_ref().unwrap_or(&data.time.started_at),
         data.measuring.source,
-        short_time(data.reads.look_ns as f64),
+        short_time(data.reads.clock_read_ns as f64),
         machine_line(&data.head.machine)
     )));
     if let Some(line) = &data.pulse {
-        blocks.push(Block::Text(format!(
-            "{line} was driven to its other level at each deadline, right after the look at the clock."
-        )));
+        blocks.push(Block::Text(format!("{line} was toggled at each deadline, directly after the clock read.")));
     }
-    blocks.extend(ended_by(data.end.broke_at_ns, "was too late: it was due"));
+    blocks.extend(ended_by(data.end.stopped_at_ns, "a sample exceeded the limit; its deadline was"));
     blocks.extend(remarks(data.end.interrupted, &data.notes));
     blocks
 }
@@ -76,7 +77,7 @@ mod tests {
         cmd::latency::timer_poll::document::row,
         golden,
         output::{Document, latency_files},
-        sampling::{cpu_absences, realtime_settings::tests::example, time_series::Course},
+        sampling::{cpu_absences, realtime_settings::tests::example, time_series::TimeSeries},
     };
 
     #[test]
@@ -84,23 +85,25 @@ mod tests {
         let threads = latency_files::counts::tests::threads();
         let mut all = Lateness::new();
         threads.iter().for_each(|thread| all.add(&thread.lateness));
-        let mut course = Course::new();
-        [(0, 500), (12_000_000, 25_000_000)].into_iter().for_each(|(at_ns, late_ns)| course.record(at_ns, late_ns));
+        let mut time_series = TimeSeries::new();
+        [(0, 500), (12_000_000, 25_000_000)]
+            .into_iter()
+            .for_each(|(at_ns, late_ns)| time_series.record(at_ns, late_ns));
         let data = WakeLatencyDocument {
             head: golden::head("latency-timer"),
             interval_ns: 1_000_000,
             at: None,
-            by: WaitMethod::Kernel,
+            wait_method: WaitMethod::Kernel,
             pulse: Some("GPIO17 (gpiochip0:17)".to_owned()),
             measuring: LatencyThread { thread: example().thread, source: "tsc".to_owned() },
-            reads: ClockReads { look_ns: 21, step_ns: Some(10) },
-            time: LatencyRunTime { began: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
+            reads: ClockReads { clock_read_ns: 21, clock_granularity_ns: Some(10) },
+            time: LatencyRunTime { started_at: "2001-09-09T01:46:40Z".to_owned(), elapsed_s: 60.0 },
             end: LatencyRunEnd {
-                broke_at_ns: Some(1_000_000_000),
+                stopped_at_ns: Some(1_000_000_000),
                 interrupted: true,
-                away: vec![cpu_absences::tests::example()],
+                cpu_absences: vec![cpu_absences::tests::example()],
             },
-            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &course)).collect(),
+            results: threads.iter().filter_map(|thread| row(thread.cpu, &thread.lateness, &time_series)).collect(),
             notes: vec!["a note".to_owned()],
         };
         let blocks = page(&data, &all);

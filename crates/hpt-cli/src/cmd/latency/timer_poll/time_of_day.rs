@@ -1,4 +1,4 @@
-//! The time of day at which a run starts: parsed as typed, and converted to a time of the wall clock.
+//! The start time of a run: parses a time of day, and converts it to wall-clock time.
 
 use std::{fmt, time::SystemTime};
 
@@ -16,13 +16,13 @@ pub(super) enum TimeOfDay {
 pub(super) fn time_of_day(text: &str) -> Result<TimeOfDay, String> {
     let of_a_date = || text.parse::<Timestamp>().ok();
     let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::system()).ok();
-    // A time alone would be parsed as the start of a date, and a date alone as midnight.
+    // Otherwise a time alone would be parsed as the start of a date, and a date alone as midnight.
     if text.contains(['T', 't', ' ']) {
         of_a_date().or_else(|| Some(local()?.timestamp())).map(TimeOfDay::Exactly)
     } else {
         text.parse::<civil::Time>().ok().filter(|_| text.contains(':')).map(TimeOfDay::Next)
     }
-    .ok_or_else(|| "a time like 12:30:15, or a date and a time like 2030-01-31T12:30:15Z".to_owned())
+    .ok_or_else(|| "expected a time such as 12:30:15, or a date and a time such as 2030-01-31T12:30:15Z".to_owned())
 }
 
 impl fmt::Display for TimeOfDay {

@@ -1,5 +1,5 @@
-//! A chart with the words and the table that belong to it, and why a document has none.
-//! Knows no kind of document.
+//! A chart with its text and its data table, and the reasons why a document has none.
+//! Independent of the kinds of documents.
 
 use std::fmt::Write;
 
@@ -10,18 +10,18 @@ use super::{
     svg::{BY_NIGHT, Chart, INK, Width, name},
 };
 
-/// A chart with everything that is to be said of it, for who cannot see it as well.
+/// A chart with its description and its data, which serve readers who cannot see it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Picture {
-    /// For the name of a file.
+pub(crate) struct TitledChart {
+    /// The base of the file name.
     pub(crate) name: String,
     pub(crate) title: String,
-    /// What is to be seen.
+    /// The description of the chart.
     pub(crate) says: String,
     pub(super) chart: Chart,
-    /// The figures that are drawn.
+    /// The figures in the chart.
     pub(crate) figures: Figures,
-    /// By what and how they were measured.
+    /// How the figures were measured.
     pub(crate) provenance: String,
 }
 
@@ -32,26 +32,26 @@ pub(crate) struct Figures {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// A document whose shape is not the one that its kind has.
+/// A document has no chart.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    #[error("a document of this kind has no picture")]
+    #[error("a document of this kind has no chart")]
     Kind,
-    #[error("a document of kind {kind:?} cannot be read")]
+    #[error("cannot read a document of kind {kind:?}")]
     Shape {
         kind: String,
         #[source]
         cause: serde_json::Error,
     },
-    #[error("nothing was measured that could be drawn")]
+    #[error("the document has no measurements to draw")]
     Nothing,
 }
 
-/// What only files of pictures that hpt drew begin with.
+/// Identifies SVG files that hpt has drawn: only these have it at their beginning.
 pub(crate) const MARK: &str = r#"aria-labelledby="chart-title" aria-describedby="chart-desc""#;
 
-impl Picture {
-    /// The drawing for a page that has [`style`]. `id` is different for each drawing of a page.
+impl TitledChart {
+    /// Returns the drawing for a page that has [`style`]. `id` must be unique in the page.
     pub(crate) fn in_page(&self, width: Width, id: &str) -> Markup {
         let class = match width {
             Width::Wide => "chart wide",
@@ -60,7 +60,7 @@ impl Picture {
         maud::PreEscaped(self.drawn(width, &format!(r#"class="{class}" "#), id, ""))
     }
 
-    /// The drawing as a file of its own.
+    /// Returns the drawing as a separate file.
     pub(crate) fn file(&self) -> String {
         let day_and_night = html! { style { (maud::PreEscaped(format!("svg {{ background: #fff }} {}", style()))) } };
         let mut text = self.drawn(Width::Wide, "", "chart", &day_and_night.into_string());
@@ -70,7 +70,7 @@ impl Picture {
 
     fn drawn(&self, width: Width, class: &str, id: &str, first: &str) -> String {
         let drawing = self.chart.draw(width);
-        // What plotters writes begins with a tag that knows neither titles nor a style sheet.
+        // The output of plotters begins with a tag that has neither a title nor a style sheet.
         let (tag, inside) = drawing.split_once('>').unwrap_or_default();
         let view = tag.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("", |(view, _)| view);
         let words = html! {
@@ -84,7 +84,7 @@ impl Picture {
     }
 }
 
-/// What makes the colours of drawings those of the night where that is wanted.
+/// Returns the style sheet of drawings, which replaces the colors in dark mode.
 pub(crate) fn style() -> String {
     let mut rules = String::from("svg{background:#14171b}");
     for (day, night) in BY_NIGHT {
@@ -97,24 +97,24 @@ pub(crate) fn style() -> String {
     )
 }
 
-/// A time for people, and `-` where there is none.
+/// Formats a time for people; `-` if there is none.
 pub(super) fn time(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".to_owned(), axis::time)
 }
 
-/// A count as a figure.
+/// Converts a count to a figure.
 #[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(super) fn whole(count: u64) -> f64 {
     count as f64
 }
 
-/// A count with its thousands apart.
+/// Formats a count with separated thousands.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let head = digits.len() % 3;
     let mut parts = vec![&digits[..head]];
     parts.extend((head..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
     parts.retain(|part| !part.is_empty());
-    // A narrow space that does not break.
+    // A narrow no-break space.
     parts.join("\u{202f}")
 }

@@ -1,0 +1,23 @@
+//! Periods in which a pinned thread did not run on its CPU.
+
+use serde::{Deserialize, Serialize};
+
+/// A period in which a pinned thread did not run on its CPU: the CPU was offline, or another process
+/// changed the affinity of the thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuAbsence {
+    /// The CPU that the thread is pinned to.
+    pub cpu: usize,
+    /// When it was first observed on another CPU, in seconds since the start.
+    pub from_s: f64,
+    /// When it was pinned to its CPU again; null if it was not pinned again before the end.
+    pub to_s: Option<f64>,
+    /// Whether its CPU was offline in that period.
+    pub offline: bool,
+    /// The CPUs that it was observed on.
+    pub ran_on_cpus: Vec<usize>,
+    /// Number of samples taken in that period, entirely or in part: wake-ups, edges, reads or rounds of
+    /// readings, depending on the document.
+    pub samples: u64,
+}
